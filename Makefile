@@ -1,0 +1,60 @@
+# On a fresh machine `make demo` and `make test` do everything; they need Python 3.11 to 3.13, git and make.
+.PHONY: help demo test lint format bench pictures lock clean
+
+BIN := .venv/bin
+PACKAGES := lcm_tui core/lcm_core prompts/lcm_prompts
+WORKERS ?= auto
+export PYTHON
+
+help:
+	@echo "make demo      open the app on a demonstration database"
+	@echo "make test      every check and every test (WORKERS=2 sets how many at a time)"
+	@echo "make lint      the checks alone: ruff, mypy, import-linter"
+	@echo "make format    let ruff format and fix what it can"
+	@echo "make bench     measure the app on large databases (ARGS=... are passed on)"
+	@echo "make pictures  take the pictures in screenshots/ again"
+	@echo "make lock      pin the newest allowed dependencies in requirements.lock"
+	@echo "make clean     remove the environment and everything else that was made here"
+
+# The program starts at half the speed without bytecode, and PYTHONDONTWRITEBYTECODE may be set.
+demo: .venv/ready
+	@$(BIN)/python -m compileall -q $(PACKAGES)
+	@$(BIN)/lcm-tui demo $(ARGS)
+
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/ready
+	@$(BIN)/python -m compileall -q $(PACKAGES)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+pictures: .venv/ready
+	$(BIN)/python screenshots/take.py $(ARGS)
+
+.venv/ready: pyproject.toml requirements.lock .ci/environment
+	@.ci/environment
+	@$(BIN)/python -m compileall -q $(PACKAGES)
+	@touch $@
+
+# Not from the settings of this machine: the lock holds the public files for every platform.
+lock:
+	@command -v uv >/dev/null || { echo "make lock needs uv on PATH."; exit 1; }
+	env -u UV_INDEX -u UV_DEFAULT_INDEX -u UV_INDEX_URL -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS \
+		uv pip compile pyproject.toml --group dev --no-config --upgrade --quiet \
+		--universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
+		--output-file requirements.lock
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf snapshot_report.html benchmarks/out
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,74 @@
+"""The demonstration: a database and its state folder that ship inside the package."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class DemoHome:
+    """Where one copy of the demonstration lies.
+
+    The database was written by LCM 0.15.3 on a machine whose state folder was ``/home/operator/.openclaw``:
+    the paths stored in it begin with that, not with ``state_dir``.
+    """
+
+    state_dir: Path  #: a state folder laid out as OpenClaw lays out its own
+    database: Path  #: ``lcm.db`` in it, with no WAL beside it
+    agents: Path  #: session transcripts, ``<agent>/sessions/*.jsonl``; three are unknown to the database
+    large_files: Path  #: ``<conversation>/<file id>.<extension>``
+
+
+def unpack_demo(folder: Path) -> DemoHome:
+    """Write a private copy of the demonstration to ``folder/.openclaw`` and say where its parts are.
+
+    Files get mode 0600 and folders 0700 whatever the umask is; *folder* itself is made when it is missing
+    and otherwise left as it is.
+
+    Raises:
+        FileExistsError: *folder* holds an ``.openclaw`` already; nothing is ever written over.
+    """
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    state_dir = folder / ".openclaw"
+    _make_folder(state_dir)
+    packed = files("lcm_tui") / "data"
+    database = state_dir / "lcm.db"
+    _write(database, gzip.decompress((packed / "demo.db.gz").read_bytes()))
+    _unpack_files((packed / "demo-home.tar.gz").read_bytes(), state_dir)
+    return DemoHome(state_dir, database, state_dir / "agents", state_dir / "lcm-files")
+
+
+def _unpack_files(archive: bytes, state_dir: Path) -> None:
+    """Write the archive's files with their recorded times.
+
+    Not ``TarFile.extractall``: its safe filters are missing from Python 3.11.0 to 3.11.3.
+    """
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+        for member in tar:
+            path = state_dir.joinpath(*PurePosixPath(member.name).parts)
+            if member.isdir():
+                _make_folder(path)
+            elif content := tar.extractfile(member):
+                _write(path, content.read())
+                os.utime(path, (member.mtime, member.mtime))
+
+
+def _make_folder(path: Path) -> None:
+    path.mkdir(mode=PRIVATE_FOLDER)
+    path.chmod(PRIVATE_FOLDER)  # mkdir subtracts the umask
+
+
+def _write(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    os.fchmod(descriptor, PRIVATE_FILE)
+    with open(descriptor, "wb") as file:
+        file.write(content)

@@ -1,0 +1,119 @@
+"""Fixtures for every test: a clean environment, and private or shared copies of the recorded databases."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from lcm_tui.demo import unpack_demo
+from tests.support import unpack_database
+
+DatabaseFactory = Callable[[str], Path]
+
+settings.register_profile(
+    "ci",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("search", settings.get_profile("ci"), derandomize=False, max_examples=1000)
+settings.load_profile("ci")  # `pytest --hypothesis-profile=search` looks further than the fixed examples
+
+#: Variables of the caller that would change what the program reads, shows or sends.
+FOREIGN = re.compile(
+    r"(NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLORTERM|PY_COLORS|GITHUB_ACTIONS|COLUMNS|LINES|TTY_\w+"
+    r"|LANGUAGE|LC_\w+|LCM_\w+|TEXTUAL\w*|OPENCLAW_\w+|ANTHROPIC_\w+|XDG_\w+|EDITOR|VISUAL|PAGER)$"
+)
+
+
+def _forget_foreign_variables() -> None:
+    for name in [name for name in os.environ if FOREIGN.match(name)]:
+        del os.environ[name]
+
+
+_forget_foreign_variables()  # before collection: textual and typer read some of them when imported
+_homes = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An empty home folder, UTC, a colour terminal, and none of the caller's settings.
+
+    Whatever a test (or what it calls) does to the environment is put back after it.
+    """
+    before = dict(os.environ)
+    _forget_foreign_variables()
+    home = tmp_path_factory.getbasetemp() / "homes" / str(next(_homes))
+    home.mkdir(mode=0o700, parents=True)
+    os.environ.update(HOME=str(home), TZ="UTC", LANG="C.UTF-8", TERM="xterm-256color")
+    time.tzset()
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+    time.tzset()
+
+
+@pytest.fixture(scope="session")
+def _shared_databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("databases")
+
+
+@pytest.fixture(scope="session")
+def database_file(_shared_databases: Path) -> DatabaseFactory:
+    """``database_file(version)``: the database that all tests share; a test that changes it fails."""
+
+    def shared(version: str) -> Path:
+        path = _shared_databases / version / "lcm.db"
+        if not path.exists():
+            path.parent.mkdir()
+            unpack_database(version, path).chmod(0o400)
+        return path
+
+    return shared
+
+
+@pytest.fixture(autouse=True)
+def _shared_databases_stay(_shared_databases: Path) -> Iterator[None]:
+    before = _traces(_shared_databases)
+    yield
+    after = _traces(_shared_databases)
+    changed = sorted(name for name in before if after.get(name) != before[name])
+    extra = sorted(name for name in after.keys() - before.keys() if not name.endswith("/lcm.db"))
+    assert not changed, f"this test changed or removed shared databases: {changed}"
+    assert not extra, f"this test left files beside shared databases: {extra}"
+
+
+def _traces(folder: Path) -> dict[str, tuple[int, int]]:
+    return {
+        f"{path.parent.name}/{path.name}": (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in folder.glob("*/*")
+    }
+
+
+@pytest.fixture
+def database_copy(tmp_path: Path, database_file: DatabaseFactory) -> DatabaseFactory:
+    """``database_copy(version)``: a copy of its own, alone in a folder of its own, to be changed at will."""
+    numbers = itertools.count()
+
+    def private(version: str) -> Path:
+        folder = tmp_path / f"database-{next(numbers)}"
+        folder.mkdir()
+        return Path(shutil.copyfile(database_file(version), folder / "lcm.db"))
+
+    return private
+
+
+@pytest.fixture
+def openclaw_home(tmp_path: Path) -> Path:
+    """A private state folder as OpenClaw keeps it: ``lcm.db`` (0.15.3), ``agents/``, ``lcm-files/``."""
+    return unpack_demo(tmp_path).state_dir

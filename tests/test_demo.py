@@ -1,0 +1,70 @@
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from lcm_tui.demo import DemoHome, unpack_demo
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> DemoHome:
+    return unpack_demo(tmp_path)
+
+
+def test_the_database_is_the_recorded_one_of_0_15_3(demo: DemoHome):
+    database = sqlite3.connect(f"{demo.database.as_uri()}?immutable=1", uri=True)
+    counts = database.execute("SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM summaries)")
+    assert counts.fetchone() == (865, 116)
+    database.close()
+
+
+def test_every_stored_file_has_its_twin_in_the_large_files_folder(demo: DemoHome):
+    database = sqlite3.connect(f"{demo.database.as_uri()}?immutable=1", uri=True)
+    stored = {Path(uri).parts[-2:] for (uri,) in database.execute("SELECT storage_uri FROM large_files")}
+    database.close()
+    unpacked = {path.parts[-2:] for path in demo.large_files.glob("*/*")}
+    assert len(stored) == 11
+    assert unpacked == stored
+
+
+def test_three_sessions_on_disk_are_unknown_to_the_database(demo: DemoHome):
+    database = sqlite3.connect(f"{demo.database.as_uri()}?immutable=1", uri=True)
+    known = {session for (session,) in database.execute("SELECT session_id FROM conversations")}
+    database.close()
+    on_disk = {path.stem for path in demo.agents.glob("*/sessions/*.jsonl")}
+    assert len(on_disk) == 11
+    assert len([stem for stem in on_disk if not any(stem.startswith(session) for session in known)]) == 3
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_nobody_else_may_read_it_whatever_the_umask(tmp_path: Path, umask: int):
+    folder = tmp_path / "demo"
+    folder.mkdir(mode=0o700)
+    before = os.umask(umask)
+    try:
+        demo = unpack_demo(folder)
+    finally:
+        os.umask(before)
+    modes = {
+        (path.is_dir(), path.stat().st_mode & 0o777) for path in [demo.state_dir, *demo.state_dir.rglob("*")]
+    }
+    assert modes == {(True, 0o700), (False, 0o600)}
+
+
+def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path):
+    tmp_path.chmod(0o755)
+    unpack_demo(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_nothing_is_written_over(demo: DemoHome):
+    demo.database.write_text("mine")
+    with pytest.raises(FileExistsError):
+        unpack_demo(demo.state_dir.parent)
+    assert demo.database.read_text() == "mine"
+
+
+def test_transcripts_keep_a_fixed_time(demo: DemoHome):
+    times = {path.stat().st_mtime for path in demo.agents.rglob("*.jsonl")}
+    assert times == {1772798400.0}  # 2026-03-06 12:00:00 UTC, the clock of the recorded answers

@@ -1,0 +1,100 @@
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCK = (ROOT / "requirements.lock").read_text()
+PINNED = {
+    canonicalize_name(name): version
+    for name, version in re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", LOCK, re.MULTILINE)
+}
+RUNTIME = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
+DEVELOPMENT = [Requirement(text) for text in PROJECT["dependency-groups"]["dev"]]
+BUILD = [Requirement(text) for text in PROJECT["build-system"]["requires"]]
+IMPORT_PACKAGES = {"lcm_tui": "lcm_tui", "lcm_core": "core/lcm_core", "lcm_prompts": "prompts/lcm_prompts"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_the_three_packages_and_all_of_their_files(wheel: Path):
+    names = zipfile.ZipFile(wheel).namelist()
+    inside = {name for name in names if ".dist-info/" not in name}
+    source = {
+        f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
+        for package, folder in IMPORT_PACKAGES.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert inside == source
+    assert {f"{package}/py.typed" for package in IMPORT_PACKAGES} <= inside
+    assert {"lcm_tui/data/demo.db.gz", "lcm_tui/data/demo-home.tar.gz"} <= inside
+
+
+def test_the_wheel_carries_the_licence_and_the_command(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = {name.partition(".dist-info/")[2]: name for name in archive.namelist()}
+        assert "licenses/LICENSE" in metadata
+        assert "lcm-tui = lcm_tui.cli:main" in archive.read(metadata["entry_points.txt"]).decode()
+
+
+def test_the_demonstration_unpacks_from_the_wheel_alone(wheel: Path, tmp_path: Path):
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    script = (
+        "import sys, pathlib, lcm_tui.demo as demo\n"
+        "assert demo.__file__.startswith(sys.argv[1]), demo.__file__\n"
+        "print(demo.unpack_demo(pathlib.Path(sys.argv[2])).database)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "installed"), str(tmp_path / "demo")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert Path(run.stdout.strip()).stat().st_size == 3_731_456
+
+
+@pytest.mark.parametrize("requirement", RUNTIME, ids=lambda requirement: requirement.name)
+def test_every_runtime_dependency_has_a_range(requirement: Requirement):
+    operators = {specifier.operator for specifier in requirement.specifier}
+    assert operators & {">=", ">"}
+    assert operators & {"<", "<="}
+
+
+@pytest.mark.parametrize(
+    "requirement", [*RUNTIME, *DEVELOPMENT, *BUILD], ids=lambda requirement: requirement.name
+)
+def test_the_lock_pins_what_the_project_asks_for(requirement: Requirement):
+    assert requirement.specifier.contains(PINNED[canonicalize_name(requirement.name)])
+
+
+def test_the_lock_gives_hashes_for_everything_and_names_no_index():
+    blocks = re.split(r"\n(?=[A-Za-z0-9])", LOCK.partition("make lock\n")[2].strip())
+    assert len(blocks) == len(PINNED)
+    assert [block.partition(" ")[0] for block in blocks if "--hash=sha256:" not in block] == []
+    assert re.search(r"://|^\s*--(index|extra-index|find-links|trusted)", LOCK, re.MULTILINE) is None
+
+
+def test_compiled_packages_are_pinned_for_every_platform():
+    block = re.search(r"^rapidfuzz==.*?(?=^\S)", LOCK, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    assert block.group().count("--hash=sha256:") > 50  # one file would be this machine's alone
