@@ -1,0 +1,1 @@
+"""Pure functions over records of the summary DAG; no I/O."""

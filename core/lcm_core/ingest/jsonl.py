@@ -1,0 +1,265 @@
+"""Transcript files as bytes and lines: opening them safely, reading lines of any length, decoding JSON.
+
+Everything here is synchronous and bounded: no line is held whole beyond a limit that the caller gives.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NoReturn, TypeAlias
+
+from lcm_core.errors import ExitCode, LcmError
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+JsonObject: TypeAlias = "dict[str, Json]"
+Cancelled: TypeAlias = Callable[[], bool]
+
+#: Bytes of a line that are parsed at most, unless the caller says otherwise.
+LINE_LIMIT = 16 * 1024 * 1024
+#: Bytes at the start of a longer line, from which its id, type and role are taken.
+HEAD_BYTES = 64 * 1024
+_BUFFER = 1024 * 1024
+_PACKERS = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz"}
+_UNPACK = {".zst": ("zstd", "zstd -dc"), ".gz": ("gzip", "gzip -dc")}
+
+
+class TranscriptError(LcmError):
+    """A session file that cannot be read as a transcript."""
+
+    exit_code = ExitCode.DATABASE
+    default_code = "TRANSCRIPT_UNREADABLE"
+
+
+class TranscriptMissingError(TranscriptError):
+    """There is no session file at the path."""
+
+    exit_code = ExitCode.NOT_FOUND
+    default_code = "TRANSCRIPT_NOT_FOUND"
+
+
+class TranscriptChangedError(TranscriptError):
+    """The file was rewritten after its index was made; index it again."""
+
+    exit_code = ExitCode.STALE
+    default_code = "TRANSCRIPT_CHANGED"
+
+
+class ReadCancelledError(LcmError):
+    """The caller asked to stop reading."""
+
+    exit_code = ExitCode.CANCELLED
+    default_code = "CANCELLED"
+
+
+class BadLineError(ValueError):
+    """A line that is no JSON object; the text is the reason, for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """One line that is not blank."""
+
+    number: int  #: from 1, blank lines counted
+    offset: int  #: byte where it begins
+    size: int  #: bytes, without the newline
+    data: bytes  #: the line; only its first `HEAD_BYTES` when ``too_long``
+    too_long: bool
+    ended: bool  #: a newline follows; without one the host may still be writing
+
+
+def never() -> bool:
+    """The `Cancelled` of a caller that never stops."""
+    return False
+
+
+def check(cancelled: Cancelled) -> None:
+    """Stop here when the caller has asked for it. Raises ReadCancelledError."""
+    if cancelled():
+        raise ReadCancelledError("Reading was stopped before the end of the file; open it again to read it.")
+
+
+@contextmanager
+def open_transcript(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain session file for reading.
+
+    Raises:
+        TranscriptMissingError: nothing is there.
+        TranscriptError: a directory, a pipe, no permission, an archive, a failing disk (also while reading).
+    """
+    try:
+        with open_regular(path) as file:
+            _refuse_packed(path, file)
+            yield file
+    except OSError as error:
+        _explain(path, error)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file without ever waiting for a pipe's writer. Raises OSError."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+        return os.fdopen(descriptor, "rb", buffering=_BUFFER)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def packed_suffix(path: Path) -> str | None:
+    """``.zst`` or ``.gz`` when the name says that the file is compressed."""
+    return path.suffix if path.suffix in _UNPACK else None
+
+
+def _refuse_packed(path: Path, file: BinaryIO) -> None:
+    start = file.read(4)
+    file.seek(0)
+    suffix = next((found for magic, found in _PACKERS.items() if start.startswith(magic)), packed_suffix(path))
+    if suffix is None:
+        return
+    packer, command = _UNPACK[suffix]
+    quoted = shlex.quote(str(path))
+    raise TranscriptError(
+        f"{path} is compressed with {packer} and cannot be opened here: "
+        f"unpack it with `{command} {quoted} > session.jsonl` and open that file.",
+        code="TRANSCRIPT_COMPRESSED",
+    )
+
+
+def _explain(path: Path, error: OSError) -> NoReturn:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise TranscriptMissingError(f"There is no session file at {path}: check the path.") from error
+    if isinstance(error, IsADirectoryError):
+        raise TranscriptError(f"{path} is a folder, not a session file: give a .jsonl file in it.") from error
+    if isinstance(error, PermissionError):
+        raise TranscriptError(
+            f"You may not read {path}: run this as the user who owns it, or copy the file."
+        ) from error
+    reason = error.strerror or str(error)
+    raise TranscriptError(f"{path} cannot be read ({reason}): check the file and its disk.") from error
+
+
+def scan_lines(
+    file: BinaryIO, *, limit: int = LINE_LIMIT, offset: int = 0, number: int = 1, cancelled: Cancelled = never
+) -> Iterator[RawLine]:
+    """The lines from byte *offset* on, where line *number* begins, in one pass; blank ones are left out."""
+    file.seek(offset)
+    while True:
+        check(cancelled)
+        data = file.readline(limit + 1)
+        if not data:
+            return
+        ended = data.endswith(b"\n")
+        size = len(data) - ended
+        too_long = size > limit
+        if too_long:
+            data = data[:HEAD_BYTES]
+            rest, ended = _skip_line(file, cancelled)
+            size += rest
+        if too_long or data.strip():
+            yield RawLine(number, offset, size, data, too_long, ended)
+        offset += size + ended
+        number += 1
+
+
+def _skip_line(file: BinaryIO, cancelled: Cancelled) -> tuple[int, bool]:
+    """Pass over the rest of a line: its bytes without the newline, and whether there was one."""
+    skipped = 0
+    while data := file.readline(_BUFFER):
+        check(cancelled)
+        if data.endswith(b"\n"):
+            return skipped + len(data) - 1, True
+        skipped += len(data)
+    return skipped, False
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise BadLineError(f"not JSON: {name} is no JSON value")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def decode_object(data: bytes) -> JsonObject:
+    """The JSON object that a line holds; invalid UTF-8 becomes surrogate escapes.
+
+    Raises:
+        BadLineError: it holds something else, or nothing that is JSON.
+    """
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").strip()
+    try:
+        value: Json = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise BadLineError(f"not JSON: {error.msg} at character {error.pos + 1}") from error
+    except BadLineError:
+        raise
+    except ValueError as error:
+        raise BadLineError("not JSON that can be read here: a number has too many digits") from error
+    except RecursionError as error:
+        raise BadLineError("not JSON that can be read here: it is nested too deeply") from error
+    if not isinstance(value, dict):
+        raise BadLineError("a JSON value, but not an object")
+    return value
+
+
+def peek_object(data: bytes) -> JsonObject:
+    """What can be read at the start of an object that was cut off; a cut ``message`` keeps its own start."""
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").lstrip()
+    found: JsonObject = {}
+    _peek_into(found, text, 0)
+    return found
+
+
+def _peek_into(found: JsonObject, text: str, at: int) -> None:
+    try:
+        at = _expect(text, at, "{")
+        while True:
+            key, at = _DECODER.raw_decode(text, _blank(text, at))
+            at = _blank(text, _expect(text, _blank(text, at), ":"))
+            try:
+                found[key], at = _DECODER.raw_decode(text, at)
+            except ValueError:
+                if key == "message":
+                    found[key] = inner = {}
+                    _peek_into(inner, text, at)
+                return
+            at = _expect(text, _blank(text, at), ",")
+    except (ValueError, IndexError, RecursionError):
+        return
+
+
+def _expect(text: str, at: int, character: str) -> int:
+    if text[at] != character:
+        raise BadLineError(f"no {character} where one must be")
+    return at + 1
+
+
+def _blank(text: str, at: int) -> int:
+    while text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def compact_json(value: Json) -> str:
+    """A JSON value as one line, as the engine stores tool arguments."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return "(nested too deeply to show)"
+
+
+def string(value: Json) -> str | None:
+    """The value when it is a string with something in it, else None."""
+    return value if isinstance(value, str) and value.strip() else None

@@ -1,0 +1,359 @@
+"""The session files of a host on disk, found without reading more than the first line of each.
+
+Layout: field.md 6.2. Nothing is opened that leaves the folder through a symbolic link, nothing is opened
+twice while its size and time stay the same, and what cannot be read is reported beside the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from lcm_core.ingest.header import EPOCH, TranscriptHeader, read_header
+from lcm_core.ingest.jsonl import (
+    HEAD_BYTES,
+    BadLineError,
+    Cancelled,
+    JsonObject,
+    check,
+    decode_object,
+    never,
+    open_regular,
+    string,
+)
+
+#: A registry that is larger than this (bytes) is reported instead of read.
+REGISTRY_LIMIT = 64 * 1024 * 1024
+REGISTRY_NAME = "sessions.json"
+_FILE_NAME = re.compile(
+    r"(?P<stem>.+?)\.jsonl(?:\.(?P<state>reset|deleted)\.(?P<stamp>.+?))?(?P<packed>\.zst|\.gz)?", re.DOTALL
+)
+_TOPIC = re.compile(r"(?P<id>.+)-topic-(?P<topic>\d+)", re.DOTALL)
+
+
+class SessionState(StrEnum):
+    """What the host did with the file, as its name says."""
+
+    LIVE = "live"
+    RESET = "reset"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSession:
+    """A transcript that lies on disk. Source: its name, its first line and ``sessions.json``."""
+
+    agent: str | None  #: from the folder's place, else from the session key
+    session_id: str  #: the header's id, else the stem of the file name
+    session_key: str | None  #: from ``sessions.json``; only the current file of a session has one
+    topic: str | None  #: the thread of ``<sessionId>-topic-<threadId>.jsonl``
+    path: Path
+    size: int  #: bytes
+    modified: datetime  #: UTC
+    state: SessionState
+    packed: bool  #: compressed: listed, but its first line was not read
+    header: TranscriptHeader | None  #: None when the first line is none
+
+    @property
+    def stem(self) -> str:
+        """The file name without its endings."""
+        return _stem(self.path.name)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionProblem:
+    """A file or folder that was passed over."""
+
+    path: Path
+    reason: str  #: one sentence, for a person
+
+
+class _Stamp(NamedTuple):
+    """What tells that a file is still the same."""
+
+    size: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Registry:
+    """``sessions.json``: the key of a file name, and the key of a session id."""
+
+    by_file: Mapping[str, str] = field(default_factory=dict)
+    by_id: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)  #: id: (key, file name)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionIndex:
+    """What an earlier listing read; give it to the next one and only changed files are opened."""
+
+    headers: Mapping[str, tuple[_Stamp, TranscriptHeader | None]] = field(default_factory=dict)
+    registries: Mapping[str, tuple[_Stamp, _Registry]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionListing:
+    """What was found: sessions newest first (then by path), what was passed over, and the cache."""
+
+    sessions: tuple[DiskSession, ...]
+    problems: tuple[SessionProblem, ...]
+    index: SessionIndex
+    opened: int  #: files whose content was read for this listing
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSession:
+    """A session that the database knows."""
+
+    session_id: str
+    session_key: str | None
+
+
+def find_sessions(
+    folder: Path, index: SessionIndex | None = None, *, cancelled: Cancelled = never
+) -> SessionListing:
+    """The transcripts in a sessions folder, in an agent's folder or in a folder of agents.
+
+    Unreadable files and folders are reported in the result.
+
+    Raises:
+        ReadCancelledError: the caller stopped it.
+    """
+    return _Finder(folder, index or SessionIndex(), cancelled).find()
+
+
+def unknown_to(sessions: Collection[DiskSession], known: Collection[KnownSession]) -> list[DiskSession]:
+    """Those that the database does not know, in the order given.
+
+    One is known when its id, its file's stem or either without the topic is a known session id, or its key
+    a known session key.
+    """
+    ids = {each.session_id for each in known}
+    keys = {each.session_key for each in known if each.session_key}
+    return [each for each in sessions if each.session_key not in keys and ids.isdisjoint(_names(each))]
+
+
+def _names(session: DiskSession) -> Iterator[str]:
+    for name in (session.session_id, session.stem):
+        yield name
+        if session.topic is not None:
+            yield name.removesuffix(f"-topic-{session.topic}")
+
+
+def _stem(name: str) -> str:
+    found = _FILE_NAME.fullmatch(name)
+    return found["stem"] if found else name
+
+
+def _topic(stem: str, header_id: str | None) -> str | None:
+    """The thread in a file name; without a header that confirms it only digits count."""
+    if header_id is not None and stem.startswith(f"{header_id}-topic-"):
+        return stem.removeprefix(f"{header_id}-topic-") or None
+    found = _TOPIC.fullmatch(stem)
+    return found["topic"] if found else None
+
+
+class _Finder:
+    """One listing: walks at most two levels and collects sessions, problems and the next cache."""
+
+    def __init__(self, folder: Path, index: SessionIndex, cancelled: Cancelled) -> None:
+        self.folder = folder
+        self.root = folder.resolve()
+        self.index = index
+        self.cancelled = cancelled
+        self.sessions: list[tuple[int, DiskSession]] = []
+        self.problems: list[SessionProblem] = []
+        self.headers: dict[str, tuple[_Stamp, TranscriptHeader | None]] = {}
+        self.registries: dict[str, tuple[_Stamp, _Registry]] = {}
+        self.opened = 0
+
+    def find(self) -> SessionListing:
+        entries = self._entries(self.folder)
+        self._list(self.folder, entries, _agent_of(self.root))
+        for name, status in sorted(entries.items()):
+            if not stat.S_ISDIR(status.st_mode):
+                continue
+            inner = self.folder / name
+            if name == "sessions":  # the folder given is one agent's
+                self._list(inner, self._entries(inner), _agent_of(self.root / name) or self.root.name)
+            elif os.path.lexists(inner / "sessions"):
+                nested = inner / "sessions"
+                if self._inside(nested):
+                    self._list(nested, self._entries(nested), name)
+        self.sessions.sort(key=lambda each: (-each[0], os.fspath(each[1].path)))
+        self.problems.sort(key=lambda each: (os.fspath(each.path), each.reason))
+        return SessionListing(
+            sessions=tuple(session for _, session in self.sessions),
+            problems=tuple(self.problems),
+            index=SessionIndex(self.headers, self.registries),
+            opened=self.opened,
+        )
+
+    def _problem(self, path: Path, reason: str) -> None:
+        self.problems.append(SessionProblem(path, reason))
+
+    def _inside(self, path: Path) -> bool:
+        """Whether the path stays in the folder when its links are followed; reported when it does not."""
+        try:
+            inside = path.resolve(strict=True).is_relative_to(self.root)
+        except (OSError, RuntimeError) as error:
+            self._problem(path, f"This link leads nowhere ({_why(error)}).")
+            return False
+        if not inside:
+            self._problem(path, "This link leads out of the folder and was not followed.")
+        return inside
+
+    def _entries(self, folder: Path) -> dict[str, os.stat_result]:
+        """What stands in a folder, by name; links resolved, and only where they stay inside."""
+        found: dict[str, os.stat_result] = {}
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    check(self.cancelled)
+                    relevant = entry.name == REGISTRY_NAME or _FILE_NAME.fullmatch(entry.name)
+                    if not (relevant or entry.is_dir()):
+                        continue
+                    if entry.is_symlink() and not self._inside(folder / entry.name):
+                        continue
+                    found[entry.name] = entry.stat()
+        except FileNotFoundError:
+            self._problem(folder, "There is no such folder.")
+        except OSError as error:
+            self._problem(folder, f"This folder cannot be read ({_why(error)}).")
+        return found
+
+    def _list(self, folder: Path, entries: Mapping[str, os.stat_result], agent: str | None) -> None:
+        registry = self._registry(folder, entries)
+        for name, status in entries.items():
+            check(self.cancelled)
+            matched = _FILE_NAME.fullmatch(name)
+            if matched is None or stat.S_ISDIR(status.st_mode):
+                continue
+            path = folder / name
+            if not stat.S_ISREG(status.st_mode):
+                self._problem(path, "This is not a regular file and was not opened.")
+                continue
+            packed = matched["packed"] is not None
+            header = None if packed else self._header(path, status)
+            session_id = header.session_id if header and header.session_id else None
+            session_id, stem = session_id or matched["stem"], matched["stem"]
+            key = _key(registry, name, session_id, entries)
+            session = DiskSession(
+                agent=agent or _agent_in(key),
+                session_id=session_id,
+                session_key=key,
+                topic=_topic(stem, header.session_id if header else None),
+                path=path,
+                size=status.st_size,
+                modified=_moment(status.st_mtime_ns),
+                state=SessionState(matched["state"] or "live"),
+                packed=packed,
+                header=header,
+            )
+            self.sessions.append((status.st_mtime_ns, session))
+
+    def _header(self, path: Path, status: os.stat_result) -> TranscriptHeader | None:
+        stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
+        cached = self.index.headers.get(key)
+        if cached is None or cached[0] != stamp:
+            try:
+                self.opened += 1
+                cached = (stamp, _first_line(path))
+            except OSError as error:
+                self._problem(path, f"This file cannot be read ({_why(error)}).")
+                return None
+        self.headers[key] = cached
+        return cached[1]
+
+    def _registry(self, folder: Path, entries: Mapping[str, os.stat_result]) -> _Registry:
+        status, path = entries.get(REGISTRY_NAME), folder / REGISTRY_NAME
+        if status is None:
+            return _Registry()
+        stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
+        cached = self.index.registries.get(key)
+        if cached is None or cached[0] != stamp:
+            try:
+                self.opened += 1
+                cached = (stamp, _read_registry(path))
+            except (OSError, BadLineError) as error:
+                self._problem(path, f"The keys of these sessions cannot be read ({_why(error)}).")
+                return _Registry()
+        self.registries[key] = cached
+        return cached[1]
+
+
+def _first_line(path: Path) -> TranscriptHeader | None:
+    """The header, when the first line with something in it is one; reads `HEAD_BYTES` at most."""
+    with open_regular(path) as file:
+        read = 0
+        while read < HEAD_BYTES and (line := file.readline(HEAD_BYTES - read)):
+            read += len(line)
+            if line.strip():
+                try:
+                    return read_header(decode_object(line))
+                except BadLineError:
+                    return None
+    return None
+
+
+def _read_registry(path: Path) -> _Registry:
+    with open_regular(path) as file:
+        data = file.read(REGISTRY_LIMIT + 1)
+    if len(data) > REGISTRY_LIMIT:
+        raise BadLineError(f"more than {REGISTRY_LIMIT:,} bytes")
+    by_file: dict[str, str] = {}
+    by_id: dict[str, tuple[str, str | None]] = {}
+    for key, entry in decode_object(data).items():
+        if not isinstance(entry, dict):
+            continue
+        name = _base_name(entry)
+        if name is not None:
+            by_file.setdefault(name, key)
+        session_id = string(entry.get("sessionId"))
+        if session_id is not None:
+            by_id.setdefault(session_id, (key, name))
+    return _Registry(by_file, by_id)
+
+
+def _base_name(entry: JsonObject) -> str | None:
+    """The file's name; its folder is that of the machine that wrote it."""
+    stored = string(entry.get("sessionFile"))
+    return re.split(r"[/\\]", stored)[-1] or None if stored else None
+
+
+def _key(
+    registry: _Registry, name: str, session_id: str, present: Mapping[str, os.stat_result]
+) -> str | None:
+    """The key of a file: by its name, else by its id when the entry's own file is not there."""
+    if name in registry.by_file:
+        return registry.by_file[name]
+    key, file_name = registry.by_id.get(session_id, (None, None))
+    return None if file_name in present else key
+
+
+def _agent_of(folder: Path) -> str | None:
+    """The agent's id when the folder lies at ``agents/<agent>/sessions``."""
+    return folder.parent.name if folder.name == "sessions" and folder.parent.parent.name == "agents" else None
+
+
+def _agent_in(key: str | None) -> str | None:
+    parts = (key or "").split(":")
+    return parts[1] if len(parts) > 2 and parts[0] == "agent" and parts[1] else None
+
+
+def _moment(nanoseconds: int) -> datetime:
+    try:
+        return EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    except OverflowError:  # a clock that was wrong: keep the order's direction
+        return datetime.max.replace(tzinfo=UTC) if nanoseconds > 0 else datetime.min.replace(tzinfo=UTC)
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Reading: the only place with SQL that reads."""

@@ -1,0 +1,170 @@
+"""Conversations: the list, and what it costs nothing to know about each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lcm_core.errors import NotFoundError
+from lcm_core.records import Conversation, ConversationId, SummaryId, Timestamp
+from lcm_core.store.database import Reader, Row
+from lcm_core.times import parse_utc, sort_key
+
+COLUMNS = (
+    "conversation_id",
+    "session_id",
+    "session_key",
+    "active",
+    "archived_at",
+    "archive_cause",
+    "title",
+    "bootstrapped_at",
+    "created_at",
+    "updated_at",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationEntry:
+    """A conversation as a line of the list."""
+
+    conversation: Conversation
+    last_activity: Timestamp | None  #: time of the message with the highest seq; None without messages
+
+
+@dataclass(frozen=True, slots=True)
+class DepthCount:
+    """How many summaries stand at one depth."""
+
+    kind: str
+    depth: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationCounts:
+    """What indexes alone can tell of a conversation."""
+
+    conversation_id: ConversationId
+    messages: int
+    context_items: int
+    summaries: tuple[DepthCount, ...]  #: by depth, leaves first
+
+
+def conversation_of(row: Row) -> Conversation:
+    """A row that holds `COLUMNS` as a record."""
+    return Conversation(
+        conversation_id=ConversationId(row["conversation_id"]),
+        session_id=row["session_id"],
+        session_key=row["session_key"],
+        active=None if row["active"] is None else bool(row["active"]),
+        archived_at=row["archived_at"],
+        archive_cause=row["archive_cause"],
+        title=row["title"],
+        bootstrapped_at=row["bootstrapped_at"],
+        created_at=row["created_at"] or Timestamp(""),
+        updated_at=row["updated_at"] or Timestamp(""),
+    )
+
+
+async def list_conversations(reader: Reader) -> list[ConversationEntry]:
+    """Every conversation, archived ones too, newest activity first.
+
+    One look-up per conversation finds its newest message by seq; nothing is scanned.
+    """
+    created = reader.schema.select("messages", ("created_at",), "m")
+    rows = await reader.rows(
+        f"""
+        SELECT {reader.schema.select("conversations", COLUMNS, "c")},
+               (SELECT {created} FROM messages AS m WHERE m.conversation_id = c.conversation_id
+                ORDER BY m.seq DESC LIMIT 1) AS last_activity
+        FROM conversations AS c
+        """
+    )
+    entries = [ConversationEntry(conversation_of(row), row["last_activity"]) for row in rows]
+    return sorted(entries, key=_newest_first)
+
+
+def _newest_first(entry: ConversationEntry) -> tuple[float, int]:
+    known = parse_utc(entry.last_activity) or parse_utc(entry.conversation.updated_at)
+    return (-sort_key(known), -entry.conversation.conversation_id)
+
+
+async def get_conversation(reader: Reader, conversation_id: int) -> Conversation:
+    """One conversation by its id.
+
+    Raises:
+        NotFoundError: no conversation has this id.
+    """
+    columns = reader.schema.select("conversations", COLUMNS, "c")
+    row = await reader.row(
+        f"SELECT {columns} FROM conversations AS c WHERE c.conversation_id = ?", conversation_id
+    )
+    if row is None:
+        raise NotFoundError(
+            f"No conversation matched id {conversation_id}.",
+            code="CONVERSATION_NOT_FOUND",
+            details={"kind": "conversationId", "value": conversation_id},
+        )
+    return conversation_of(row)
+
+
+async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
+    """The conversation that a session key means: the active one first, then the newest (engine.md 6.4).
+
+    Raises:
+        NotFoundError: no conversation has this key, or this version records no keys.
+    """
+    row = None
+    if reader.schema.has("conversations", "session_key"):
+        active = "c.active DESC," if reader.schema.has("conversations", "active") else ""
+        row = await reader.row(
+            f"""SELECT {reader.schema.select("conversations", COLUMNS, "c")} FROM conversations AS c
+            WHERE c.session_key = ?
+            ORDER BY {active} julianday(c.created_at) DESC, c.conversation_id DESC LIMIT 1""",
+            session_key,
+        )
+    if row is None:
+        raise NotFoundError(
+            f"No conversation matched session key {session_key}.",
+            code="CONVERSATION_NOT_FOUND",
+            details={"kind": "sessionKey", "value": session_key},
+        )
+    return conversation_of(row)
+
+
+async def count_rows(
+    reader: Reader, conversation_ids: Iterable[ConversationId]
+) -> list[ConversationCounts]:
+    """Messages, context items and summaries by depth of some conversations, in the order asked."""
+    return [await _counts_of(reader, conversation_id) for conversation_id in conversation_ids]
+
+
+async def _counts_of(reader: Reader, conversation_id: ConversationId) -> ConversationCounts:
+    messages = await reader.value(
+        "SELECT count(*) FROM messages WHERE conversation_id = ?", conversation_id
+    )
+    items = 0
+    if reader.schema.has("context_items"):
+        items = await reader.value(
+            "SELECT count(*) FROM context_items WHERE conversation_id = ?", conversation_id
+        )
+    return ConversationCounts(
+        conversation_id, messages, items, tuple(await summary_depths(reader, conversation_id))
+    )
+
+
+async def summary_depths(reader: Reader, conversation_id: ConversationId) -> list[DepthCount]:
+    """How many summaries stand at each depth of a conversation, leaves first."""
+    if not reader.schema.has("summaries"):
+        return []
+    rows = await reader.rows(
+        f"""SELECT kind, depth, count(*) AS count
+        FROM (SELECT {reader.schema.select("summaries", ("kind", "depth"), "s")}
+              FROM summaries AS s WHERE s.conversation_id = ?)
+        GROUP BY depth, kind ORDER BY depth, kind DESC""",
+        conversation_id,
+    )
+    return [DepthCount(row["kind"], row["depth"] or 0, row["count"]) for row in rows]
+
+

@@ -1,0 +1,302 @@
+"""Messages: pages by seq in both directions, their parts, and which summary covers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lcm_core.errors import NotFoundError
+from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId, Timestamp
+from lcm_core.store.database import Reader, Row
+from lcm_core.times import parse_utc
+
+COLUMNS = (
+    "message_id",
+    "conversation_id",
+    "seq",
+    "role",
+    "token_count",
+    "created_at",
+    "large_content",
+    "openclaw_sender_metadata",
+)
+PART_COLUMNS = ("message_id", "ordinal", "part_type", "tool_call_id", "tool_name", "tool_status")
+PART_TEXTS = (
+    "text_content",
+    "tool_input",
+    "tool_output",
+    "tool_error",
+    "file_name",
+    "file_mime",
+    "file_url",
+    "metadata",
+)
+#: Characters of a text that a list reads; a whole message is read when it is opened.
+HEAD = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEntry:
+    """A message as a line of a list, with what stands beside it.
+
+    Texts of the message and its parts are cut after `HEAD` characters; `get_message` reads them whole.
+    """
+
+    message: Message
+    parts: tuple[MessagePart, ...]
+    covered_by: tuple[SummaryId, ...]  #: leaves made from it
+    in_context: bool
+    complete: bool = False  #: whether the texts are whole
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """A run of messages in order of seq, and whether more lie before and after it."""
+
+    entries: tuple[MessageEntry, ...]
+    has_older: bool
+    has_newer: bool
+
+
+def message_of(row: Row) -> Message:
+    """A row that holds `COLUMNS` and ``content`` as a record."""
+    return Message(
+        message_id=MessageId(row["message_id"]),
+        conversation_id=ConversationId(row["conversation_id"]),
+        seq=row["seq"],
+        role=row["role"],
+        content=row["content"] or "",
+        tokens=row["token_count"] or 0,
+        created_at=row["created_at"] or Timestamp(""),
+        large_content=row["large_content"],
+        sender=row["openclaw_sender_metadata"],
+    )
+
+
+def part_of(row: Row) -> MessagePart:
+    """A row that holds `PART_COLUMNS` and `PART_TEXTS` as a record."""
+    return MessagePart(
+        message_id=MessageId(row["message_id"]),
+        ordinal=row["ordinal"],
+        part_type=row["part_type"],
+        text=row["text_content"],
+        tool_call_id=row["tool_call_id"],
+        tool_name=row["tool_name"],
+        tool_status=row["tool_status"],
+        tool_input=row["tool_input"],
+        tool_output=row["tool_output"],
+        tool_error=row["tool_error"],
+        file_name=row["file_name"],
+        file_mime=row["file_mime"],
+        file_url=row["file_url"],
+        metadata=row["metadata"],
+    )
+
+
+async def newest_page(reader: Reader, conversation_id: ConversationId, limit: int) -> MessagePage:
+    """The last *limit* messages by seq."""
+    return await _page(reader, conversation_id, "", (), newest=True, limit=limit)
+
+
+async def page_before(
+    reader: Reader, conversation_id: ConversationId, seq: int, limit: int
+) -> MessagePage:
+    """The *limit* messages that come before *seq*."""
+    return await _page(reader, conversation_id, "AND m.seq < ?", (seq,), newest=True, limit=limit)
+
+
+async def page_from(reader: Reader, conversation_id: ConversationId, seq: int, limit: int) -> MessagePage:
+    """The *limit* messages from *seq* on (*seq* itself first, when there is one)."""
+    return await _page(reader, conversation_id, "AND m.seq >= ?", (seq,), newest=False, limit=limit)
+
+
+async def page_around(
+    reader: Reader, conversation_id: ConversationId, seq: int, limit: int
+) -> MessagePage:
+    """About *limit* messages with *seq* in the middle."""
+    older = await page_before(reader, conversation_id, seq, limit // 2)
+    newer = await page_from(reader, conversation_id, seq, limit - limit // 2)
+    return MessagePage(older.entries + newer.entries, older.has_older, newer.has_newer)
+
+
+async def reread(
+    reader: Reader, conversation_id: ConversationId, first: int, last: int, limit: int
+) -> MessagePage:
+    """The messages from seq *first* to *last* as they are now, and what was appended behind them."""
+    page = await _page(
+        reader, conversation_id, "AND m.seq BETWEEN ? AND ?", (first, last), newest=False, limit=limit
+    )
+    older = await reader.value(
+        "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND seq < ?)", conversation_id, first
+    )
+    newer = await reader.value(
+        "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND seq > ?)", conversation_id, last
+    )
+    return MessagePage(page.entries, bool(older), bool(newer))
+
+
+async def get_message(reader: Reader, message_id: int) -> MessageEntry:
+    """One message, whole, with its parts.
+
+    Raises:
+        NotFoundError: no message has this id.
+    """
+    row = await reader.row(
+        f"""SELECT {reader.schema.select("messages", (*COLUMNS, "content"), "m")}
+        FROM messages AS m WHERE m.message_id = ?""",
+        message_id,
+    )
+    if row is None:
+        raise NotFoundError(f"No message matched id {message_id}.", code="MESSAGE_NOT_FOUND")
+    [entry] = await entries_of(reader, [message_of(row)], head=None)
+    return entry
+
+
+async def entries_of(
+    reader: Reader, messages: Sequence[Message], *, head: int | None = HEAD
+) -> list[MessageEntry]:
+    """Put their parts, coverage and place in the context beside some messages."""
+    ids = [message.message_id for message in messages]
+    parts: dict[MessageId, list[MessagePart]] = {}
+    for part in await parts_of(reader, ids, head=head):
+        parts.setdefault(part.message_id, []).append(part)
+    covered: dict[MessageId, list[SummaryId]] = {}
+    if reader.schema.has("summary_messages"):
+        for row in await reader.rows_in(
+            "SELECT message_id, summary_id FROM summary_messages WHERE message_id IN (?*)", ids
+        ):
+            covered.setdefault(row["message_id"], []).append(row["summary_id"])
+    shown = await _in_context(reader, messages)
+    return [
+        MessageEntry(
+            message,
+            tuple(parts.get(message.message_id, ())),
+            tuple(covered.get(message.message_id, ())),
+            message.message_id in shown,
+            complete=head is None,
+        )
+        for message in messages
+    ]
+
+
+async def parts_of(
+    reader: Reader, message_ids: Sequence[MessageId], *, head: int | None = None
+) -> list[MessagePart]:
+    """The parts of some messages, by message and ordinal; texts cut after *head* characters."""
+    if not reader.schema.has("message_parts"):
+        return []
+    texts = [
+        f"substr(p.{name}, 1, {head}) AS {name}" if head is not None and name != "metadata" else f"p.{name}"
+        for name in PART_TEXTS
+        if reader.schema.has("message_parts", name)
+    ]
+    absent = [f"NULL AS {name}" for name in PART_TEXTS if not reader.schema.has("message_parts", name)]
+    columns = ", ".join([reader.schema.select("message_parts", PART_COLUMNS, "p"), *texts, *absent])
+    rows = await reader.rows_in(
+        f"SELECT {columns} FROM message_parts AS p WHERE p.message_id IN (?*)", message_ids
+    )
+    return sorted((part_of(row) for row in rows), key=lambda part: (part.message_id, part.ordinal))
+
+
+async def seq_of_message(
+    reader: Reader, conversation_id: ConversationId, message_id: int
+) -> int | None:
+    """The seq of a message of this conversation, None when it has no such message."""
+    found: int | None = await reader.value(
+        "SELECT seq FROM messages WHERE message_id = ? AND conversation_id = ?", message_id, conversation_id
+    )
+    return found
+
+
+async def seq_at_time(reader: Reader, conversation_id: ConversationId, when: str) -> int | None:
+    """The seq of the first message at or after *when* (either stored format), by bisection over seq.
+
+    Times grow with seq wherever the engine wrote them; where they do not, the answer is near, not exact.
+    """
+    wanted = parse_utc(when)
+    if wanted is None:
+        return None
+    bounds = await reader.row(
+        "SELECT min(seq) AS first, max(seq) AS last FROM messages WHERE conversation_id = ?", conversation_id
+    )
+    if bounds is None or bounds["first"] is None:
+        return None
+    low, high = bounds["first"], bounds["last"]
+    while low < high:
+        middle = (low + high) // 2
+        row = await reader.row(
+            "SELECT seq, created_at FROM messages WHERE conversation_id = ? AND seq >= ? ORDER BY seq LIMIT 1",
+            conversation_id,
+            middle,
+        )
+        at = None if row is None else parse_utc(row["created_at"])
+        if row is None or at is None or at >= wanted:
+            high = middle
+        else:
+            low = row["seq"] + 1
+    return int(low)
+
+
+async def find_text(
+    reader: Reader, conversation_id: ConversationId, needle: str, *, start: int, forward: bool
+) -> int | None:
+    """The seq of the nearest message after (or before) *start* whose text or parts hold *needle*."""
+    compare, order = (">", "ASC") if forward else ("<", "DESC")
+    pattern = "%" + needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    in_parts = ""
+    parameters: list[object] = [conversation_id, start, pattern]
+    if reader.schema.has("message_parts"):
+        in_parts = """OR EXISTS (SELECT 1 FROM message_parts AS p WHERE p.message_id = m.message_id
+            AND (p.text_content LIKE ? ESCAPE '\\' OR p.tool_name LIKE ? ESCAPE '\\'
+                 OR p.tool_input LIKE ? ESCAPE '\\' OR p.tool_output LIKE ? ESCAPE '\\'))"""
+        parameters += [pattern] * 4
+    found: int | None = await reader.value(
+        f"""SELECT m.seq FROM messages AS m WHERE m.conversation_id = ? AND m.seq {compare} ?
+        AND (m.content LIKE ? ESCAPE '\\' {in_parts}) ORDER BY m.seq {order} LIMIT 1""",
+        *parameters,
+    )
+    return found
+
+
+async def _page(
+    reader: Reader,
+    conversation_id: ConversationId,
+    where: str,
+    parameters: tuple[int, ...],
+    *,
+    newest: bool,
+    limit: int,
+) -> MessagePage:
+    """A page in one direction; one row more than asked tells whether the list goes on there."""
+    rows = await reader.rows(
+        f"""SELECT {reader.schema.select("messages", COLUMNS, "m")}, substr(m.content, 1, {HEAD}) AS content
+        FROM messages AS m WHERE m.conversation_id = ? {where}
+        ORDER BY m.seq {"DESC" if newest else "ASC"} LIMIT ?""",
+        conversation_id,
+        *parameters,
+        limit + 1,
+    )
+    more = len(rows) > limit
+    messages = [message_of(row) for row in rows[:limit]]
+    if newest:
+        messages.reverse()
+    entries = tuple(await entries_of(reader, messages))
+    # The side we came from has more whenever a bound was given there.
+    return MessagePage(entries, more, bool(where)) if newest else MessagePage(entries, bool(where), more)
+
+
+async def _in_context(reader: Reader, messages: Sequence[Message]) -> frozenset[MessageId]:
+    """Which of these messages stand in the context of their conversation.
+
+    ``context_items.message_id`` has no index, so the conversation's own items are walked: ids only.
+    """
+    if not messages or not reader.schema.has("context_items"):
+        return frozenset()
+    ids = [message.message_id for message in messages]
+    rows = await reader.rows(
+        "SELECT message_id FROM context_items WHERE conversation_id = ? AND message_id BETWEEN ? AND ?",
+        messages[0].conversation_id,
+        min(ids),
+        max(ids),
+    )
+    return frozenset(row["message_id"] for row in rows)

@@ -1,0 +1,133 @@
+"""What this file's schema can do, told by its tables and columns (engine.md 1.5).
+
+The engine stores no version number and an upgraded file differs from a fresh one, so nothing here compares
+versions: a reader asks for the columns it wants and gets NULL for those that this file does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lcm_core.errors import DatabaseError
+
+#: (first tag, table, column or None for the table itself), oldest first: engine.md 1.5, executed migrations.
+FEATURES: tuple[tuple[str, str, str | None], ...] = (
+    ("0.1.2", "summaries", "earliest_at"),
+    ("0.1.2", "summaries", "descendant_count"),
+    ("0.3.0", "summaries", "descendant_token_count"),
+    ("0.3.0", "summaries", "source_message_token_count"),
+    ("0.4.0", "conversations", "session_key"),
+    ("0.5.0", "conversation_bootstrap_state", None),
+    ("0.5.0", "summaries", "model"),
+    ("0.6.0", "conversations", "active"),
+    ("0.6.0", "conversations", "archived_at"),
+    ("0.7.0", "conversation_compaction_telemetry", None),
+    ("0.8.1", "lcm_migration_state", None),
+    ("0.9.0", "conversation_compaction_maintenance", None),
+    ("0.9.0", "messages", "identity_hash"),
+    ("0.9.2", "conversation_compaction_telemetry", "last_observed_prompt_token_count"),
+    ("0.10.0", "messages", "large_content"),
+    ("0.11.0", "focus_briefs", None),
+    ("0.12.0", "conversation_compaction_maintenance", "retry_attempts"),
+    ("0.13.0", "messages", "transcript_entry_id"),
+    ("0.14.0", "conversations", "archive_cause"),
+    ("0.14.0", "large_files", "line_count"),
+    ("0.15.2", "messages", "openclaw_sender_metadata"),
+    ("0.15.2", "messages", "stable_event_key"),
+    ("0.15.3+main", "conversation_compaction_maintenance", "maintenance_revision"),
+)
+
+#: Tables that only the 1.0.0-beta line creates.
+BETA_TABLES = frozenset({"message_transcript_anchor_trust", "pending_compaction_batches"})
+#: Columns of the 0.x line after the fork that the beta line never had.
+NOT_IN_BETA = frozenset(
+    {
+        ("conversation_bootstrap_state", None),
+        ("messages", "openclaw_sender_metadata"),
+        ("conversation_compaction_maintenance", "maintenance_revision"),
+    }
+)
+
+#: Without these the file is not an LCM database.
+ESSENTIAL: Mapping[str, frozenset[str]] = {
+    "conversations": frozenset({"conversation_id", "session_id"}),
+    "messages": frozenset({"message_id", "conversation_id", "seq", "role", "content"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of one file and their columns, by name."""
+
+    tables: Mapping[str, frozenset[str]]
+
+    def has(self, table: str, column: str | None = None) -> bool:
+        """Whether this file has the table (and, when named, the column)."""
+        columns = self.tables.get(table)
+        return columns is not None and (column is None or column in columns)
+
+    def select(self, table: str, columns: Iterable[str], alias: str | None = None) -> str:
+        """A select list of *columns*, with NULL in place of those that this file does not have."""
+        prefix = f"{alias or table}."
+        return ", ".join(
+            f"{prefix}{column}" if self.has(table, column) else f"NULL AS {column}" for column in columns
+        )
+
+    @property
+    def is_beta(self) -> bool:
+        """Whether the 1.0.0-beta line wrote this file."""
+        return any(table in self.tables for table in BETA_TABLES)
+
+    @property
+    def version(self) -> str:
+        """The engine versions that leave a schema like this one, for people."""
+        if self.is_beta:
+            return "1.0.0-beta"
+        tags = list(dict.fromkeys(tag for tag, _, _ in FEATURES))
+        present = {tag for tag, table, column in FEATURES if self.has(table, column)}
+        if not present:
+            return f"before {tags[0]}"
+        newest = max(present, key=tags.index)
+        following = tags[tags.index(newest) + 1 :]
+        return f"{newest} or later, before {following[0]}" if following else f"{newest} or later"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Features that are older than the newest one present and yet absent: an incomplete migration."""
+        tags = [index for index, (_, table, column) in enumerate(FEATURES) if self.has(table, column)]
+        newest = tags[-1] if tags else -1
+        return tuple(
+            table if column is None else f"{table}.{column}"
+            for table, column in ((table, column) for _, table, column in FEATURES[: newest + 1])
+            if not self.has(table, column) and not (self.is_beta and (table, column) in NOT_IN_BETA)
+        )
+
+    @property
+    def counts_code_points(self) -> bool:
+        """Whether the engine that last migrated the file weighs code points (0.8 on; engine.md 2.1)."""
+        return self.is_beta or self.has("lcm_migration_state")
+
+
+
+
+def check_essential(schema: Schema, name: str) -> None:
+    """Refuse a database of another program.
+
+    Raises:
+        DatabaseError: a table or column without which nothing can be shown is missing.
+    """
+    for table, columns in ESSENTIAL.items():
+        if not schema.has(table):
+            raise DatabaseError(
+                f"{name} is a SQLite database but not an LCM one: it has no table '{table}'. "
+                "Give the path of the engine's lcm.db with --db.",
+                code="DATABASE_NOT_LCM",
+            )
+        lacking = sorted(columns - schema.tables[table])
+        if lacking:
+            raise DatabaseError(
+                f"{name} is not an LCM database that can be read: its table '{table}' has no column "
+                f"'{lacking[0]}'. Give the path of the engine's lcm.db with --db.",
+                code="DATABASE_NOT_LCM",
+            )

@@ -1,0 +1,248 @@
+"""Summaries: their columns without the text, the text of one, and the edges of the DAG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lcm_core.dag.graph import Node, SummaryGraph
+from lcm_core.dag.markers import MARKER_LIKE, BrokenKind, classify
+from lcm_core.errors import NotFoundError
+from lcm_core.records import ConversationId, Edge, Message, Summary, SummaryId, SummaryText, Timestamp
+from lcm_core.store import messages as message_store
+from lcm_core.store.database import Reader, Row
+
+COLUMNS = (
+    "summary_id",
+    "conversation_id",
+    "kind",
+    "depth",
+    "token_count",
+    "earliest_at",
+    "latest_at",
+    "descendant_count",
+    "descendant_token_count",
+    "source_message_token_count",
+    "created_at",
+    "file_ids",
+    "model",
+)
+#: Characters of a summary that a list reads.
+HEAD = 300
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryEntry:
+    """A summary as a line of a list, with what stands around it."""
+
+    summary: Summary
+    preview: str  #: the first `HEAD` characters of the content
+    broken: BrokenKind | None
+    consumers: tuple[SummaryId, ...]
+    source_summaries: int
+    source_messages: int
+    ordinals: tuple[int, ...]  #: where it stands in its conversation's context
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSummary:
+    """A summary that the marker rules call bad."""
+
+    summary_id: SummaryId
+    conversation_id: ConversationId
+    kind: BrokenKind
+
+
+def summary_of(row: Row) -> Summary:
+    """A row that holds `COLUMNS` as a record."""
+    return Summary(
+        summary_id=SummaryId(row["summary_id"]),
+        conversation_id=ConversationId(row["conversation_id"]),
+        kind=row["kind"],
+        depth=row["depth"] or 0,
+        tokens=row["token_count"] or 0,
+        earliest_at=row["earliest_at"],
+        latest_at=row["latest_at"],
+        descendant_count=row["descendant_count"],
+        descendant_tokens=row["descendant_token_count"],
+        source_message_tokens=row["source_message_token_count"],
+        created_at=row["created_at"] or Timestamp(""),
+        file_ids=row["file_ids"] or "[]",
+        model=row["model"],
+    )
+
+
+async def get_summary(reader: Reader, summary_id: str) -> SummaryText:
+    """One summary with its text.
+
+    Raises:
+        NotFoundError: no summary has this id.
+    """
+    found = await texts_of(reader, [SummaryId(summary_id)])
+    if not found:
+        raise NotFoundError(
+            f"No summary matched id {summary_id}.",
+            code="SUMMARY_NOT_FOUND",
+            details={"summaryId": summary_id},
+        )
+    return found[0]
+
+
+async def texts_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[SummaryText]:
+    """Some summaries with their texts, in the order asked; those that are gone are left out."""
+    if not reader.schema.has("summaries"):
+        return []
+    rows = await reader.rows_in(
+        f"""SELECT {reader.schema.select("summaries", (*COLUMNS, "content"), "s")}
+        FROM summaries AS s WHERE s.summary_id IN (?*)""",
+        summary_ids,
+    )
+    found = {row["summary_id"]: SummaryText(summary_of(row), row["content"] or "") for row in rows}
+    return [found[summary_id] for summary_id in summary_ids if summary_id in found]
+
+
+async def entries_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[SummaryEntry]:
+    """Some summaries as lines of a list, in the order asked; those that are gone are left out."""
+    texts = await texts_of(reader, summary_ids)
+    ids = [text.summary.summary_id for text in texts]
+    consumers: dict[str, list[SummaryId]] = {}
+    for edge in await _edges(reader, "parent_summary_id", ids):
+        consumers.setdefault(edge.source, []).append(edge.consumer)
+    sources = await _count_by(reader, "summary_parents", ids)
+    source_messages = await _count_by(reader, "summary_messages", ids)
+    ordinals: dict[str, list[int]] = {}
+    for conversation_id in dict.fromkeys(text.summary.conversation_id for text in texts):
+        for summary_id, ordinal in await context_ordinals(reader, conversation_id):
+            ordinals.setdefault(summary_id, []).append(ordinal)
+    return [
+        SummaryEntry(
+            text.summary,
+            text.content[:HEAD],
+            classify(text.content, text.summary.model),
+            tuple(consumers.get(text.summary.summary_id, ())),
+            sources.get(text.summary.summary_id, 0),
+            source_messages.get(text.summary.summary_id, 0),
+            tuple(ordinals.get(text.summary.summary_id, ())),
+        )
+        for text in texts
+    ]
+
+
+async def context_ordinals(reader: Reader, conversation_id: ConversationId) -> list[tuple[SummaryId, int]]:
+    """The summaries in a conversation's context and where they stand, in order."""
+    if not reader.schema.has("context_items"):
+        return []
+    rows = await reader.rows(
+        """SELECT summary_id, ordinal FROM context_items
+        WHERE conversation_id = ? AND summary_id IS NOT NULL ORDER BY ordinal""",
+        conversation_id,
+    )
+    return [(SummaryId(row["summary_id"]), row["ordinal"]) for row in rows]
+
+
+async def sources_of(reader: Reader, summary_id: SummaryId) -> list[Edge]:
+    """What a summary was condensed from, in the order of condensation."""
+    return await _edges(reader, "summary_id", [summary_id])
+
+
+async def consumers_of(reader: Reader, summary_id: SummaryId) -> list[Edge]:
+    """The summaries that were made from this one."""
+    return await _edges(reader, "parent_summary_id", [summary_id])
+
+
+async def source_messages_of(reader: Reader, summary_id: SummaryId) -> list[Message]:
+    """The messages that a leaf was made from, in order; texts cut after `messages.HEAD` characters."""
+    if not reader.schema.has("summary_messages"):
+        return []
+    columns = reader.schema.select("messages", message_store.COLUMNS, "m")
+    rows = await reader.rows(
+        f"""SELECT {columns}, substr(m.content, 1, {message_store.HEAD}) AS content
+        FROM summary_messages AS link JOIN messages AS m ON m.message_id = link.message_id
+        WHERE link.summary_id = ? ORDER BY link.ordinal""",
+        summary_id,
+    )
+    return [message_store.message_of(row) for row in rows]
+
+
+async def source_message_ids(reader: Reader, summary_id: SummaryId) -> list[int]:
+    """The ids of the messages a leaf was made from, in order, also those whose row is gone."""
+    if not reader.schema.has("summary_messages"):
+        return []
+    rows = await reader.rows(
+        "SELECT message_id FROM summary_messages WHERE summary_id = ? ORDER BY ordinal", summary_id
+    )
+    return [row["message_id"] for row in rows]
+
+
+async def load_graph(reader: Reader, conversation_id: ConversationId) -> SummaryGraph:
+    """The whole DAG of a conversation: ids, kinds, depths and edges, no text."""
+    if not reader.schema.has("summaries"):
+        return SummaryGraph.build((), (), ())
+    nodes = await reader.rows(
+        f"""SELECT {reader.schema.select("summaries", ("summary_id", "kind", "depth"), "s")}
+        FROM summaries AS s WHERE s.conversation_id = ? ORDER BY s.rowid""",
+        conversation_id,
+    )
+    edges: list[Row] = []
+    if reader.schema.has("summary_parents"):
+        edges = await reader.rows(
+            """SELECT e.summary_id, e.parent_summary_id, e.ordinal
+            FROM summaries AS s JOIN summary_parents AS e ON e.summary_id = s.summary_id
+            WHERE s.conversation_id = ? ORDER BY e.ordinal, e.rowid""",
+            conversation_id,
+        )
+    in_context = [summary_id for summary_id, _ in await context_ordinals(reader, conversation_id)]
+    return SummaryGraph.build(
+        (Node(SummaryId(row["summary_id"]), row["kind"], row["depth"] or 0) for row in nodes),
+        (_edge(row) for row in edges),
+        in_context,
+    )
+
+
+async def broken_in(reader: Reader, conversation_id: ConversationId) -> list[BrokenSummary]:
+    """The summaries of a conversation that the marker rules call bad (engine.md 2.4 and 6.2).
+
+    Reads the text of all of them: for the background, never for a first page.
+    """
+    if not reader.schema.has("summaries"):
+        return []
+    likes = " OR ".join(["instr(s.content, ?) > 0"] * len(MARKER_LIKE))
+    by_model = "OR s.model = 'emergency-fallback'" if reader.schema.has("summaries", "model") else ""
+    columns = reader.schema.select("summaries", ("summary_id", "content", "model"), "s")
+    rows = await reader.rows(
+        f"""SELECT {columns} FROM summaries AS s
+        WHERE s.conversation_id = ? AND ({likes} {by_model} OR length(trim(s.content)) < 8)
+        ORDER BY s.rowid""",
+        conversation_id,
+        *MARKER_LIKE,
+    )
+    found = []
+    for row in rows:
+        kind = classify(row["content"] or "", row["model"])
+        if kind is not None:
+            found.append(BrokenSummary(SummaryId(row["summary_id"]), conversation_id, kind))
+    return found
+
+
+async def _edges(reader: Reader, side: str, ids: Iterable[SummaryId]) -> list[Edge]:
+    if not reader.schema.has("summary_parents"):
+        return []
+    rows = await reader.rows_in(
+        f"""SELECT summary_id, parent_summary_id, ordinal FROM summary_parents
+        WHERE {side} IN (?*) ORDER BY ordinal, rowid""",
+        ids,
+    )
+    return [_edge(row) for row in rows]
+
+
+def _edge(row: Row) -> Edge:
+    return Edge(SummaryId(row["summary_id"]), SummaryId(row["parent_summary_id"]), row["ordinal"])
+
+
+async def _count_by(reader: Reader, table: str, ids: Sequence[SummaryId]) -> dict[str, int]:
+    if not reader.schema.has(table):
+        return {}
+    rows = await reader.rows_in(
+        f"SELECT summary_id, count(*) AS n FROM {table} WHERE summary_id IN (?*) GROUP BY summary_id", ids
+    )
+    return {row["summary_id"]: row["n"] for row in rows}

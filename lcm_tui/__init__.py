@@ -1,0 +1,1 @@
+"""lcm-tui: the terminal app and the command line over `lcm_core`."""

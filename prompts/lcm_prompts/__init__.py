@@ -1,0 +1,1 @@
+"""The prompts that lcm-tui sends to a model when it summarises."""
