@@ -47,7 +47,7 @@ def test_copies_are_private_and_lie_alone(database_copy: Callable[[str], Path]):
 def test_the_environment_is_clean():
     assert time.tzname[0] == "UTC"
     assert list(Path.home().iterdir()) == []
-    assert not [name for name in os.environ if name.startswith(("LCM_", "ANTHROPIC_", "XDG_", "TEXTUAL"))]
+    assert not [name for name in os.environ if name.startswith(("LCM_", "ANTHROPIC_", "XDG_", "TEXTUAL_C"))]
 
 
 @pytest.mark.parametrize("run", [1, 2])
