@@ -1,0 +1,243 @@
+"""What text of a database may become on a screen."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.cells import WIDE, ZERO_WIDTH, ranges, width_of
+from lcm_core.text import clip, preview, safe_line, safe_text, wrap, wrap_spans
+from rich.cells import cell_len, get_character_cell_size
+
+#: Default_Ignorable_Code_Point of Unicode 16, and the controls of Egyptian writing
+IGNORABLE = ranges(
+    "ad 34f 61c 115f-1160 17b4-17b5 180b-180f 200b-200f 202a-202e 2060-206f 3164 fe00-fe0f feff ffa0 "
+    "fff0-fff8 1bca0-1bca3 1d173-1d17a e0000-e0fff 13430-1343f"
+)
+#: characters that make trouble, mixed with harmless ones, so that short examples combine them
+NASTY = st.text(
+    st.one_of(
+        st.sampled_from(
+            "\x1b\x9b\x00\x7f\u202e\u2066\u200d\u200b\ufeff\ufe0f\ufe0e\U0001f3fd\U0001f1e9\U0001f1ea\u0301\u0489"
+            "\u20e3\u1160\u1161\u093f\u2028\x85\ud83d\ude00\udc9b\U000e0041\uffff\t\n\r\v"
+            " 1a#é数한🎉❤👩️◌‹›…\u3000\xa0"
+        ),
+        st.characters(exclude_categories=()),
+    ),
+    max_size=60,
+)
+
+
+@cache
+def is_unsafe(character: str) -> bool:
+    code = ord(character)
+    return (
+        unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}
+        or any(first <= code <= last for first, last in IGNORABLE)
+        or (unicodedata.category(character) == "Cf" and get_character_cell_size(character) == 0)
+        or code & 0xFFFE == 0xFFFE
+        or 0xFDD0 <= code <= 0xFDEF
+        or 0x1F3FB <= code <= 0x1F3FF
+    )
+
+
+def test_no_code_point_that_a_terminal_obeys_or_hides_survives() -> None:
+    survivors = [
+        hex(code)
+        for code in range(0x110000)
+        if is_unsafe(chr(code)) and (safe_line(f"a{chr(code)}a") == f"a{chr(code)}a")
+    ]
+    assert survivors == []
+
+
+def test_every_harmless_code_point_is_left_alone() -> None:
+    flags = {chr(code) for code in range(0x1F1E6, 0x1F200)}
+    changed = [
+        hex(code)
+        for code in range(0x110000)
+        if not is_unsafe(chr(code))
+        and chr(code) not in flags
+        and safe_line(f"a{chr(code)}a") != f"a{chr(code)}a"
+    ]
+    assert changed == []
+
+
+@pytest.mark.parametrize("make_safe", [safe_line, safe_text])
+@given(text=NASTY)
+def test_safe_text_holds_nothing_unsafe_and_is_stable(make_safe, text) -> None:
+    safe = make_safe(text)
+    assert [hex(ord(c)) for c in safe if is_unsafe(c) and not (c == "\n" and make_safe is safe_text)] == []
+    assert make_safe(safe) == safe
+    safe.encode()
+    assert not re.search(
+        "(?<![\U0001f1e6-\U0001f1ff])[\U0001f1e6-\U0001f1ff](?![\U0001f1e6-\U0001f1ff])", safe
+    )
+    bare = [w for w in safe.split() if width_of(w[0]) == 0]
+    assert bare == []
+    zero = "".join("0" if width_of(c) == 0 and c != "\n" else "1" for c in safe)
+    assert "00000" not in zero
+
+
+@given(text=NASTY)
+def test_width_is_what_textual_draws(text) -> None:
+    safe = safe_line(text)
+    assert sum(map(width_of, safe)) == cell_len(safe)
+
+
+def test_width_of_every_code_point_is_that_of_rich() -> None:
+    def listed(width: int) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for code in range(0x110000):
+            if get_character_cell_size(chr(code), "latest") == width:
+                if found and found[-1][1] == code - 1:
+                    found[-1] = (found[-1][0], code)
+                else:
+                    found.append((code, code))
+        return found
+
+    def written(found: list[tuple[int, int]]) -> str:
+        return " ".join(f"{first:x}-{last:x}" if first != last else f"{first:x}" for first, last in found)
+
+    assert " ".join(WIDE.split()) == written(listed(2))
+    assert " ".join(ZERO_WIDTH.split()) == written(listed(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
+        ("\x9b2J\x00\x7f", "‹U+009B›2J␀␡"),
+        ("a\u202eb\u2069", "a‹U+202E›b‹U+2069›"),
+        ("two\r\n\tlines", "two lines"),
+        ("byte \udc9b, half \ud83d", "byte ‹0x9B›, half ‹U+D83D›"),
+        ("\U000e0041", "‹U+E0041›"),
+        ("👨\u200d👩", "👨‹U+200D›👩"),
+        ("👍\U0001f3fd", "👍‹U+1F3FD›"),
+        ("❤\ufe0f ☀\ufe0e 1\ufe0f\u20e3", "❤ ☀ 1\u20e3"),
+        ("❤\ufe0f\ufe0f a\ufe0f", "❤‹U+FE0F› a‹U+FE0F›"),
+        ("🇩🇪🇫", "🇩🇪‹U+1F1EB›"),
+        ("\u0301 \u0302", "◌\u0301 ◌\u0302"),
+        ("Z" + "\u0301" * 16 + "!", "Z" + "\u0301" * 4 + "‹+12 marks›!"),
+        ("ế 한국어 हिन्दी ภาษาไทย שָׁלוֹם [/] [red]", "ế 한국어 हिन्दी ภาษาไทย שָׁלוֹם [/] [red]"),
+    ],
+)
+def test_what_one_line_shows(text: str, shown: str) -> None:
+    assert safe_line(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\r\nb\rc\n", "a\nb\nc\n"),
+        ("a\tb\nabcd\tx", "a   b\nabcd    x"),
+        ("数\tx\té", "数  x   é"),
+        ("\x1b\tx", "␛   x"),
+        ("form\ffeed", "form␌feed"),
+    ],
+)
+def test_what_several_lines_show(text: str, shown: str) -> None:
+    assert safe_text(text) == shown
+
+
+@pytest.mark.parametrize("text", ["plain [/] text", "naïve 数据 🎉"])
+def test_clean_text_is_the_same_object(text: str) -> None:
+    assert safe_line(text) is text
+    assert safe_text(text) is text
+
+
+@given(text=NASTY, width=st.integers(-1, 30), ellipsis=st.sampled_from(["…", "...", ""]))
+def test_clip_fits_and_keeps_a_beginning(text, width, ellipsis) -> None:
+    line = safe_line(text)
+    clipped = clip(line, width, ellipsis)
+    assert cell_len(clipped) <= max(width, 0)
+    if cell_len(line) <= width:
+        assert clipped == line
+    elif clipped:
+        kept = clipped[: len(clipped) - len(ellipsis)]
+        assert clipped == kept + ellipsis
+        assert line.startswith(kept)
+        assert width_of(line[len(kept)]) > 0
+        assert (
+            width - cell_len(clipped) < 2
+            or line[len(kept)] in "\U0001f1e9\U0001f1ea"
+            or width_of(line[len(kept)])
+        )
+
+
+def test_clip_does_not_tear_flags_marks_or_wide_characters() -> None:
+    assert clip("🇩🇪🇫🇷", 4) == "🇩🇪🇫🇷"
+    assert clip("🇩🇪🇫🇷x", 4) == "🇩🇪…"
+    assert clip("e\u0301e\u0301e\u0301", 2) == "e\u0301…"
+    assert clip("数据库", 4) == "数…"
+
+
+@given(text=st.one_of(NASTY, st.text("ab 数🇩\u0301\n", max_size=80)), width=st.integers(1, 20))
+def test_wrap_bounds_every_line_and_loses_only_the_space_broken_at(text, width) -> None:
+    safe = safe_text(text)
+    pieces = wrap(safe, width)
+    assert all(cell_len(piece) <= max(width, 2) for piece in pieces)
+    assert all(width_of(piece[0]) for piece in pieces if piece)
+    at = 0
+    for number, piece in enumerate(pieces):
+        if number and not safe.startswith(piece, at):
+            assert safe[at] in " \n"
+            at += 1
+        elif number and safe[at : at + 1] == "\n":
+            at += 1
+        assert safe.startswith(piece, at)
+        at += len(piece)
+    assert safe[at:] in ("", " ")
+
+
+@given(line=NASTY, width=st.integers(-1, 9))
+def test_wrap_spans_end_on_any_text(line, width) -> None:
+    spans = list(wrap_spans(line, width))
+    assert spans[0][0] == 0
+    assert all(start < end for start, end in spans) or spans == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("", 5, [""]),
+        ("one two three", 8, ["one two", "three"]),
+        ("abcdefgh", 3, ["abc", "def", "gh"]),
+        ("    indented", 6, ["    in", "dented"]),
+        ("a\n\nb", 5, ["a", "", "b"]),
+        ("数据库 会话", 4, ["数据", "库", "会话"]),
+        ("abc ", 3, ["abc"]),
+        ("🇩🇪🇫🇷", 3, ["🇩🇪", "🇫🇷"]),
+    ],
+)
+def test_where_lines_break(text: str, width: int, lines: list[str]) -> None:
+    assert wrap(text, width) == lines
+
+
+def test_a_megabyte_without_spaces_wraps_whole() -> None:
+    for character in "x数":
+        pieces = wrap(character * 1_000_000, 100)
+        assert "".join(pieces) == character * 1_000_000
+        assert {cell_len(piece) for piece in pieces} == {100}
+
+
+def test_preview_folds_and_counts_as_javascript_does() -> None:
+    assert preview(" a \n\t b\u2003c\ufeff ") == "a b c"
+    assert preview("a\x1fb\x85c") == "a\x1fb\x85c"
+    assert preview("x" * 240) == "x" * 240
+    assert preview("x" * 241) == "x" * 239 + "…"
+    assert preview("🎉" * 120) == "🎉" * 120
+    assert preview("🎉" * 121) == "🎉" * 119 + "\ud83c…"
+    assert preview(" \n") == ""
+
+
+@given(text=st.text(" \n\ufeffab🎉é", max_size=40), limit=st.integers(1, 20))
+def test_preview_is_the_plain_rule(text, limit) -> None:
+    folded = re.sub("[\\s\ufeff]+", " ", text).strip()
+    units = folded.encode("utf-16-le")
+    whole = len(units) // 2 <= limit
+    expected = folded if whole else units[: 2 * (limit - 1)].decode("utf-16-le", "surrogatepass") + "…"
+    assert preview(text, limit) == expected
