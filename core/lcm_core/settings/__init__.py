@@ -1,0 +1,24 @@
+"""Settings: command line, environment and config files, resolved once into one frozen `Settings`."""
+
+from lcm_core.settings.engine import EngineSettings
+from lcm_core.settings.resolve import Options, Settings, resolve
+from lcm_core.settings.show import ConfigValue, ConfigView, config_value, config_view
+from lcm_core.settings.values import Diagnostic, Json, JsonObject, OutputFormat, Problem, Source, Sourced
+
+__all__ = [
+    "ConfigValue",
+    "ConfigView",
+    "Diagnostic",
+    "EngineSettings",
+    "Json",
+    "JsonObject",
+    "Options",
+    "OutputFormat",
+    "Problem",
+    "Settings",
+    "Source",
+    "Sourced",
+    "config_value",
+    "config_view",
+    "resolve",
+]

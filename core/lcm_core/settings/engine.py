@@ -1,0 +1,185 @@
+"""The engine's own settings: one declarative table, one line per key (engine.md 7.2).
+
+Precedence is environment, plugin config, default. A value that does not fit is a diagnostic, and the next
+source applies. Defaults are those of the newest engine; rules that depend on the version that wrote a file
+(a fresh tail of 32 before 0.5.3) look at ``Sourced.is_set`` and decide by schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from lcm_core.settings.hostfile import PluginConfig
+from lcm_core.settings.values import (
+    Diagnostic,
+    Json,
+    Source,
+    Sourced,
+    boolean,
+    integer,
+    invalid,
+    is_blank,
+    number,
+    one_of,
+    provider_models,
+    text,
+    text_list,
+    time_zone,
+)
+
+#: Markup that memory plugins inject and the engine strips (engine.md 2.5).
+INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The names under which a setting is found, and how it is read."""
+
+    plugin: tuple[str, ...]  #: dotted keys of the plugin's config, preferred first
+    env: tuple[str, ...]  #: variables, preferred first
+    parse: Callable[[Json], object]  #: raises ValueError when the value does not fit
+
+    @property
+    def name(self) -> str:
+        """The name that ``config show`` prints."""
+        return self.plugin[0]
+
+
+def _row(
+    parse: Callable[[Json], object], *, plugin: str = "", env: str = ""
+) -> dict[str, tuple[object, ...]]:
+    """The rest of a row. Names separated by blanks; left out, they follow from the attribute's name."""
+    return {"row": (parse, plugin.split(), env.split())}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What the engine was told, by environment or plugin config. Tokens are estimates, ``_ms`` milliseconds.
+
+    ``fresh_tail_count`` stands for ``LCM_FRESH_TAIL_COUNT`` and ``freshTailCount``; a row names only what
+    departs from that. A default of None means unset, or derived from other values where it is used.
+    """
+
+    enabled: Sourced[bool] = field(default=Sourced(True), metadata=_row(boolean))
+    host_fallback_mode: Sourced[str] = field(
+        default=Sourced("error"), metadata=_row(one_of("error", "capture-only"))
+    )
+    timezone: Sourced[str | None] = field(default=Sourced(None), metadata=_row(time_zone, env="TZ"))
+
+    # What the model sees.
+    fresh_tail_count: Sourced[int] = field(default=Sourced(64), metadata=_row(integer(1)))
+    fresh_tail_max_tokens: Sourced[int | None] = field(default=Sourced(None), metadata=_row(integer(1)))
+    max_assembly_token_budget: Sourced[int | None] = field(
+        default=Sourced(None), metadata=_row(integer(1000))
+    )
+    prompt_aware_eviction: Sourced[bool] = field(
+        default=Sourced(False), metadata=_row(boolean, env="LCM_PROMPT_AWARE_EVICTION_ENABLED")
+    )
+    stub_large_tool_payloads: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
+
+    # When and how far the engine compacts.
+    context_threshold: Sourced[float] = field(default=Sourced(0.75), metadata=_row(number(0, 1)))
+    leaf_chunk_tokens: Sourced[int] = field(default=Sourced(20_000), metadata=_row(integer(1)))
+    leaf_target_tokens: Sourced[int] = field(default=Sourced(2_400), metadata=_row(integer(1)))
+    leaf_min_fanout: Sourced[int] = field(default=Sourced(8), metadata=_row(integer(2)))
+    condensed_target_tokens: Sourced[int] = field(default=Sourced(2_000), metadata=_row(integer(1)))
+    condensed_min_fanout: Sourced[int] = field(default=Sourced(4), metadata=_row(integer(2)))
+    condensed_min_fanout_hard: Sourced[int] = field(default=Sourced(2), metadata=_row(integer(2)))
+    sweep_max_depth: Sourced[int] = field(
+        default=Sourced(1),
+        metadata=_row(
+            integer(-1),
+            plugin="sweepMaxDepth incrementalMaxDepth",
+            env="LCM_SWEEP_MAX_DEPTH LCM_INCREMENTAL_MAX_DEPTH",
+        ),
+    )
+    summary_prefix_target_tokens: Sourced[int | None] = field(
+        default=Sourced(None), metadata=_row(integer(1))
+    )
+    max_sweep_iterations: Sourced[int] = field(default=Sourced(12), metadata=_row(integer(1)))
+    sweep_deadline_ms: Sourced[int] = field(default=Sourced(120_000), metadata=_row(integer(1)))
+    compact_until_under_deadline_ms: Sourced[int] = field(default=Sourced(300_000), metadata=_row(integer(1)))
+    proactive_threshold_compaction_mode: Sourced[str] = field(
+        default=Sourced("deferred"), metadata=_row(one_of("deferred", "inline"))
+    )
+
+    # Sessions and ingestion.
+    ignore_session_patterns: Sourced[tuple[str, ...]] = field(default=Sourced(()), metadata=_row(text_list))
+    stateless_session_patterns: Sourced[tuple[str, ...]] = field(
+        default=Sourced(()), metadata=_row(text_list)
+    )
+    skip_stateless_sessions: Sourced[bool] = field(default=Sourced(True), metadata=_row(boolean))
+    new_session_retain_depth: Sourced[int] = field(default=Sourced(2), metadata=_row(integer(-1)))
+    bootstrap_max_tokens: Sourced[int | None] = field(default=Sourced(None), metadata=_row(integer(1)))
+    large_file_token_threshold: Sourced[int] = field(
+        default=Sourced(25_000),
+        metadata=_row(integer(1000), plugin="largeFileThresholdTokens largeFileTokenThreshold"),
+    )
+    strip_injected_context_tags: Sourced[tuple[str, ...]] = field(
+        default=Sourced(INJECTED_TAGS), metadata=_row(text_list)
+    )
+    prune_heartbeat_ok: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
+    transcript_gc_enabled: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
+    replay_flood_threshold_external: Sourced[int] = field(default=Sourced(3), metadata=_row(integer(1)))
+    replay_flood_threshold_internal: Sourced[int] = field(default=Sourced(32), metadata=_row(integer(1)))
+
+    # Models.
+    summary_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
+    summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
+    large_file_summary_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
+    large_file_summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
+    expansion_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
+    expansion_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
+    fallback_providers: Sourced[tuple[str, ...]] = field(default=Sourced(()), metadata=_row(provider_models))
+    custom_instructions: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
+    summary_max_overage_factor: Sourced[float] = field(default=Sourced(3.0), metadata=_row(number(1)))
+    fallback_max_tokens: Sourced[int] = field(default=Sourced(512), metadata=_row(integer(64)))
+    max_expand_tokens: Sourced[int] = field(default=Sourced(4_000), metadata=_row(integer(1)))
+    enable_summary_thinking: Sourced[bool] = field(default=Sourced(True), metadata=_row(boolean))
+    summary_timeout_ms: Sourced[int] = field(default=Sourced(60_000), metadata=_row(integer(1)))
+    delegation_timeout_ms: Sourced[int] = field(default=Sourced(120_000), metadata=_row(integer(1)))
+
+
+def _key(attribute: str, parse: Callable[[Json], object], plugin: list[str], env: list[str]) -> Key:
+    head, *rest = attribute.split("_")
+    return Key(
+        tuple(plugin) or (head + "".join(word.capitalize() for word in rest),),
+        tuple(env) or (f"LCM_{attribute.upper()}",),
+        parse,
+    )
+
+
+#: The table: attribute of `EngineSettings` to its names and parser.
+KEYS: Mapping[str, Key] = {row.name: _key(row.name, *row.metadata["row"]) for row in fields(EngineSettings)}
+
+
+def read_engine(
+    environ: Mapping[str, str], plugin: PluginConfig, diagnostics: list[Diagnostic]
+) -> EngineSettings:
+    """Look every key of the table up in the environment, then in the plugin's config."""
+    found: dict[str, Sourced[Any]] = {}
+    for attribute, key in KEYS.items():
+        value = first_valid(key, environ, plugin, diagnostics)
+        if value is not None:
+            found[attribute] = value
+    return EngineSettings(**found)
+
+
+def first_valid(
+    key: Key, environ: Mapping[str, str], plugin: PluginConfig, diagnostics: list[Diagnostic]
+) -> Sourced[object] | None:
+    """The first value of *key* that is given and fits; those that do not fit are noted. None: not set."""
+    given: list[tuple[Source, str, Json]] = [
+        (Source.ENVIRONMENT, name, environ.get(name)) for name in key.env
+    ]
+    given += [(Source.PLUGIN_CONFIG, plugin.place_of(name), plugin.get(name)) for name in key.plugin]
+    for source, name, value in given:
+        if is_blank(value):
+            continue
+        try:
+            return Sourced(key.parse(value), source, name)
+        except ValueError as error:
+            diagnostics.append(invalid(name, value, str(error)))
+    return None

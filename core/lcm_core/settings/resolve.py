@@ -1,0 +1,214 @@
+"""Command line, environment and config files become one frozen `Settings`, once, at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from lcm_core.errors import UsageError
+from lcm_core.settings.engine import KEYS, EngineSettings, Key, first_valid, read_engine
+from lcm_core.settings.hostfile import PluginConfig, masked, read_host_file
+from lcm_core.settings.userfile import (
+    UserFile,
+    budget_tokens,
+    default_user_file,
+    output_format,
+    read_user_file,
+)
+from lcm_core.settings.values import (
+    Diagnostic,
+    JsonObject,
+    OutputFormat,
+    Problem,
+    Source,
+    Sourced,
+    text,
+)
+
+_DATABASE = Key(("dbPath", "databasePath"), ("LCM_DATABASE_PATH",), text)
+_LARGE_FILES = Key(("largeFilesDir",), ("LCM_LARGE_FILES_DIR",), text)
+_BUDGET = Key((), ("LCM_TUI_BUDGET",), budget_tokens)
+_FORMAT = Key((), ("LCM_TUI_FORMAT",), output_format)
+_STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
+
+#: Every variable that we read, the engine's and our own.
+ENV_NAMES = frozenset({*_STATE_ENV, "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "LCM_TUI_CONFIG"}).union(
+    *(key.env for key in (*KEYS.values(), _DATABASE, _LARGE_FILES, _BUDGET, _FORMAT))
+)
+_KNOWN_PLUGIN_KEYS = frozenset(
+    step
+    for key in (*KEYS.values(), _DATABASE, _LARGE_FILES)
+    for dotted in key.plugin
+    for step in dotted.split(".")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line gave; None is "not given"."""
+
+    db: str | PurePath | None = None
+    config: str | PurePath | None = None
+    openclaw_dir: str | PurePath | None = None
+    sessions: str | PurePath | None = None
+    budget: int | None = None  #: tokens
+    output_format: OutputFormat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the environment, the config files and the command line decide (engine.md 6.4, 7).
+
+    Paths are as given, with ``~`` expanded; whether there is something at them is for their users to say.
+    """
+
+    state_dir: Sourced[Path]
+    database: Sourced[Path]
+    large_files_dir: Sourced[Path]
+    sessions: Sourced[Path]  #: a sessions folder, an agent's folder or a folder of agents
+    config_file: Sourced[Path]  #: the host's ``openclaw.json``
+    config_found: bool
+    plugin_place: str  #: dotted path of the plugin's block in it; empty when there is none
+    context_engine: str | None  #: the plugin that fills ``plugins.slots.contextEngine``
+    user_config_file: Sourced[Path]  #: our own ``config.toml``
+    engine: EngineSettings
+    budget: Sourced[int | None]  #: tokens; None: the user named none
+    output_format: Sourced[OutputFormat]
+    theme: Sourced[str | None]
+    keys: Mapping[str, str]  #: action id to key, or keys separated by commas
+    raw: JsonObject  #: the plugin's block as it stands in the file, secrets masked
+    diagnostics: tuple[Diagnostic, ...]
+    active_env: tuple[str, ...]  #: names (never values) of the variables that we read and that are set
+
+
+def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Settings:
+    """Resolve all settings. Reads the two config files and nothing else.
+
+    Raises:
+        ConfigurationError: the file that ``--config`` names is missing or broken.
+        UsageError: an option is empty or out of range.
+    """
+    notes: list[Diagnostic] = []
+    state = _state_dir(options, environ, home)
+    config = _config_file(options, environ, home, state.value)
+    host = read_host_file(
+        config.value,
+        named=config.source is Source.COMMAND_LINE,
+        expected=config.source is Source.ENVIRONMENT,
+        diagnostics=notes,
+    )
+    database = _option("--db", options.db, home) or _path(
+        _DATABASE, state.value / "lcm.db", environ, host.plugin, home, notes
+    )
+    user_file = _user_config_file(environ, home)
+    user = read_user_file(user_file.value, expected=user_file.is_set, diagnostics=notes)
+    raw = masked(host.plugin.values, known=_KNOWN_PLUGIN_KEYS)
+    return Settings(
+        state_dir=state,
+        database=database,
+        large_files_dir=_path(_LARGE_FILES, state.value / "lcm-files", environ, host.plugin, home, notes),
+        sessions=_option("--sessions", options.sessions, home) or Sourced(state.value / "agents"),
+        config_file=config,
+        config_found=host.found,
+        plugin_place=host.plugin.place,
+        context_engine=host.context_engine,
+        user_config_file=user_file,
+        engine=read_engine(environ, host.plugin, notes),
+        budget=_budget(options, environ, user, notes),
+        output_format=_output_format(options, environ, user, notes),
+        theme=user.theme or Sourced(None),
+        keys=user.keys,
+        raw=raw if isinstance(raw, Mapping) else {},
+        diagnostics=tuple(notes),
+        active_env=tuple(sorted(name for name in ENV_NAMES if environ.get(name, "").strip())),
+    )
+
+
+def expand(given: str | PurePath, home: Path) -> Path:
+    """A path as somebody wrote it, with a leading ``~`` replaced by *home*."""
+    path = Path(given)
+    return home.joinpath(*path.parts[1:]) if path.parts[:1] == ("~",) else path
+
+
+def _option(name: str, given: str | PurePath | None, home: Path) -> Sourced[Path] | None:
+    """A path of the command line; an empty one (an unset shell variable) must not mean the default."""
+    if given is None:
+        return None
+    if not str(given).strip():
+        raise UsageError(f"{name} is empty; give it a path or leave it out.", details={"option": name})
+    return Sourced(expand(given, home), Source.COMMAND_LINE, name)
+
+
+def _from_environment(name: str, environ: Mapping[str, str], home: Path) -> Sourced[Path] | None:
+    given = environ.get(name, "").strip()
+    return Sourced(expand(given, home), Source.ENVIRONMENT, name) if given else None
+
+
+def _state_dir(options: Options, environ: Mapping[str, str], home: Path) -> Sourced[Path]:
+    """--openclaw-dir, LCM_OPENCLAW_DIR, OPENCLAW_STATE_DIR, OPENCLAW_HOME/.openclaw, HOME/.openclaw."""
+    if options.openclaw_dir is not None and str(options.openclaw_dir).strip():
+        return Sourced(expand(options.openclaw_dir, home), Source.COMMAND_LINE, "--openclaw-dir")
+    for name in _STATE_ENV:
+        found = _from_environment(name, environ, home)
+        if found is not None:
+            return found
+    host_home = _from_environment("OPENCLAW_HOME", environ, home)
+    if host_home is not None:
+        return Sourced(host_home.value / ".openclaw", host_home.source, host_home.name)
+    return Sourced(home / ".openclaw")
+
+
+def _config_file(options: Options, environ: Mapping[str, str], home: Path, state: Path) -> Sourced[Path]:
+    return (
+        _option("--config", options.config, home)
+        or _from_environment("OPENCLAW_CONFIG_PATH", environ, home)
+        or Sourced(state / "openclaw.json")
+    )
+
+
+def _user_config_file(environ: Mapping[str, str], home: Path) -> Sourced[Path]:
+    return _from_environment("LCM_TUI_CONFIG", environ, home) or Sourced(default_user_file(environ, home))
+
+
+def _path(
+    key: Key,
+    default: Path,
+    environ: Mapping[str, str],
+    plugin: PluginConfig,
+    home: Path,
+    notes: list[Diagnostic],
+) -> Sourced[Path]:
+    found = first_valid(key, environ, plugin, notes)
+    if found is None:
+        return Sourced(default)
+    path = expand(str(found.value), home)
+    if found.source is Source.PLUGIN_CONFIG and not path.is_absolute():
+        # The host takes it from its own working folder, which nobody can know here.
+        message = f"{found.name} is a relative path; it is taken from the current folder."
+        notes.append(Diagnostic(Problem.RELATIVE_PATH, found.name, message))
+    return Sourced(path, found.source, found.name)
+
+
+def _budget(
+    options: Options, environ: Mapping[str, str], user: UserFile, notes: list[Diagnostic]
+) -> Sourced[int | None]:
+    if options.budget is not None:
+        if options.budget < 1:
+            raise UsageError("--budget must be at least 1 token.", details={"budget": options.budget})
+        return Sourced(options.budget, Source.COMMAND_LINE, "--budget")
+    found = first_valid(_BUDGET, environ, PluginConfig(), notes)
+    if found is not None and isinstance(found.value, int):
+        return Sourced(found.value, found.source, found.name)
+    return user.budget or Sourced(None)
+
+
+def _output_format(
+    options: Options, environ: Mapping[str, str], user: UserFile, notes: list[Diagnostic]
+) -> Sourced[OutputFormat]:
+    if options.output_format is not None:
+        return Sourced(options.output_format, Source.COMMAND_LINE, "--format")
+    found = first_valid(_FORMAT, environ, PluginConfig(), notes)
+    if found is not None and isinstance(found.value, OutputFormat):
+        return Sourced(found.value, found.source, found.name)
+    return user.output_format or Sourced(OutputFormat.TABLE)

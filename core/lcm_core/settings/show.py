@@ -1,0 +1,120 @@
+"""What ``config show`` and ``config get`` print (engine.md 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from lcm_core.errors import NotFoundError
+from lcm_core.settings.engine import KEYS
+from lcm_core.settings.resolve import Settings
+from lcm_core.settings.values import Diagnostic, Json, JsonObject, Sourced
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigView:
+    """The settings as a document: what the file says, what applies, and why."""
+
+    raw: JsonObject
+    effective: JsonObject
+    sources: Mapping[str, str]  #: dotted key of `effective` to the name of what set it, or "default"
+    diagnostics: tuple[Diagnostic, ...]
+    active_env: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One value of the configuration."""
+
+    path: str  #: without the ``raw.`` or ``effective.`` that may have stood before it
+    value: Json
+    origin: Literal["effective", "raw"]
+    source: str | None  #: what set an effective value; None for raw values and whole branches
+
+
+def config_view(settings: Settings) -> ConfigView:
+    """Everything that ``config show`` prints; keys are the plugin's own names."""
+    effective: dict[str, Json] = {}
+    sources: dict[str, str] = {}
+    for dotted, sourced in _effective(settings).items():
+        _put(effective, dotted.split("."), _plain(sourced.value))
+        sources[dotted] = sourced.name or str(sourced.source)
+    return ConfigView(
+        settings.raw, effective, MappingProxyType(sources), settings.diagnostics, settings.active_env
+    )
+
+
+def config_value(settings: Settings, path: str) -> ConfigValue:
+    """One value by dotted path: effective first, then raw; ``raw.`` or ``effective.`` chooses one.
+
+    Raises:
+        NotFoundError: no value has that path.
+    """
+    view = config_view(settings)
+    origins: tuple[Literal["effective", "raw"], ...] = ("effective", "raw")
+    for origin in origins:
+        if path.startswith(f"{origin}."):
+            origins, path = (origin,), path.removeprefix(f"{origin}.")
+            break
+    for origin in origins:
+        found, value = _get(view.effective if origin == "effective" else view.raw, path.split("."))
+        if found:
+            source = view.sources.get(path) if origin == "effective" else None
+            return ConfigValue(path, value, origin, source)
+    raise NotFoundError(
+        f"There is no setting {path!r}; `lcm-tui config show` lists them.",
+        code="CONFIG_PATH_NOT_FOUND",
+        details={"path": path},
+    )
+
+
+def _effective(settings: Settings) -> dict[str, Sourced[object]]:
+    paths: dict[str, Sourced[object]] = {
+        "stateDir": settings.state_dir,
+        "dbPath": settings.database,
+        "largeFilesDir": settings.large_files_dir,
+        "sessions": settings.sessions,
+    }
+    engine: dict[str, Sourced[object]] = {
+        key.name: getattr(settings.engine, attribute) for attribute, key in KEYS.items()
+    }
+    tui: dict[str, Sourced[object]] = {
+        "tui.budget": settings.budget,
+        "tui.format": settings.output_format,
+        "tui.theme": settings.theme,
+    }
+    return {**paths, **engine, **tui}
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def _put(tree: dict[str, Json], steps: Sequence[str], value: Json) -> None:
+    for step in steps[:-1]:
+        branch = tree.setdefault(step, {})
+        if not isinstance(branch, dict):
+            raise ValueError(f"two settings share the name {step}")
+        tree = branch
+    tree[steps[-1]] = value
+
+
+def _get(value: Json, steps: Sequence[str]) -> tuple[bool, Json]:
+    """Whether there is something at the path, and what; a number steps into a list."""
+    for step in steps:
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, Sequence) and not isinstance(value, str) and step.isdecimal():
+            if int(step) >= len(value):
+                return False, None
+            value = value[int(step)]
+        else:
+            return False, None
+    return True, value

@@ -1,0 +1,116 @@
+"""Our own config file, ``config.toml``: budget, format, theme and keys."""
+
+from __future__ import annotations
+
+import stat
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
+
+import platformdirs
+
+from lcm_core.settings.values import (
+    Diagnostic,
+    Json,
+    OutputFormat,
+    Problem,
+    Source,
+    Sourced,
+    integer,
+    invalid,
+    is_blank,
+    one_of,
+    text,
+)
+
+T = TypeVar("T")
+APP_NAME = "lcm-tui"
+_KNOWN = ("budget", "format", "keys", "theme")
+
+budget_tokens = integer(1)
+
+
+def output_format(value: Json) -> OutputFormat:
+    """``json`` or ``table``."""
+    return OutputFormat(one_of(*OutputFormat)(value))
+
+
+@dataclass(frozen=True, slots=True)
+class UserFile:
+    """What the user wrote into our config file; None is "not given"."""
+
+    budget: Sourced[int] | None = None
+    output_format: Sourced[OutputFormat] | None = None
+    theme: Sourced[str] | None = None
+    keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def default_user_file(environ: Mapping[str, str], home: Path) -> Path:
+    """Where our config file stands on this platform, for the user whose home this is."""
+    given = environ.get("XDG_CONFIG_HOME", "").strip()
+    if given and Path(given).is_absolute():
+        return Path(given) / APP_NAME / "config.toml"
+    folder = platformdirs.user_config_path(APP_NAME, appauthor=False)
+    try:
+        return home / folder.relative_to(Path.home()) / "config.toml"
+    except ValueError:  # this process has an XDG_CONFIG_HOME that *environ* does not have
+        return home / ".config" / APP_NAME / "config.toml"
+
+
+def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic]) -> UserFile:
+    """Read our config file; a broken one is a diagnostic, a missing one too when it was *expected*."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ValueError("it is not a regular file")
+        document: dict[str, Json] = tomllib.loads(path.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        if expected:
+            message = f"LCM_TUI_CONFIG names {path}, where there is no file; the defaults apply."
+            diagnostics.append(Diagnostic(Problem.MISSING_FILE, str(path), message))
+        return UserFile()
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        message = f"The config file {path} cannot be used: {reason}; the defaults apply."
+        diagnostics.append(Diagnostic(Problem.UNREADABLE_FILE, str(path), message))
+        return UserFile()
+    for unknown in sorted(set(document) - set(_KNOWN)):
+        message = f"{path} has a key {unknown!r}, which lcm-tui does not know; known are {', '.join(_KNOWN)}."
+        diagnostics.append(Diagnostic(Problem.UNKNOWN_KEY, unknown, message))
+    return UserFile(
+        _given("budget", document, budget_tokens, diagnostics),
+        _given("format", document, output_format, diagnostics),
+        _given("theme", document, text, diagnostics),
+        _keys(document.get("keys"), diagnostics),
+    )
+
+
+def _given(
+    key: str, document: Mapping[str, Json], parse: Callable[[Json], T], diagnostics: list[Diagnostic]
+) -> Sourced[T] | None:
+    value = document.get(key)
+    if is_blank(value):
+        return None
+    try:
+        return Sourced(parse(value), Source.USER_CONFIG, key)
+    except ValueError as error:
+        diagnostics.append(invalid(key, value, str(error)))
+        return None
+
+
+def _keys(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, str]:
+    """The ``[keys]`` table: action id to a key, or to several separated by commas."""
+    if table is None:
+        return MappingProxyType({})
+    if not isinstance(table, Mapping):
+        diagnostics.append(invalid("keys", table, "which is not a table"))
+        return MappingProxyType({})
+    keys: dict[str, str] = {}
+    for action, value in table.items():
+        if isinstance(value, str) and value.strip():
+            keys[action] = value.strip()
+        else:
+            diagnostics.append(invalid(f"keys.{action}", value, "which is not the name of a key"))
+    return MappingProxyType(keys)

@@ -1,0 +1,203 @@
+"""The small types of the settings: a value with its source, diagnostics, parsers of single values."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeAlias, TypeVar
+from zoneinfo import ZoneInfo
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+JsonObject: TypeAlias = Mapping[str, Json]
+
+T_co = TypeVar("T_co", covariant=True)
+
+#: Values longer than this are cut in diagnostics.
+_SHOWN_CHARACTERS = 60
+
+
+class Source(StrEnum):
+    """Where a value came from, strongest first."""
+
+    COMMAND_LINE = "command line"
+    ENVIRONMENT = "environment"
+    PLUGIN_CONFIG = "plugin config"
+    USER_CONFIG = "config file"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced(Generic[T_co]):
+    """A value and where it came from; ``name`` is the option, variable or dotted config path."""
+
+    value: T_co
+    source: Source = Source.DEFAULT
+    name: str = ""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether somebody chose this value; a default may be overruled by what a schema implies."""
+        return self.source is not Source.DEFAULT
+
+
+class Problem(StrEnum):
+    """What kind of thing a diagnostic is about."""
+
+    INVALID_VALUE = "invalid-value"
+    UNKNOWN_KEY = "unknown-key"
+    UNREADABLE_FILE = "unreadable-file"
+    MISSING_FILE = "missing-file"
+    RELATIVE_PATH = "relative-path"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """Something in the configuration that was passed over; browsing goes on.
+
+    ``message`` is one sentence. It may quote what a file or variable holds, so it is shown through
+    ``lcm_core.text`` like any other foreign text.
+    """
+
+    problem: Problem
+    where: str  #: the variable, the dotted config path, or the file
+    message: str
+
+
+class OutputFormat(StrEnum):
+    """How commands print (`--format`)."""
+
+    JSON = "json"
+    TABLE = "table"
+
+
+def is_blank(value: Json) -> bool:
+    """Whether a value counts as not given: null, an empty string, only white space."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def invalid(where: str, value: Json, reason: str) -> Diagnostic:
+    """The diagnostic for a value that is ignored; *reason* continues "X is Y, ..."."""
+    if isinstance(value, Mapping):
+        shown = "an object"  # not quoted: there may be a secret in it
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        shown = "a list"
+    else:
+        shown = json.dumps(value, ensure_ascii=False)
+    if len(shown) > _SHOWN_CHARACTERS:
+        shown = shown[: _SHOWN_CHARACTERS - 1] + "…"
+    return Diagnostic(Problem.INVALID_VALUE, where, f"{where} is {shown}, {reason}; it is ignored.")
+
+
+# Parsers: each takes a JSON value or the string of a variable and raises ValueError with a reason that
+# continues the sentence "X is Y, ...".
+
+
+def _range_words(minimum: float | None, maximum: float | None) -> str:
+    if minimum is not None and maximum is not None:
+        return f"between {minimum:g} and {maximum:g}"
+    return f"of at least {minimum:g}" if minimum is not None else "that is finite"
+
+
+def integer(minimum: int | None = None) -> Callable[[Json], int]:
+    """A whole number; numeric text is accepted, as in the variables."""
+
+    def parse(value: Json) -> int:
+        if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,15}", value.strip()):
+            value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError("which is not a whole number")
+        if minimum is not None and value < minimum:
+            raise ValueError(f"but must be a number {_range_words(minimum, None)}")
+        return value
+
+    return parse
+
+
+def number(minimum: float, maximum: float | None = None) -> Callable[[Json], float]:
+    """A finite number in a closed range; numeric text is accepted."""
+
+    def parse(value: Json) -> float:
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                raise ValueError("which is not a number") from None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ValueError("which is not a number")
+        if not math.isfinite(value) or value < minimum or (maximum is not None and value > maximum):
+            raise ValueError(f"but must be a number {_range_words(minimum, maximum)}")
+        return float(value)
+
+    return parse
+
+
+def boolean(value: Json) -> bool:
+    """``true`` or ``false``, also as text."""
+    if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
+        return value.strip().lower() == "true"
+    if isinstance(value, bool):
+        return value
+    raise ValueError("which is neither true nor false")
+
+
+def text(value: Json) -> str:
+    """Any text."""
+    if not isinstance(value, str):
+        raise ValueError("which is not text")
+    return value.strip()
+
+
+def one_of(*words: str) -> Callable[[Json], str]:
+    """One of a few words."""
+
+    def parse(value: Json) -> str:
+        if not isinstance(value, str) or value.strip().lower() not in words:
+            raise ValueError(f"but must be {' or '.join(words)}")
+        return value.strip().lower()
+
+    return parse
+
+
+def text_list(value: Json) -> tuple[str, ...]:
+    """A list of texts; one text is split at commas, as in the variables."""
+    items: Sequence[Json] = value.split(",") if isinstance(value, str) else _sequence(value)
+    return tuple(stripped for item in items if (stripped := text(item)))
+
+
+def provider_models(value: Json) -> tuple[str, ...]:
+    """``provider/model`` pairs: a comma list, or a list of ``{provider, model}`` (engine.md 7.2)."""
+    if isinstance(value, str):
+        pairs = text_list(value)
+    else:
+        pairs = tuple(_provider_model(item) for item in _sequence(value))
+    if not all(re.fullmatch(r"[^/\s]+/\S+", pair) for pair in pairs):
+        raise ValueError("but every entry must name a provider and a model")
+    return pairs
+
+
+def _provider_model(item: Json) -> str:
+    if isinstance(item, Mapping):
+        return f"{text(item.get('provider'))}/{text(item.get('model'))}"
+    return text(item)
+
+
+def _sequence(value: Json) -> Sequence[Json]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return value
+    raise ValueError("which is not a list")
+
+
+def time_zone(value: Json) -> str:
+    """The IANA name of a time zone that this machine knows; a leading colon (POSIX) is dropped."""
+    name = text(value).removeprefix(":")
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError("which is no time zone that this machine knows") from None
+    return name

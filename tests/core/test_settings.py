@@ -1,0 +1,626 @@
+"""Where each setting comes from, what is refused, and what must never be kept."""
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.errors import ConfigurationError, ExitCode, NotFoundError, UsageError
+from lcm_core.settings import (
+    EngineSettings,
+    Options,
+    OutputFormat,
+    Problem,
+    Settings,
+    Source,
+    config_value,
+    config_view,
+    json5,
+    resolve,
+    values,
+)
+from lcm_core.settings.engine import KEYS
+from lcm_core.settings.resolve import ENV_NAMES
+from lcm_core.settings.userfile import default_user_file
+
+#: Names and defaults of engine.md 7.2, copied from its table: variable, plugin key, default.
+ENGINE_TABLE = """
+LCM_ENABLED enabled true
+LCM_HOST_FALLBACK_MODE hostFallbackMode "error"
+LCM_IGNORE_SESSION_PATTERNS ignoreSessionPatterns []
+LCM_STATELESS_SESSION_PATTERNS statelessSessionPatterns []
+LCM_SKIP_STATELESS_SESSIONS skipStatelessSessions true
+LCM_CONTEXT_THRESHOLD contextThreshold 0.75
+LCM_FRESH_TAIL_COUNT freshTailCount 64
+LCM_FRESH_TAIL_MAX_TOKENS freshTailMaxTokens null
+LCM_PROMPT_AWARE_EVICTION_ENABLED promptAwareEviction false
+LCM_STUB_LARGE_TOOL_PAYLOADS stubLargeToolPayloads false
+LCM_NEW_SESSION_RETAIN_DEPTH newSessionRetainDepth 2
+LCM_LEAF_MIN_FANOUT leafMinFanout 8
+LCM_CONDENSED_MIN_FANOUT condensedMinFanout 4
+LCM_CONDENSED_MIN_FANOUT_HARD condensedMinFanoutHard 2
+LCM_SWEEP_MAX_DEPTH sweepMaxDepth 1
+LCM_LEAF_CHUNK_TOKENS leafChunkTokens 20000
+LCM_SUMMARY_PREFIX_TARGET_TOKENS summaryPrefixTargetTokens null
+LCM_MAX_SWEEP_ITERATIONS maxSweepIterations 12
+LCM_SWEEP_DEADLINE_MS sweepDeadlineMs 120000
+LCM_COMPACT_UNTIL_UNDER_DEADLINE_MS compactUntilUnderDeadlineMs 300000
+LCM_BOOTSTRAP_MAX_TOKENS bootstrapMaxTokens null
+LCM_LEAF_TARGET_TOKENS leafTargetTokens 2400
+LCM_CONDENSED_TARGET_TOKENS condensedTargetTokens 2000
+LCM_MAX_EXPAND_TOKENS maxExpandTokens 4000
+LCM_LARGE_FILE_TOKEN_THRESHOLD largeFileThresholdTokens 25000
+LCM_SUMMARY_PROVIDER summaryProvider ""
+LCM_SUMMARY_MODEL summaryModel ""
+LCM_LARGE_FILE_SUMMARY_PROVIDER largeFileSummaryProvider ""
+LCM_LARGE_FILE_SUMMARY_MODEL largeFileSummaryModel ""
+LCM_EXPANSION_PROVIDER expansionProvider ""
+LCM_EXPANSION_MODEL expansionModel ""
+LCM_DELEGATION_TIMEOUT_MS delegationTimeoutMs 120000
+LCM_SUMMARY_TIMEOUT_MS summaryTimeoutMs 60000
+TZ timezone null
+LCM_PRUNE_HEARTBEAT_OK pruneHeartbeatOk false
+LCM_TRANSCRIPT_GC_ENABLED transcriptGcEnabled false
+LCM_ENABLE_SUMMARY_THINKING enableSummaryThinking true
+LCM_PROACTIVE_THRESHOLD_COMPACTION_MODE proactiveThresholdCompactionMode "deferred"
+LCM_MAX_ASSEMBLY_TOKEN_BUDGET maxAssemblyTokenBudget null
+LCM_SUMMARY_MAX_OVERAGE_FACTOR summaryMaxOverageFactor 3.0
+LCM_FALLBACK_MAX_TOKENS fallbackMaxTokens 512
+LCM_CUSTOM_INSTRUCTIONS customInstructions ""
+LCM_REPLAY_FLOOD_THRESHOLD_EXTERNAL replayFloodThresholdExternal 3
+LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL replayFloodThresholdInternal 32
+LCM_FALLBACK_PROVIDERS fallbackProviders []
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / ".openclaw").mkdir()
+    return tmp_path
+
+
+Configure = Callable[[object], Settings]
+
+
+@pytest.fixture
+def with_plugin(home: Path) -> Configure:
+    """Settings with this plugin config in the default place and nothing else."""
+
+    def configure(block: object) -> Settings:
+        write_host(home, {"plugins": {"entries": {"lossless-claw": {"config": block}}}})
+        return resolve(Options(), {}, home=home)
+
+    return configure
+
+
+def write_host(home: Path, document: object) -> Path:
+    path = home / ".openclaw" / "openclaw.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def problems(settings: Settings) -> list[tuple[Problem, str]]:
+    return [(each.problem, each.where) for each in settings.diagnostics]
+
+
+def test_on_a_bare_machine_everything_is_a_default(home: Path):
+    settings = resolve(Options(), {}, home=home)
+    state = home / ".openclaw"
+    assert settings.state_dir.value == state
+    assert settings.database.value == state / "lcm.db"
+    assert settings.large_files_dir.value == state / "lcm-files"
+    assert settings.sessions.value == state / "agents"
+    assert settings.config_file.value == state / "openclaw.json"
+    assert not settings.config_found
+    assert settings.engine == EngineSettings()
+    assert not settings.engine.fresh_tail_count.is_set
+    assert settings.budget.value is None
+    assert settings.output_format.value is OutputFormat.TABLE
+    assert (settings.diagnostics, settings.active_env, dict(settings.raw)) == ((), (), {})
+
+
+def test_the_state_folder_follows_the_documented_order(home: Path):
+    environ = {"OPENCLAW_HOME": "/d"}
+    assert resolve(Options(), environ, home=home).state_dir.value == Path("/d/.openclaw")
+    environ["OPENCLAW_STATE_DIR"] = "~/c"
+    assert resolve(Options(), environ, home=home).state_dir.value == home / "c"
+    environ["LCM_OPENCLAW_DIR"] = "/b"
+    assert resolve(Options(), environ, home=home).state_dir.value == Path("/b")
+    named = resolve(Options(openclaw_dir="~"), environ, home=home)
+    assert named.state_dir.value == home
+    assert (named.state_dir.source, named.state_dir.name) == (Source.COMMAND_LINE, "--openclaw-dir")
+    assert named.database.value == home / "lcm.db"
+    blank = {"LCM_OPENCLAW_DIR": "  ", "OPENCLAW_STATE_DIR": "", "OPENCLAW_HOME": " "}
+    assert not resolve(Options(openclaw_dir=" "), blank, home=home).state_dir.is_set
+
+
+def test_the_database_follows_the_documented_order_and_says_why(home: Path, with_plugin: Configure):
+    place = "plugins.entries.lossless-claw.config"
+    old = with_plugin({"databasePath": "~/old.db"}).database
+    assert (old.value, old.name) == (home / "old.db", f"{place}.databasePath")
+    new = with_plugin({"databasePath": "/old.db", "dbPath": "/new.db"}).database
+    assert (new.value, new.source, new.name) == (Path("/new.db"), Source.PLUGIN_CONFIG, f"{place}.dbPath")
+    environ = {"LCM_DATABASE_PATH": "/env.db"}
+    assert resolve(Options(), environ, home=home).database.value == Path("/env.db")
+    assert resolve(Options(db="~/x.db"), environ, home=home).database.value == home / "x.db"
+
+
+def test_a_path_of_another_user_is_left_as_it_is(home: Path):
+    assert resolve(Options(db="~other/x.db"), {}, home=home).database.value == Path("~other/x.db")
+
+
+@pytest.mark.parametrize("options", [Options(db=""), Options(config=" "), Options(sessions="")])
+def test_an_empty_option_does_not_mean_the_default(home: Path, options: Options):
+    with pytest.raises(UsageError, match="is empty"):
+        resolve(options, {}, home=home)
+
+
+def test_a_relative_path_in_the_plugin_config_is_pointed_out(with_plugin: Configure):
+    settings = with_plugin({"dbPath": "data/lcm.db", "largeFilesDir": "/files"})
+    assert settings.database.value == Path("data/lcm.db")
+    assert settings.large_files_dir.value == Path("/files")
+    assert problems(settings) == [
+        (Problem.RELATIVE_PATH, "plugins.entries.lossless-claw.config.dbPath"),
+    ]
+
+
+def test_names_and_defaults_are_those_of_the_engine():
+    attributes = {key.name: attribute for attribute, key in KEYS.items()}
+    for line in ENGINE_TABLE.split("\n")[1:-1]:
+        variable, name, default = line.split(" ", 2)
+        key = KEYS[attributes.pop(name)]
+        assert key.env[0] == variable
+        assert config_value(defaults(), name).value == json.loads(default), name
+    assert list(attributes) == ["stripInjectedContextTags"]  # its default is a list of 2.5, checked there
+    assert KEYS["sweep_max_depth"].env == ("LCM_SWEEP_MAX_DEPTH", "LCM_INCREMENTAL_MAX_DEPTH")
+    assert KEYS["sweep_max_depth"].plugin == ("sweepMaxDepth", "incrementalMaxDepth")
+
+
+def defaults() -> Settings:
+    return resolve(Options(), {}, home=Path("/nowhere"))
+
+
+def test_every_default_would_be_accepted_if_it_were_given():
+    for attribute, key in KEYS.items():
+        value = getattr(EngineSettings(), attribute).value
+        if value not in (None, ""):
+            assert key.parse(value) == value, attribute
+
+
+def test_environment_beats_plugin_config_beats_default(home: Path, with_plugin: Configure):
+    from_file = with_plugin({"freshTailCount": 32, "incrementalMaxDepth": -1}).engine
+    assert (from_file.fresh_tail_count.value, from_file.fresh_tail_count.is_set) == (32, True)
+    assert from_file.sweep_max_depth.value == -1
+    environ = {"LCM_FRESH_TAIL_COUNT": " 16 ", "LCM_INCREMENTAL_MAX_DEPTH": "3"}
+    settings = resolve(Options(), environ, home=home)
+    assert settings.engine.fresh_tail_count.value == 16
+    assert settings.engine.fresh_tail_count.name == "LCM_FRESH_TAIL_COUNT"
+    assert settings.engine.sweep_max_depth.value == 3
+    assert settings.engine.leaf_min_fanout.source is Source.DEFAULT
+    environ["LCM_SWEEP_MAX_DEPTH"] = "0"
+    assert resolve(Options(), environ, home=home).engine.sweep_max_depth.value == 0
+
+
+def test_a_value_that_does_not_fit_is_noted_and_the_next_source_applies(home: Path, with_plugin: Configure):
+    with_plugin({"freshTailCount": 32, "contextThreshold": 1.5, "leafMinFanout": True, "timezone": "Mars/A"})
+    environ = {"LCM_FRESH_TAIL_COUNT": "banana", "LCM_LEAF_MIN_FANOUT": "1"}
+    settings = resolve(Options(), environ, home=home)
+    engine = settings.engine
+    assert (engine.fresh_tail_count.value, engine.context_threshold.value) == (32, 0.75)
+    assert (engine.leaf_min_fanout.value, engine.leaf_min_fanout.is_set) == (8, False)
+    assert engine.timezone.value is None
+    place = "plugins.entries.lossless-claw.config"
+    assert {where for _, where in problems(settings)} == {
+        "LCM_FRESH_TAIL_COUNT",
+        "LCM_LEAF_MIN_FANOUT",
+        f"{place}.contextThreshold",
+        f"{place}.leafMinFanout",
+        f"{place}.timezone",
+    }
+    first = next(each for each in settings.diagnostics if each.where == "LCM_FRESH_TAIL_COUNT")
+    assert first.message == 'LCM_FRESH_TAIL_COUNT is "banana", which is not a whole number; it is ignored.'
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted", "refused"),
+    [
+        ("freshTailCount", [1, "7", 64.0], [0, -1, 1.5, "1e3", False, [], {}, "9" * 5000]),
+        ("contextThreshold", [0, 1, "0.5"], [-0.1, 1.01, "nan", "inf", True, "half"]),
+        ("newSessionRetainDepth", [-1, 0, 5], [-2]),
+        ("maxAssemblyTokenBudget", [1000], [999]),
+        ("largeFileTokenThreshold", [1000], [999]),
+        ("summaryMaxOverageFactor", [1, 2.5], [0.99]),
+        ("fallbackMaxTokens", [64], [63]),
+        ("promptAwareEviction", [True, False, "TRUE", "false"], [1, 0, "yes"]),
+        ("hostFallbackMode", ["error", "capture-only"], ["capture", 1]),
+        ("customInstructions", ["be short"], [1, ["x"]]),
+        ("ignoreSessionPatterns", [["a", "b"], "a, b"], [[1], {"a": 1}, 5]),
+        ("fallbackProviders", [[{"provider": "a", "model": "b/c"}], "a/b,c/d"], ["a", [{"provider": "a"}]]),
+        ("timezone", [], ["../../etc/passwd", "No/Where", 5]),
+    ],
+)
+def test_types_and_ranges(with_plugin: Configure, name: str, accepted: list[object], refused: list[object]):
+    for value in accepted:
+        assert with_plugin({name: value}).diagnostics == (), value
+    for value in refused:
+        assert [problem for problem, _ in problems(with_plugin({name: value}))] == [Problem.INVALID_VALUE], (
+            value
+        )
+
+
+def test_a_time_zone_is_one_that_this_machine_knows(with_plugin: Configure, monkeypatch: pytest.MonkeyPatch):
+    known: list[str] = []
+    monkeypatch.setattr(values, "ZoneInfo", known.append)  # not every machine has the database of zones
+    assert with_plugin({"timezone": ":Europe/Berlin"}).engine.timezone.value == "Europe/Berlin"
+    assert known == ["Europe/Berlin"]
+
+
+def test_lists_come_out_the_same_from_either_source(home: Path, with_plugin: Configure):
+    pairs = [{"provider": "a", "model": "b"}, {"provider": "c", "model": "d/e"}]
+    from_file = with_plugin({"fallbackProviders": pairs, "ignoreSessionPatterns": ["x", "y"]})
+    environ = {"LCM_FALLBACK_PROVIDERS": "a/b, c/d/e", "LCM_IGNORE_SESSION_PATTERNS": "x,,y,"}
+    from_environment = resolve(Options(), environ, home=home)
+    for settings in (from_file, from_environment):
+        assert settings.engine.fallback_providers.value == ("a/b", "c/d/e")
+        assert settings.engine.ignore_session_patterns.value == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("plugins", "place", "tail"),
+    [
+        (
+            {"entries": {"lossless-claw": {"config": {"freshTailCount": 1}}}},
+            "entries.lossless-claw.config",
+            1,
+        ),
+        ({"config": {"lossless-claw": {"freshTailCount": 2}}}, "config.lossless-claw", 2),
+        (
+            {
+                "entries": {"lossless-claw": {"config": {"freshTailCount": 1}}},
+                "config": {"lossless-claw": {"freshTailCount": 2}},
+            },
+            "entries.lossless-claw.config",
+            1,
+        ),
+        (
+            {
+                "entries": {"lossless-claw": {"enabled": True}},
+                "config": {"lossless-claw": {"freshTailCount": 2}},
+            },
+            "config.lossless-claw",
+            2,
+        ),
+        (
+            {
+                "slots": {"contextEngine": "lcm-fork"},
+                "entries": {"lcm-fork": {"config": {"freshTailCount": 3}}},
+            },
+            "entries.lcm-fork.config",
+            3,
+        ),
+    ],
+)
+def test_the_plugin_block_is_found_where_each_host_keeps_it(
+    home: Path, plugins: object, place: str, tail: int
+):
+    write_host(home, {"plugins": plugins})
+    settings = resolve(Options(), {}, home=home)
+    assert settings.plugin_place == f"plugins.{place}"
+    assert settings.engine.fresh_tail_count.value == tail
+    assert settings.raw == {"freshTailCount": tail}
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"plugins": None}, {"plugins": []}, {"plugins": {"entries": 5}}, ""]
+)
+def test_a_config_without_the_plugin_is_an_empty_one(home: Path, document: object):
+    write_host(home, document)
+    settings = resolve(Options(), {}, home=home)
+    assert (settings.config_found, settings.plugin_place, settings.diagnostics) == (True, "", ())
+
+
+def test_a_block_that_is_no_object_is_noted_and_the_next_place_applies(home: Path):
+    entries = {"lossless-claw": {"config": "hunter2"}}
+    write_host(home, {"plugins": {"entries": entries, "config": {"lossless-claw": {"freshTailCount": 9}}}})
+    settings = resolve(Options(), {}, home=home)
+    assert settings.engine.fresh_tail_count.value == 9
+    assert problems(settings) == [(Problem.INVALID_VALUE, "plugins.entries.lossless-claw.config")]
+    assert "hunter2" not in repr(settings)
+
+
+def test_the_context_engine_that_the_host_uses_is_known(home: Path):
+    write_host(home, {"plugins": {"slots": {"contextEngine": "legacy"}}})
+    assert resolve(Options(), {}, home=home).context_engine == "legacy"
+
+
+def test_the_config_file_follows_the_documented_order(home: Path, tmp_path: Path):
+    for name, tail in (("a.json", 11), ("b.json", 12)):
+        block = {"lossless-claw": {"config": {"freshTailCount": tail}}}
+        (tmp_path / name).write_text(json.dumps({"plugins": {"entries": block}}))
+    environ = {"OPENCLAW_CONFIG_PATH": str(tmp_path / "b.json")}
+    assert resolve(Options(), environ, home=home).engine.fresh_tail_count.value == 12
+    named = resolve(Options(config="~/a.json"), environ, home=home)
+    assert named.engine.fresh_tail_count.value == 11
+    assert (named.config_file.value, named.config_file.name) == (home / "a.json", "--config")
+
+
+BROKEN = [b'{"plugins": ', b"[]", b"\xff\xfe\x00", b"[" * 100_000, b'{"a": 1} trailing', b"{a: 1 b: 2}"]
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_broken_config_stops_only_who_named_it(home: Path, content: bytes):
+    path = write_host(home, "")
+    path.write_bytes(content)
+    settings = resolve(Options(), {}, home=home)
+    assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
+    assert settings.engine == EngineSettings()
+    assert not settings.config_found
+    with pytest.raises(ConfigurationError, match="cannot be used") as caught:
+        resolve(Options(config=path), {}, home=home)
+    assert caught.value.exit_code is ExitCode.CONFIGURATION
+
+
+def test_a_missing_config_is_an_error_only_when_the_command_line_names_it(home: Path):
+    missing = home / "none.json"
+    assert resolve(Options(), {}, home=home).diagnostics == ()
+    settings = resolve(Options(), {"OPENCLAW_CONFIG_PATH": str(missing)}, home=home)
+    assert problems(settings) == [(Problem.MISSING_FILE, str(missing))]
+    with pytest.raises(ConfigurationError, match=re.escape(str(missing))) as caught:
+        resolve(Options(config=missing), {}, home=home)
+    assert caught.value.code == "CONFIG_NOT_FOUND"
+
+
+def test_a_folder_in_the_place_of_a_config_is_noted(home: Path):
+    (home / ".openclaw" / "openclaw.json").mkdir()
+    settings = resolve(Options(), {}, home=home)
+    assert [problem for problem, _ in problems(settings)] == [Problem.UNREADABLE_FILE]
+    with pytest.raises(ConfigurationError, match="Is a directory"):
+        resolve(Options(config=home), {}, home=home)
+
+
+def test_a_config_as_people_write_it_is_read(home: Path):
+    write_host(
+        home,
+        """\ufeff// my host
+        {
+          plugins: { /* the
+                        context engine */
+            slots: {contextEngine: 'lossless-claw',},
+            entries: {
+              "lossless-claw": {config: {
+                freshTailCount: 0x20, contextThreshold: .5, // "not a text"
+                largeFilesDir: '~/it\\'s "here"',
+                ignoreSessionPatterns: ["a//b", 'c',],
+              }},
+            },
+          },
+        }""",
+    )
+    settings = resolve(Options(), {}, home=home)
+    assert settings.diagnostics == ()
+    assert settings.context_engine == "lossless-claw"
+    assert settings.engine.fresh_tail_count.value == 32
+    assert settings.engine.context_threshold.value == 0.5
+    assert settings.large_files_dir.value == home / 'it\'s "here"'
+    assert settings.engine.ignore_session_patterns.value == ("a//b", "c")
+
+
+@pytest.mark.parametrize(
+    ("document", "value"),
+    [
+        ("{}", {}),
+        ("[1,2,]", [1, 2]),
+        ("[1, /* x */ 2 , // y\n ]", [1, 2]),
+        ("{$a_1: +1, 'b': -.5e1, c: 5., d: -0xFf}", {"$a_1": 1, "b": -5.0, "c": 5.0, "d": -255}),
+        (r"'a\x41\u0042\v\0\z\'\"\\'", "aAB\v\0z'\"\\"),
+        ("'two \\\n lines'", "two  lines"),
+        ("'\t'", "\t"),
+        ("[Infinity, -Infinity, NaN]", ["Infinity", "-Infinity", "NaN"]),
+        ("[NaN]", ["NaN"]),
+        (r"'\ud83d\ude00'", "\U0001f600"),
+        ("{null: null, true: [false]}", {"null": None, "true": [False]}),
+    ],
+)
+def test_json5(document: str, value: object):
+    assert json5.loads(document) == value
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["", "[,]", "{,}", "[1,,]", "[1,,2]", "{a:,}", "{a}", "'open", "/* open", "[1 2]", "[1/**/2]",
+     "a", "{'a' 1}", "[1}", "01x", "'line\nbreak'", "{a: b}", "]", ":", "+"],
+)  # fmt: skip
+def test_what_is_no_json5_is_refused(document: str):
+    with pytest.raises(ValueError, match=r"."):
+        json5.loads(document)
+
+
+def test_the_line_of_a_mistake_is_told():
+    with pytest.raises(ValueError, match="line 4"):
+        json5.loads("{\n// one\n/* two */ a: 1,\n b: oops }")
+    with pytest.raises(ValueError, match="line 3"):
+        json5.loads("{\n a: 1,\n b: 'open }")
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON_VALUES, st.booleans())
+def test_strict_json_keeps_its_meaning_when_read_as_json5(value: object, readable: bool):
+    document = json.dumps(value, indent=2 if readable else None, ensure_ascii=readable)
+    assert json5.loads(f"// a comment forces the long way\n{document}") == value
+
+
+@given(st.text(alphabet="{}[],:'\"/*\\ \nax01.+-", max_size=30))
+def test_any_text_is_read_or_refused(document: str):
+    with suppress(ValueError):
+        json5.loads(document)
+
+
+SECRETS = {
+    "apiKey": "hunter2",
+    "api_key": "hunter2",
+    "ANTHROPIC_API_KEY": "hunter2",
+    "key": "hunter2",
+    "token": "hunter2",
+    "botToken": "hunter2",
+    "access-token": "hunter2",
+    "password": "hunter2",
+    "dbPassword2": "hunter2",
+    "clientSecret": {"inner": "hunter2"},
+    "Authorization": "Bearer hunter2",
+    "headers": {"x-api-key": "hunter2"},
+    "credentials": ["hunter2"],
+    "apiKeys": ["hunter2"],
+    "authTokens": {"a": "hunter2"},
+    "fallbackProviders": [{"provider": "a", "model": "b", "apiKey": "hunter2"}],
+    "passphrase": 12345,
+}
+
+
+def test_secrets_are_not_kept(with_plugin: Configure):
+    settings = with_plugin({**SECRETS, "summaryModel": {"apiKey": "hunter2"}})
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in repr(config_view(settings))
+    assert settings.raw["apiKey"] == "***"
+    assert settings.raw["passphrase"] == "***"
+    assert config_value(settings, "raw.fallbackProviders.0.apiKey").value == "***"
+    assert config_value(settings, "raw.headers").value == {"x-api-key": "***"}
+    assert settings.engine.fallback_providers.value == ("a/b",)
+
+
+def test_settings_that_only_sound_like_secrets_are_kept(with_plugin: Configure):
+    block = {
+        "leafTargetTokens": 1200,
+        "freshTailMaxTokens": "9000",
+        "maxAssemblyTokenBudget": 50_000,
+        "dynamicLeafChunkTokens": {"enabled": True, "max": 4},
+        "someTokens": 5,
+        "monkey": "banana",
+        "apiKey": None,
+    }
+    kept = dict(block, dynamicLeafChunkTokens="***")
+    assert with_plugin(block).raw == kept
+
+
+def test_the_rest_of_the_host_config_is_not_kept(home: Path):
+    write_host(
+        home, {"channels": {"x": {"name": "hunter2"}}, "plugins": {"entries": {"other": {"a": "hunter2"}}}}
+    )
+    assert "hunter2" not in repr(resolve(Options(), {}, home=home))
+
+
+def test_a_block_nested_without_end_is_cut(home: Path):
+    nested = '{"a":' * 500 + "1" + "}" * 500
+    write_host(home, f'{{"plugins": {{"config": {{"lossless-claw": {nested}}}}}}}')
+    settings = resolve(Options(), {}, home=home)
+    assert json.dumps(settings.raw).count('"a"') == 51
+
+
+def test_variables_are_listed_by_name_without_their_values(home: Path):
+    environ = {"LCM_SUMMARY_MODEL": "hunter2", "LCM_FRESH_TAIL_COUNT": "5", "LCM_LEAF_CHUNK_TOKENS": " "}
+    environ |= {"PATH": "/bin", "LCM_TUI_BUDGET": "1", "TZ": "Here/There", "ANTHROPIC_API_KEY": "hunter3"}
+    settings = resolve(Options(), environ, home=home)
+    assert settings.active_env == ("LCM_FRESH_TAIL_COUNT", "LCM_SUMMARY_MODEL", "LCM_TUI_BUDGET", "TZ")
+    assert "hunter3" not in repr(settings)
+    assert {"LCM_DATABASE_PATH", "LCM_TUI_FORMAT", "OPENCLAW_CONFIG_PATH", "LCM_OPENCLAW_DIR"} <= ENV_NAMES
+
+
+def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: Path):
+    path = tmp_path / "own.toml"
+    path.write_text('budget = 64000\nformat = "json"\ntheme = "nord"\n[keys]\nreload = "f5, ctrl+r"\n')
+    environ = {"LCM_TUI_CONFIG": str(path)}
+    settings = resolve(Options(), environ, home=home)
+    assert (settings.budget.value, settings.budget.source) == (64_000, Source.USER_CONFIG)
+    assert settings.output_format.value is OutputFormat.JSON
+    assert settings.theme.value == "nord"
+    assert dict(settings.keys) == {"reload": "f5, ctrl+r"}
+    assert settings.diagnostics == ()
+    environ |= {"LCM_TUI_BUDGET": "32000", "LCM_TUI_FORMAT": "Table"}
+    settings = resolve(Options(), environ, home=home)
+    assert (settings.budget.value, settings.output_format.value) == (32_000, OutputFormat.TABLE)
+    options = Options(budget=16_000, output_format=OutputFormat.JSON)
+    settings = resolve(options, environ, home=home)
+    assert (settings.budget.value, settings.output_format.value) == (16_000, OutputFormat.JSON)
+
+
+def test_mistakes_in_our_own_file_are_noted_one_by_one(home: Path, tmp_path: Path):
+    path = tmp_path / "own.toml"
+    path.write_text('budget = 0\nformat = "xml"\ntheme = 5\ncolour = "red"\n[keys]\nup = 3\ndown = "j"\n')
+    settings = resolve(Options(), {"LCM_TUI_CONFIG": str(path)}, home=home)
+    assert dict(settings.keys) == {"down": "j"}
+    assert (settings.budget.value, settings.theme.value) == (None, None)
+    assert set(problems(settings)) == {
+        (Problem.UNKNOWN_KEY, "colour"),
+        (Problem.INVALID_VALUE, "budget"),
+        (Problem.INVALID_VALUE, "format"),
+        (Problem.INVALID_VALUE, "theme"),
+        (Problem.INVALID_VALUE, "keys.up"),
+    }
+
+
+@pytest.mark.parametrize("content", [b"budget = ", b"\xff", None, b"keys = 5"])
+def test_our_own_file_never_stops_anything(home: Path, tmp_path: Path, content: bytes | None):
+    path = tmp_path / "own.toml"
+    if content is not None:
+        path.write_bytes(content)
+    settings = resolve(Options(), {"LCM_TUI_CONFIG": str(path)}, home=home)
+    assert len(settings.diagnostics) == 1
+    assert dict(settings.keys) == {}
+
+
+def test_bad_variables_of_our_own_fall_back_and_a_bad_option_does_not(home: Path):
+    settings = resolve(Options(), {"LCM_TUI_BUDGET": "much", "LCM_TUI_FORMAT": "xml"}, home=home)
+    assert (settings.budget.value, settings.output_format.value) == (None, OutputFormat.TABLE)
+    assert [where for _, where in problems(settings)] == ["LCM_TUI_BUDGET", "LCM_TUI_FORMAT"]
+    with pytest.raises(UsageError, match="at least 1"):
+        resolve(Options(budget=0), {}, home=home)
+
+
+def test_our_own_file_stands_in_the_user_config_folder(home: Path, monkeypatch: pytest.MonkeyPatch):
+    found = default_user_file({"XDG_CONFIG_HOME": "/xdg"}, home)
+    assert found == Path("/xdg/lcm-tui/config.toml")
+    folder = platformdirs.user_config_path("lcm-tui", appauthor=False).relative_to(Path.home())
+    assert default_user_file({"XDG_CONFIG_HOME": "relative"}, home) == home / folder / "config.toml"
+    monkeypatch.setattr(platformdirs, "user_config_path", lambda *_, **__: Path("/elsewhere/lcm-tui"))
+    assert default_user_file({}, home) == home / ".config" / "lcm-tui" / "config.toml"
+
+
+def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plugin: Configure):
+    settings = with_plugin({"freshTailCount": 9, "other": {"deep": [1, {"x": "y"}]}})
+    view = config_view(settings)
+    assert view.effective["freshTailCount"] == 9
+    assert view.effective["dbPath"] == str(settings.database.value)
+    assert view.effective["tui"] == {"budget": None, "format": "table", "theme": None}
+    assert view.sources["freshTailCount"] == "plugins.entries.lossless-claw.config.freshTailCount"
+    assert view.sources["leafMinFanout"] == "default"
+    assert json.loads(json.dumps(view.effective)) == view.effective
+    assert view.raw == {"freshTailCount": 9, "other": {"deep": [1, {"x": "y"}]}}
+
+
+def test_config_get_reads_effective_then_raw(with_plugin: Configure):
+    settings = with_plugin({"freshTailCount": "9", "other": {"deep": [1, {"x": "y"}]}})
+    found = config_value(settings, "freshTailCount")
+    assert (found.value, found.origin) == (9, "effective")
+    assert found.source == "plugins.entries.lossless-claw.config.freshTailCount"
+    raw = config_value(settings, "raw.freshTailCount")
+    assert (raw.value, raw.origin, raw.path, raw.source) == ("9", "raw", "freshTailCount", None)
+    assert config_value(settings, "other.deep.1.x").value == "y"
+    assert config_value(settings, "effective.tui.format").value == "table"
+    for missing in ("nope", "other.deep.2", "other.deep.x", "raw.leafMinFanout", "effective.other", "", "."):
+        with pytest.raises(NotFoundError, match="no setting"):
+            config_value(settings, missing)
+
+
+def test_resolving_reads_only_what_it_is_given(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LCM_DATABASE_PATH", "/from/the/process.db")
+    assert resolve(Options(), {}, home=home).database.value == home / ".openclaw" / "lcm.db"
