@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -178,19 +179,16 @@ def test_clip_does_not_tear_flags_marks_or_wide_characters() -> None:
 @given(text=st.one_of(NASTY, st.text("ab 数🇩\u0301\n", max_size=80)), width=st.integers(1, 20))
 def test_wrap_bounds_every_line_and_loses_only_the_space_broken_at(text, width) -> None:
     safe = safe_text(text)
-    pieces = wrap(safe, width)
-    assert all(cell_len(piece) <= max(width, 2) for piece in pieces)
-    assert all(width_of(piece[0]) for piece in pieces if piece)
-    at = 0
-    for number, piece in enumerate(pieces):
-        if number and not safe.startswith(piece, at):
-            assert safe[at] in " \n"
-            at += 1
-        elif number and safe[at : at + 1] == "\n":
-            at += 1
-        assert safe.startswith(piece, at)
-        at += len(piece)
-    assert safe[at:] in ("", " ")
+    shown: list[str] = []
+    for line in safe.split("\n"):
+        spans = list(wrap_spans(line, width))
+        shown += [line[start:end] for start, end in spans]
+        gaps = [(0, spans[0][0]), *((end, start) for (_, end), (start, _) in pairwise(spans))]
+        assert {line[end:start] for end, start in gaps} <= {"", " "}
+        assert line[spans[-1][1] :] in ("", " ")
+    assert wrap(safe, width) == shown
+    assert all(cell_len(piece) <= max(width, 2) for piece in shown)
+    assert all(width_of(piece[0]) for piece in shown if piece)
 
 
 @given(line=NASTY, width=st.integers(-1, 9))

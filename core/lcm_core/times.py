@@ -1,0 +1,105 @@
+"""Reads and writes the timestamps of LCM databases.
+
+Two formats stand side by side in one column (engine.md 1.2): ``YYYY-MM-DD HH:MM:SS`` in UTC without saying so
+(SQLite's default) and ISO with milliseconds and ``Z``. As text they sort wrongly against each other, so
+nothing may compare them as text; here they become aware datetimes in UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Final
+
+__all__ = ["age", "engine_label", "format_local", "iso_z", "parse_utc", "sort_key", "sql_utc"]
+
+_STAMP: Final = re.compile(
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[ T](?P<minute>[0-9]{2}:[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
+    r"[ ]?(?P<zone>[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def parse_utc(text: str | None) -> datetime | None:
+    """The moment that *text* names, in UTC, or None when it is neither of the formats (never an error).
+
+    A stamp without a zone is UTC; offsets, minutes without seconds and bare dates are read too. Digits after
+    the microsecond are dropped.
+    """
+    match = _STAMP.fullmatch(text.strip()) if text else None
+    if match is None:
+        return None
+    fraction = (match["fraction"] or "")[:6].ljust(6, "0")
+    clock = f"{match['minute'] or '00:00'}:{match['second'] or '00'}.{fraction}"
+    try:
+        moment = datetime.fromisoformat(f"{match['date']}T{clock}")
+        return moment.replace(tzinfo=_zone(match["zone"])).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _zone(written: str | None) -> timezone:
+    if written is None or written in "Zz":
+        return UTC
+    hours, minutes = int(written[1:3]), int(written[-2:])
+    if minutes > 59:
+        raise ValueError(written)
+    offset = timedelta(hours=hours, minutes=minutes)
+    return timezone(-offset if written[0] == "-" else offset)
+
+
+def sort_key(text: str | None) -> datetime:
+    """Orders stamps of both formats by time; one that cannot be read comes before all others."""
+    return parse_utc(text) or _NEVER
+
+
+def iso_z(moment: datetime) -> str:
+    """``YYYY-MM-DDTHH:MM:SS.sssZ``, as JavaScript writes it; a moment without a zone is UTC."""
+    return _in_utc(moment).strftime("%Y-%m-%dT%H:%M:%S.").zfill(20) + f"{moment.microsecond // 1000:03d}Z"
+
+
+def sql_utc(moment: datetime) -> str:
+    """``YYYY-MM-DD HH:MM:SS`` in UTC, as SQLite's ``datetime('now')`` writes it."""
+    return _in_utc(moment).strftime("%Y-%m-%d %H:%M:%S").zfill(19)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def format_local(moment: datetime | None, zone: tzinfo | None = None) -> str:
+    """``YYYY-MM-DD HH:MM:SS`` in *zone* (None: that of this machine); empty for None."""
+    return _shifted(moment, zone).strftime("%Y-%m-%d %H:%M:%S").zfill(19) if moment else ""
+
+
+def engine_label(moment: datetime, zone: tzinfo | None = None) -> str:
+    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (engine.md 2.2)."""
+    local = _shifted(moment, zone)
+    return f"{local.strftime('%Y-%m-%d %H:%M').zfill(16)} {local.tzname() or 'UTC'}"
+
+
+def _shifted(moment: datetime, zone: tzinfo | None) -> datetime:
+    """*moment* in *zone*, or in UTC where the calendar ends."""
+    try:
+        return _in_utc(moment).astimezone(zone)
+    except (OverflowError, OSError, ValueError):
+        return _in_utc(moment)
+
+
+_UNITS: Final = (("y", 31_557_600), ("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+
+
+def age(then: datetime | None, now: datetime) -> str:
+    """How long ago in one unit (``3m``, ``5d``, ``12w``), or ``in 2h``; at most 8 characters; empty for None.
+
+    Weeks begin at 14 days, years at 365.25 days; under a second either way is ``now``.
+    """
+    if then is None:
+        return ""
+    seconds = int((_in_utc(now) - _in_utc(then)).total_seconds())
+    if seconds == 0:
+        return "now"
+    size = abs(seconds)
+    name, unit = next((n, u) for n, u in _UNITS if size >= (u * 2 if n == "w" else u))
+    return f"in {size // unit}{name}" if seconds < 0 else f"{size // unit}{name}"
