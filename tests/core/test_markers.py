@@ -141,10 +141,9 @@ def test_hard_caps(content: str, capped: bool) -> None:
     assert is_capped(content) is capped
 
 
-PIECES = st.sampled_from(
-    [*MARKER_LIKE, "[Truncated from 5 tokens]", "x", " ", "\n", "🎉", "tail " * 9, "[truncated from "]
-)
-CONTENTS = st.lists(PIECES, max_size=5).map("".join)
+PIECES = [*MARKER_LIKE, "[Truncated from 5 tokens]", "x", " ", "\n", "🎉", "tail " * 9, "[truncated from "]
+CONTENTS = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
+WINDOWS = st.sampled_from([("[Truncated from ", 40, "truncated"), (FALLBACK_MARKER, 80, "fallback")])
 
 
 @given(CONTENTS, st.sampled_from(["m", "unknown", EMERGENCY_MODEL, None]))

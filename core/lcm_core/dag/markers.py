@@ -82,5 +82,5 @@ def _first_is_within(content: str, marker: str, window: int) -> bool:
 
 
 def is_capped(content: str) -> bool:
-    """Whether the text was cut at the hard cap (engine.md 2.5): shortened, not broken by the doctor's rules."""
+    """Whether the text was cut at the hard cap (engine.md 2.5): shortened; the doctor reports none."""
     return _CAPPED.search(content, max(len(content) - 200, 0)) is not None
