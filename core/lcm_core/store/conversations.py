@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from lcm_core.errors import NotFoundError
-from lcm_core.records import Conversation, ConversationId, SummaryId, Timestamp
+from lcm_core.records import Conversation, ConversationId, Timestamp
 from lcm_core.store.database import Reader, Row
-from lcm_core.times import parse_utc, sort_key
+from lcm_core.times import sort_key
 
 COLUMNS = (
     "conversation_id",
@@ -82,12 +83,14 @@ async def list_conversations(reader: Reader) -> list[ConversationEntry]:
         """
     )
     entries = [ConversationEntry(conversation_of(row), row["last_activity"]) for row in rows]
-    return sorted(entries, key=_newest_first)
+    return sorted(entries, key=_activity, reverse=True)
 
 
-def _newest_first(entry: ConversationEntry) -> tuple[float, int]:
-    known = parse_utc(entry.last_activity) or parse_utc(entry.conversation.updated_at)
-    return (-sort_key(known), -entry.conversation.conversation_id)
+def _activity(entry: ConversationEntry) -> tuple[datetime, int]:
+    return (
+        sort_key(entry.last_activity or entry.conversation.updated_at),
+        entry.conversation.conversation_id,
+    )
 
 
 async def get_conversation(reader: Reader, conversation_id: int) -> Conversation:
@@ -133,17 +136,13 @@ async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
     return conversation_of(row)
 
 
-async def count_rows(
-    reader: Reader, conversation_ids: Iterable[ConversationId]
-) -> list[ConversationCounts]:
+async def count_rows(reader: Reader, conversation_ids: Iterable[ConversationId]) -> list[ConversationCounts]:
     """Messages, context items and summaries by depth of some conversations, in the order asked."""
     return [await _counts_of(reader, conversation_id) for conversation_id in conversation_ids]
 
 
 async def _counts_of(reader: Reader, conversation_id: ConversationId) -> ConversationCounts:
-    messages = await reader.value(
-        "SELECT count(*) FROM messages WHERE conversation_id = ?", conversation_id
-    )
+    messages = await reader.value("SELECT count(*) FROM messages WHERE conversation_id = ?", conversation_id)
     items = 0
     if reader.schema.has("context_items"):
         items = await reader.value(
@@ -166,5 +165,3 @@ async def summary_depths(reader: Reader, conversation_id: ConversationId) -> lis
         conversation_id,
     )
     return [DepthCount(row["kind"], row["depth"] or 0, row["count"]) for row in rows]
-
-

@@ -98,9 +98,7 @@ async def newest_page(reader: Reader, conversation_id: ConversationId, limit: in
     return await _page(reader, conversation_id, "", (), newest=True, limit=limit)
 
 
-async def page_before(
-    reader: Reader, conversation_id: ConversationId, seq: int, limit: int
-) -> MessagePage:
+async def page_before(reader: Reader, conversation_id: ConversationId, seq: int, limit: int) -> MessagePage:
     """The *limit* messages that come before *seq*."""
     return await _page(reader, conversation_id, "AND m.seq < ?", (seq,), newest=True, limit=limit)
 
@@ -110,9 +108,7 @@ async def page_from(reader: Reader, conversation_id: ConversationId, seq: int, l
     return await _page(reader, conversation_id, "AND m.seq >= ?", (seq,), newest=False, limit=limit)
 
 
-async def page_around(
-    reader: Reader, conversation_id: ConversationId, seq: int, limit: int
-) -> MessagePage:
+async def page_around(reader: Reader, conversation_id: ConversationId, seq: int, limit: int) -> MessagePage:
     """About *limit* messages with *seq* in the middle."""
     older = await page_before(reader, conversation_id, seq, limit // 2)
     newer = await page_from(reader, conversation_id, seq, limit - limit // 2)
@@ -198,9 +194,7 @@ async def parts_of(
     return sorted((part_of(row) for row in rows), key=lambda part: (part.message_id, part.ordinal))
 
 
-async def seq_of_message(
-    reader: Reader, conversation_id: ConversationId, message_id: int
-) -> int | None:
+async def seq_of_message(reader: Reader, conversation_id: ConversationId, message_id: int) -> int | None:
     """The seq of a message of this conversation, None when it has no such message."""
     found: int | None = await reader.value(
         "SELECT seq FROM messages WHERE message_id = ? AND conversation_id = ?", message_id, conversation_id

@@ -53,9 +53,7 @@ def file_state(path: Path) -> FileState | None:
         wal = sidecar(path, "-wal").stat()
     except OSError:
         return FileState(main.st_ino, main.st_size, main.st_mtime_ns, 0, 0, 0)
-    return FileState(
-        main.st_ino, main.st_size, main.st_mtime_ns, wal.st_ino, wal.st_size, wal.st_mtime_ns
-    )
+    return FileState(main.st_ino, main.st_size, main.st_mtime_ns, wal.st_ino, wal.st_size, wal.st_mtime_ns)
 
 
 def choose_access(path: Path) -> Access:
@@ -101,9 +99,7 @@ def private_copy(path: Path) -> Path:
             shutil.copyfile(wal, sidecar(copy, "-wal"))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise DatabaseError(
-            f"{path} and its WAL cannot be copied for reading: {error.strerror}."
-        ) from error
+        raise DatabaseError(f"{path} and its WAL cannot be copied for reading: {error.strerror}.") from error
     except DatabaseError:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -109,8 +109,6 @@ class Schema:
         return self.is_beta or self.has("lcm_migration_state")
 
 
-
-
 def check_essential(schema: Schema, name: str) -> None:
     """Refuse a database of another program.
 

@@ -1,0 +1,235 @@
+"""Filtered lists for the command line, newest first, page by page (engine.md 6.4).
+
+A page ends at a `Position`: the stored time and the id of its last row. Rows are ordered and compared by the
+time itself, so that the two stored formats mix rightly, then by id; a row without a usable time comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from lcm_core.records import Conversation, ConversationId, Message, Summary, SummaryId, Timestamp
+from lcm_core.store import conversations, messages, summaries
+from lcm_core.store.database import Reader, Row
+from lcm_core.store.moments import moment
+from lcm_core.times import iso_z
+
+T = TypeVar("T")
+
+#: Characters of a text that a list reads unless whole texts are asked for; a preview needs 240 of them.
+HEAD = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last row of a page."""
+
+    timestamp: str | None  #: as stored; None when the row has none
+    id: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which page of a list, and of which time."""
+
+    limit: int
+    position: Position | None = None  #: the page begins after it
+    since: datetime | None = None  #: inclusive
+    until: datetime | None = None  #: exclusive
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some rows of a list, and where the next page begins."""
+
+    items: tuple[T, ...]
+    next: Position | None  #: None: this is the last page
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSummary:
+    """A summary as a line of a list, with its text or the beginning of it."""
+
+    summary: Summary
+    covers_until: Timestamp | None  #: the newest time it covers, else when it was made: the list's order
+    content: str
+    consumers: int
+    sources: int
+    source_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """What the lists differ in."""
+
+    table: str
+    id: str
+    time: str  #: SQL of the stored time, with the alias ``t``
+
+
+async def conversation_page(reader: Reader, window: Window) -> Page[Conversation]:
+    """Conversations, the newest created first."""
+    created = _column(reader, "conversations", "created_at")
+    listed = _List("conversations", "conversation_id", created)
+    columns = reader.schema.select("conversations", conversations.COLUMNS, "t")
+    rows, end = await _page(reader, listed, columns, window, (), ())
+    return Page(tuple(conversations.conversation_of(row) for row in rows), end)
+
+
+async def message_page(
+    reader: Reader,
+    conversation_id: ConversationId,
+    window: Window,
+    *,
+    roles: Sequence[str] = (),
+    whole: bool = False,
+) -> Page[Message]:
+    """Messages of a conversation, the newest first; texts are cut after `HEAD` characters unless *whole*."""
+    where, parameters = ["t.conversation_id = ?"], (conversation_id, *roles)
+    if roles:
+        where.append(f"t.role IN ({', '.join('?' * len(roles))})")
+    listed = _List("messages", "message_id", _column(reader, "messages", "created_at"))
+    content = "t.content" if whole else f"substr(t.content, 1, {HEAD}) AS content"
+    columns = f"{reader.schema.select('messages', messages.COLUMNS, 't')}, {content}"
+    rows, end = await _page(reader, listed, columns, window, where, parameters)
+    return Page(tuple(messages.message_of(row) for row in rows), end)
+
+
+async def summary_page(
+    reader: Reader,
+    conversation_id: ConversationId | None,
+    window: Window,
+    *,
+    depth: int | None = None,
+    kind: str | None = None,
+    whole: bool = False,
+) -> Page[ListedSummary]:
+    """Summaries of a conversation or of all, those that cover the newest time first."""
+    if not reader.schema.has("summaries"):
+        return Page((), None)
+    wanted = {"conversation_id": conversation_id, "depth": depth, "kind": kind}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    where = [f"{_column(reader, 'summaries', name)} = ?" for name in given]
+    columns = f"{_summary_columns(reader, whole=whole)}, {_covers_until(reader)} AS covers_until"
+    listed = _List("summaries", "summary_id", _covers_until(reader))
+    rows, end = await _page(reader, listed, columns, window, where, tuple(given.values()))
+    return Page(tuple(await _listed_summaries(reader, rows)), end)
+
+
+async def listed_summaries(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[ListedSummary]:
+    """Some summaries whole, in the order asked; those that are gone are left out."""
+    if not reader.schema.has("summaries"):
+        return []
+    rows = await reader.rows_in(
+        f"""SELECT {_summary_columns(reader, whole=True)}, {_covers_until(reader)} AS covers_until
+        FROM summaries AS t WHERE t.summary_id IN (?*)""",
+        summary_ids,
+    )
+    found = {item.summary.summary_id: item for item in await _listed_summaries(reader, rows)}
+    return [found[summary_id] for summary_id in summary_ids if summary_id in found]
+
+
+async def summary_ids_beginning(reader: Reader, prefix: str, limit: int) -> list[SummaryId]:
+    """At most *limit* ids of summaries that begin with *prefix*, in order."""
+    if not reader.schema.has("summaries"):
+        return []
+    rows = await reader.rows(
+        "SELECT summary_id FROM summaries WHERE substr(summary_id, 1, ?) = ? ORDER BY summary_id LIMIT ?",
+        len(prefix),
+        prefix,
+        limit,
+    )
+    return [SummaryId(row["summary_id"]) for row in rows]
+
+
+def _column(reader: Reader, table: str, column: str) -> str:
+    return f"t.{column}" if reader.schema.has(table, column) else "NULL"
+
+
+def _covers_until(reader: Reader) -> str:
+    latest, created = (_column(reader, "summaries", name) for name in ("latest_at", "created_at"))
+    return f"coalesce({latest}, {created})"
+
+
+def _summary_columns(reader: Reader, *, whole: bool) -> str:
+    content = "t.content" if whole else f"substr(t.content, 1, {HEAD}) AS content"
+    return f"{reader.schema.select('summaries', summaries.COLUMNS, 't')}, {content}"
+
+
+async def _page(
+    reader: Reader,
+    listed: _List,
+    columns: str,
+    window: Window,
+    where: Sequence[str],
+    parameters: Sequence[object],
+) -> tuple[list[Row], Position | None]:
+    """The rows of one page and where it ends, None when nothing follows.
+
+    The inner query sorts ids and times alone; the columns of the page are read for its rows only.
+    """
+    conditions: list[str] = []
+    values: list[object] = []
+    if window.since is not None:
+        conditions.append("moment >= julianday(?)")
+        values.append(iso_z(window.since))
+    if window.until is not None:
+        conditions.append("moment < julianday(?) AND moment > 0")
+        values.append(iso_z(window.until))
+    if window.position is not None:
+        conditions.append(f"(moment, id) < ((SELECT {moment('at')} FROM (SELECT ? AS at)), ?)")
+        values += [window.position.timestamp, window.position.id]
+    rows = await reader.rows(
+        f"""SELECT page.time AS page_time, page.id AS page_id, {columns}
+        FROM (
+            SELECT place, id, time, moment
+            FROM (
+                SELECT t.rowid AS place, t.{listed.id} AS id, {listed.time} AS time, {moment(listed.time)} AS moment
+                FROM {listed.table} AS t {_where(where)}
+            )
+            {_where(conditions)}
+            ORDER BY moment DESC, id DESC LIMIT ?
+        ) AS page JOIN {listed.table} AS t ON t.rowid = page.place
+        ORDER BY page.moment DESC, page.id DESC""",
+        *parameters,
+        *values,
+        window.limit + 1,
+    )
+    if len(rows) <= window.limit:
+        return rows, None
+    last = rows[window.limit - 1]
+    return rows[: window.limit], Position(last["page_time"], last["page_id"])
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+async def _listed_summaries(reader: Reader, rows: Sequence[Row]) -> list[ListedSummary]:
+    ids = [row["summary_id"] for row in rows]
+    consumers = await _count_by(reader, "summary_parents", "parent_summary_id", ids)
+    sources = await _count_by(reader, "summary_parents", "summary_id", ids)
+    source_messages = await _count_by(reader, "summary_messages", "summary_id", ids)
+    return [
+        ListedSummary(
+            summaries.summary_of(row),
+            row["covers_until"],
+            row["content"] or "",
+            consumers.get(row["summary_id"], 0),
+            sources.get(row["summary_id"], 0),
+            source_messages.get(row["summary_id"], 0),
+        )
+        for row in rows
+    ]
+
+
+async def _count_by(reader: Reader, table: str, column: str, ids: Sequence[str]) -> dict[str, int]:
+    if not reader.schema.has(table):
+        return {}
+    rows = await reader.rows_in(
+        f"SELECT {column} AS id, count(*) AS n FROM {table} WHERE {column} IN (?*) GROUP BY {column}", ids
+    )
+    return {row["id"]: row["n"] for row in rows}

@@ -1,0 +1,335 @@
+"""Counts, token sums and first and last times: of a conversation, of many, and of the whole file.
+
+Every sum reads a column that lies behind the text of its row, so these cost a scan: they are for the command
+line and for what fills in behind a first page, never for a key press. Ends of a time range are compared as
+times (the engine's own command compares text), and a message that several summaries cover counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lcm_core.records import ConversationId, Timestamp
+from lcm_core.store.database import Reader, Row
+from lcm_core.store.moments import moment_key, stored_form
+from lcm_core.store.summaries import broken_in
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much there is of something, and of which time."""
+
+    count: int
+    tokens: int  #: sum of the stored estimates
+    earliest: Timestamp | None  #: as stored; None when no row has a usable time
+    latest: Timestamp | None
+
+
+EMPTY = Extent(0, 0, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSums:
+    """What the conversation list fills in behind its first page."""
+
+    conversation_id: ConversationId
+    message_tokens: int
+    context_tokens: int  #: stored estimates of all items; a dangling one counts nothing
+    summary_tokens: int
+    earliest: Timestamp | None  #: time of the oldest message, by time
+    latest: Timestamp | None
+    broken: int  #: summaries that the marker rules call bad
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMessage:
+    """A raw message in a context: what the rule of the fresh tail needs to know of it."""
+
+    ordinal: int
+    role: str
+    tokens: int
+
+    @property
+    def is_message(self) -> bool:
+        """Always true; the rule takes mixed items as well."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationStatistics:
+    """Everything that is counted of one conversation."""
+
+    conversation_id: ConversationId
+    messages: Extent
+    summaries: Extent
+    covered_tokens: int  #: of the messages that leaves were made from, each once
+    max_depth: int | None  #: None: there is no summary
+    context_items: int
+    context_tokens: int
+    context_messages: tuple[ContextMessage, ...]  #: in order of ordinal
+
+
+@dataclass(frozen=True, slots=True)
+class DepthTotal:
+    """The summaries of one kind and depth."""
+
+    kind: str
+    depth: int
+    count: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTotal:
+    """The context items of one type."""
+
+    item_type: str
+    count: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStatistics:
+    """Everything that is counted of the whole file."""
+
+    conversations: int
+    active: int | None  #: None: this version does not record it
+    messages: Extent
+    summaries: Extent
+    covered_tokens: int  #: of the messages that leaves were made from, each once
+    depths: tuple[DepthTotal, ...]
+    context_items: int
+    context_tokens: int
+    maintenance_pending: int | None  #: None: this version does not record it
+    maintenance_running: int | None
+    maintenance_failed: int | None
+
+
+async def sums_of(reader: Reader, conversation_id: ConversationId) -> ConversationSums:
+    """Token sums, time range and broken summaries of one conversation."""
+    [found] = await statistics_of(reader, [conversation_id])
+    return ConversationSums(
+        conversation_id,
+        found.messages.tokens,
+        found.context_tokens,
+        found.summaries.tokens,
+        found.messages.earliest,
+        found.messages.latest,
+        len(await broken_in(reader, conversation_id)),
+    )
+
+
+async def statistics_of(
+    reader: Reader, conversation_ids: Sequence[ConversationId]
+) -> list[ConversationStatistics]:
+    """The statistics of some conversations, in the order asked."""
+    messages = await _extents(reader, "messages", ("created_at", "created_at"), conversation_ids)
+    summaries = await _extents(reader, "summaries", _coverage(reader), conversation_ids)
+    covered = await _covered(reader, conversation_ids)
+    depths = await _max_depths(reader, conversation_ids)
+    context = {row["conversation_id"]: row for row in await _context_totals(reader, conversation_ids)}
+    raw = await _context_messages(reader, conversation_ids)
+    return [
+        ConversationStatistics(
+            key,
+            messages.get(key, EMPTY),
+            summaries.get(key, EMPTY),
+            covered.get(key, 0),
+            depths.get(key),
+            context[key]["items"] if key in context else 0,
+            context[key]["tokens"] if key in context else 0,
+            tuple(raw.get(key, ())),
+        )
+        for key in conversation_ids
+    ]
+
+
+async def database_statistics(reader: Reader) -> DatabaseStatistics:
+    """The statistics of the whole file."""
+    schema = reader.schema
+    active = None
+    if schema.has("conversations", "active"):
+        active = await reader.value("SELECT count(*) FROM conversations WHERE active = 1")
+    covered = 0
+    if schema.has("summary_messages"):
+        covered = await reader.value(
+            f"""SELECT {_sum("m.token_count")} FROM messages AS m
+            WHERE m.message_id IN (SELECT message_id FROM summary_messages)"""
+        )
+    items, tokens = 0, 0
+    if schema.has("context_items"):
+        row = await reader.row(f"SELECT {_CONTEXT_TOTALS} {_context_join(reader)}")
+        items, tokens = (0, 0) if row is None else (row["items"], row["tokens"])
+    maintenance = await _maintenance(reader)
+    return DatabaseStatistics(
+        conversations=await reader.value("SELECT count(*) FROM conversations"),
+        active=active,
+        messages=await _extent_of_all(reader, "messages", ("created_at", "created_at")),
+        summaries=await _extent_of_all(reader, "summaries", _coverage(reader)),
+        covered_tokens=covered,
+        depths=tuple(await depth_totals(reader)),
+        context_items=items,
+        context_tokens=tokens,
+        maintenance_pending=maintenance and maintenance["pending"],
+        maintenance_running=maintenance and maintenance["running"],
+        maintenance_failed=maintenance and maintenance["failed"],
+    )
+
+
+async def depth_totals(reader: Reader, conversation_id: ConversationId | None = None) -> list[DepthTotal]:
+    """Count and tokens of the summaries at each depth, leaves first; of one conversation or of all."""
+    if not reader.schema.has("summaries"):
+        return []
+    where, keys = _where(conversation_id)
+    columns = reader.schema.select("summaries", ("kind", "depth", "token_count", "conversation_id"), "s")
+    rows = await reader.rows(
+        f"""SELECT kind, depth, count(*) AS count, {_sum("token_count")} AS tokens
+        FROM (SELECT {columns} FROM summaries AS s) {where}
+        GROUP BY depth, kind ORDER BY depth, kind DESC""",
+        *keys,
+    )
+    return [DepthTotal(row["kind"], row["depth"] or 0, row["count"], row["tokens"]) for row in rows]
+
+
+async def item_totals(reader: Reader, conversation_id: ConversationId) -> list[ItemTotal]:
+    """Count and tokens of a context's summaries and messages."""
+    if not reader.schema.has("context_items"):
+        return []
+    rows = await reader.rows(
+        f"""SELECT c.item_type AS item_type, {_CONTEXT_TOTALS} {_context_join(reader)}
+        WHERE c.conversation_id = ? GROUP BY c.item_type ORDER BY c.item_type DESC""",
+        conversation_id,
+    )
+    return [ItemTotal(row["item_type"], row["items"], row["tokens"]) for row in rows]
+
+
+def _sum(expression: str) -> str:
+    """SQL: a sum that is 0 for no rows and that no value can make overflow."""
+    return f"CAST(total({expression}) AS INTEGER)"
+
+
+_CONTEXT_TOTALS = f"count(*) AS items, {_sum('coalesce(m.token_count, s.token_count)')} AS tokens"
+
+
+def _context_join(reader: Reader) -> str:
+    """SQL: the context items ``c`` with their message ``m`` or summary ``s``."""
+    made = "summaries" if reader.schema.has("summaries") else "(SELECT NULL AS summary_id, 0 AS token_count)"
+    return f"""FROM context_items AS c
+        LEFT JOIN messages AS m ON m.message_id = c.message_id
+        LEFT JOIN {made} AS s ON s.summary_id = c.summary_id"""
+
+
+def _coverage(reader: Reader) -> tuple[str, str]:
+    """SQL: the first and last time that a summary covers, else when it was made."""
+    has = reader.schema.has
+    first = "coalesce(earliest_at, created_at)" if has("summaries", "earliest_at") else "created_at"
+    last = "coalesce(latest_at, created_at)" if has("summaries", "latest_at") else "created_at"
+    return first, last
+
+
+def _where(conversation_id: ConversationId | None) -> tuple[str, tuple[object, ...]]:
+    return ("", ()) if conversation_id is None else ("WHERE conversation_id = ?", (conversation_id,))
+
+
+def _extent_columns(reader: Reader, table: str, times: tuple[str, str]) -> str:
+    if not reader.schema.has(table, "created_at"):
+        times = ("NULL", "NULL")
+    tokens = _sum("token_count") if reader.schema.has(table, "token_count") else "0"
+    return f"""count(*) AS count, {tokens} AS tokens,
+        min({moment_key(times[0])}) AS earliest, max({moment_key(times[1])}) AS latest"""
+
+
+def _extent(row: Row) -> Extent:
+    first, last = stored_form(row["earliest"]), stored_form(row["latest"])
+    return Extent(
+        row["count"],
+        row["tokens"],
+        None if first is None else Timestamp(first),
+        None if last is None else Timestamp(last),
+    )
+
+
+async def _extents(
+    reader: Reader, table: str, times: tuple[str, str], ids: Sequence[ConversationId]
+) -> dict[ConversationId, Extent]:
+    if not reader.schema.has(table):
+        return {}
+    rows = await reader.rows_in(
+        f"""SELECT conversation_id, {_extent_columns(reader, table, times)} FROM {table}
+        WHERE conversation_id IN (?*) GROUP BY conversation_id""",
+        ids,
+    )
+    return {row["conversation_id"]: _extent(row) for row in rows}
+
+
+async def _extent_of_all(reader: Reader, table: str, times: tuple[str, str]) -> Extent:
+    if not reader.schema.has(table):
+        return EMPTY
+    row = await reader.row(f"SELECT {_extent_columns(reader, table, times)} FROM {table}")
+    return EMPTY if row is None else _extent(row)
+
+
+async def _covered(reader: Reader, ids: Sequence[ConversationId]) -> dict[ConversationId, int]:
+    """Tokens of the messages that the leaves of some conversations were made from, each message once."""
+    if not (reader.schema.has("summary_messages") and reader.schema.has("summaries")):
+        return {}
+    rows = await reader.rows_in(
+        f"""SELECT covered.conversation_id AS conversation_id, {_sum("m.token_count")} AS tokens
+        FROM (SELECT DISTINCT s.conversation_id AS conversation_id, link.message_id AS message_id
+              FROM summaries AS s JOIN summary_messages AS link ON link.summary_id = s.summary_id
+              WHERE s.conversation_id IN (?*)) AS covered
+        JOIN messages AS m ON m.message_id = covered.message_id GROUP BY covered.conversation_id""",
+        ids,
+    )
+    return {row["conversation_id"]: row["tokens"] for row in rows}
+
+
+async def _max_depths(reader: Reader, ids: Sequence[ConversationId]) -> dict[ConversationId, int]:
+    if not reader.schema.has("summaries", "depth"):
+        return {}
+    rows = await reader.rows_in(
+        """SELECT conversation_id, max(depth) AS depth FROM summaries
+        WHERE conversation_id IN (?*) GROUP BY conversation_id""",
+        ids,
+    )
+    return {row["conversation_id"]: row["depth"] for row in rows}
+
+
+async def _context_totals(reader: Reader, ids: Sequence[ConversationId]) -> list[Row]:
+    if not reader.schema.has("context_items"):
+        return []
+    return await reader.rows_in(
+        f"""SELECT c.conversation_id AS conversation_id, {_CONTEXT_TOTALS} {_context_join(reader)}
+        WHERE c.conversation_id IN (?*) GROUP BY c.conversation_id""",
+        ids,
+    )
+
+
+async def _context_messages(
+    reader: Reader, ids: Sequence[ConversationId]
+) -> dict[ConversationId, list[ContextMessage]]:
+    if not reader.schema.has("context_items"):
+        return {}
+    rows = await reader.rows_in(
+        """SELECT c.conversation_id AS conversation_id, c.ordinal AS ordinal, m.role AS role, m.token_count AS tokens
+        FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
+        WHERE c.conversation_id IN (?*) ORDER BY c.conversation_id, c.ordinal""",
+        ids,
+    )
+    found: dict[ConversationId, list[ContextMessage]] = {}
+    for row in rows:
+        item = ContextMessage(row["ordinal"], row["role"], row["tokens"] or 0)
+        found.setdefault(row["conversation_id"], []).append(item)
+    return found
+
+
+async def _maintenance(reader: Reader) -> Row | None:
+    table = "conversation_compaction_maintenance"
+    if not reader.schema.has(table):
+        return None
+    columns = reader.schema.select(table, ("pending", "running", "last_failure_summary"), "t")
+    return await reader.row(
+        f"""SELECT count(nullif(pending, 0)) AS pending, count(nullif(running, 0)) AS running,
+        count(last_failure_summary) AS failed FROM (SELECT {columns} FROM {table} AS t)"""
+    )

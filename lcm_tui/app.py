@@ -1,0 +1,182 @@
+"""The app: one database, a stack of screens over it, and the watch that keeps them true."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from typing import ClassVar
+
+from lcm_core.errors import ExitCode, LcmError
+from lcm_core.settings import Settings
+from lcm_core.store.database import Database
+from lcm_core.text import safe_text
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+
+from lcm_tui.commands import COMMANDS
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class CommandSource(Provider):
+    """The commands of the screen in front, for the palette."""
+
+    async def discover(self) -> Hits:
+        """All of them, before anything is typed."""
+        for name, title, text in self._commands():
+            yield DiscoveryHit(title, lambda name=name: self._run(name), help=text)
+
+    async def search(self, query: str) -> Hits:
+        """Those whose title or sentence matches."""
+        matcher = self.matcher(query)
+        for name, title, text in self._commands():
+            score = max(matcher.match(title), matcher.match(text) * 0.6)
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), lambda name=name: self._run(name), help=text)
+
+    def _commands(self) -> Iterable[tuple[str, str, str]]:
+        screen = self.screen
+        if not isinstance(screen, CommandScreen):
+            return
+        for name in screen.commands:
+            command = COMMANDS[name]
+            reason = screen.why_not(name)
+            text = command.help if reason is None else f"{command.help} Not now: {reason}"
+            yield name, f"{command.title} ({screen.key_of(name)})", text
+
+    async def _run(self, name: str) -> None:
+        if isinstance(self.screen, CommandScreen):
+            await self.screen.action_run(name)
+
+
+class LcmApp(App[int]):
+    """The operator's app."""
+
+    TITLE = "lcm-tui"
+    COMMANDS: ClassVar = {CommandSource}
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c,ctrl+q", "quit_now", "Quit", show=False, system=True, priority=True),
+    ]
+    CSS = """
+    Screen { layers: base; }
+    #body { height: 1fr; }
+    """
+
+    def __init__(self, settings: Settings, *, demo: bool = False) -> None:
+        monochrome = "NO_COLOR" in os.environ
+        super().__init__(ansi_color=True if monochrome else None)
+        self._settings = settings
+        self._demo = demo
+        self._session: Session | None = None
+        self.failure: LcmError | None = None
+        if monochrome:
+            # Only an ANSI theme is legible without colours: others become grey on grey (toolkit.md 3.4).
+            self.theme = "ansi-dark"
+        elif settings.theme.value in self.available_themes:
+            self.theme = str(settings.theme.value)
+        self.set_keymap(dict(settings.keys))
+
+    @property
+    def session(self) -> Session:
+        """The open database and its settings."""
+        if self._session is None:
+            raise RuntimeError("the database is not open yet")
+        return self._session
+
+    async def on_mount(self) -> None:
+        """Open the database, show its conversations, and follow the file."""
+        from lcm_tui.screens.conversations import ConversationsScreen
+
+        try:
+            database = await Database.open(self._settings.database.value)
+        except LcmError as error:
+            self.failure = error
+            self.exit(int(error.exit_code))
+            return
+        self._session = Session(self._settings, database, demo=self._demo)
+        await self.push_screen(ConversationsScreen())
+        self.run_worker(self._follow(), group="watch", exit_on_error=False)
+        for diagnostic in self._settings.diagnostics[:3]:
+            self.notify(diagnostic.message, title="Configuration", severity="warning")
+
+    async def on_unmount(self) -> None:
+        """Close every connection: an open one would keep the process alive."""
+        if self._session is not None:
+            await self._session.database.close()
+
+    async def _follow(self) -> None:
+        """Tell the screens when another process wrote."""
+        session = self.session
+        async for change in session.database.watch():
+            session.changed_at = change.at
+            session.missing = change.state is None
+            for screen in self.screen_stack:
+                if isinstance(screen, CommandScreen):
+                    screen.data_changed()
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a message; foreign text in it is made safe and never read as markup."""
+        del markup
+        super().notify(
+            safe_text(message), title=safe_text(title), severity=severity, timeout=timeout, markup=False
+        )
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Besides the screen's own commands: the theme."""
+        for command in super().get_system_commands(screen):
+            if command.title in {"Theme", "Quit"}:
+                yield command
+
+    def action_quit_now(self) -> None:
+        """Leave at once."""
+        self.exit(0)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A defect of ours: into the log, one sentence for the user, never a traceback on the screen."""
+        log.critical("the app failed", exc_info=error)
+        self.failure = LcmError(
+            "lcm-tui stopped because of a defect of its own; the database was not touched. "
+            f"The log has the details: {type(error).__name__}."
+        )
+        self._return_code = int(ExitCode.INTERNAL)
+        super()._handle_exception(error) if "PYTEST_CURRENT_TEST" in os.environ else self.exit(
+            int(ExitCode.INTERNAL)
+        )
+
+
+def run_app(settings: Settings, *, demo: bool = False) -> int:
+    """Run the app until the operator leaves it.
+
+    Returns:
+        The exit code (design.md section 4).
+
+    Raises:
+        LcmError: the database could not be opened, or the app failed.
+    """
+    app = LcmApp(settings, demo=demo)
+    with contextlib.suppress(asyncio.CancelledError):
+        code = app.run()
+    if app.failure is not None:
+        raise app.failure
+    return int(code or 0)
+
+
+__all__ = ["CommandPalette", "LcmApp", "run_app"]

@@ -1,0 +1,92 @@
+"""Every action of the app, declared once: the source of keys, key bar, palette, help and manual.
+
+A screen names the commands it has and implements each as ``action_<id with underscores>``; it may refuse one
+at the moment with a reason (`CommandScreen.why_not`). Users remap keys by id in their config file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from textual.binding import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that an operator can do."""
+
+    id: str
+    key: str  #: Textual's names, alternatives separated by commas
+    title: str  #: one or two words, for the key bar
+    help: str  #: one sentence
+    hidden: bool = False  #: not in the key bar
+
+
+_ALL = (
+    Command("open", "enter", "Open", "Open what is selected, or unfold it."),
+    Command("back", "escape,q", "Back", "Go back to where you came from; on the first screen: quit."),
+    Command("context", "c", "Context", "Show what the model sees of this conversation, in order."),
+    Command("summaries", "s", "Summaries", "Show the summary DAG; on a message, the summary that covers it."),
+    Command("previous", "p", "Previous", "Show the previous context that this summary was made with."),
+    Command("files", "f", "Files", "Show the large files of this conversation."),
+    Command("briefs", "b", "Briefs", "Show the focus briefs of this conversation."),
+    Command("search", "slash", "Search", "Filter the list, or search in the text."),
+    Command("next", "n", "Next", "Go to the next match.", hidden=True),
+    Command("previous-match", "N", "Previous match", "Go to the previous match.", hidden=True),
+    Command("sort", "S", "Sort", "Sort by the next column (a click on a heading does the same)."),
+    Command("turn", "I", "Turn order", "Turn the order of the list round.", hidden=True),
+    Command("jump", "J", "Jump", "Jump to a seq (120), a message id (m4711), or a time (2026-03-02 10:00)."),
+    Command("fold-all", "z", "Fold all", "Fold everything.", hidden=True),
+    Command("unfold-all", "Z", "Unfold all", "Unfold everything below what is selected.", hidden=True),
+    Command("elsewhere", "O", "Elsewhere", "Go to the next place where this summary stands.", hidden=True),
+    Command("wrapped", "m", "As sent", "Switch between the text and how it is wrapped for the model."),
+    Command("budget", "B", "Budget", "Type the token budget that shares are measured against."),
+    Command("budget-more", "plus", "More budget", "Raise the budget by a step.", hidden=True),
+    Command("budget-less", "minus", "Less budget", "Lower the budget by a step.", hidden=True),
+    Command("rewrite-mode", "w", "For rewrite", "Switch between as given and for a rewrite."),
+    Command("pane", "tab", "Pane", "Go to the next pane.", hidden=True),
+    Command("copy-id", "y", "Copy id", "Copy the id of what is selected to the clipboard."),
+    Command("reload", "ctrl+r", "Reload", "Read the database again now."),
+    Command("help", "question_mark,f1", "Help", "Explain this screen and list its keys."),
+    Command("palette", "colon", "Commands", "Search all commands (ctrl+p does the same).", hidden=True),
+)
+
+COMMANDS = MappingProxyType({command.id: command for command in _ALL})
+
+#: What every screen has, after its own commands.
+EVERYWHERE = ("search", "next", "previous-match", "copy-id", "pane", "reload", "help", "palette", "back")
+
+
+def bindings(*ids: str) -> list[Binding]:
+    """The bindings of a screen with these commands, and those that every screen has."""
+    return [
+        Binding(
+            command.key,
+            f"run('{command.id}')",
+            command.title,
+            show=not command.hidden,
+            tooltip=command.help,
+            id=command.id,
+        )
+        for command in (COMMANDS[name] for name in dict.fromkeys((*ids, *EVERYWHERE)))
+    ]
+
+
+def key_title(key: str) -> str:
+    """A key as people write it: the first alternative, short."""
+    first = key.split(",")[0].strip()
+    names = {
+        "enter": "enter",
+        "escape": "esc",
+        "slash": "/",
+        "question_mark": "?",
+        "colon": ":",
+        "plus": "+",
+        "minus": "-",
+        "asterisk": "*",
+        "tab": "tab",
+        "left_square_bracket": "[",
+        "right_square_bracket": "]",
+    }
+    return names.get(first, first.replace("ctrl+", "^"))

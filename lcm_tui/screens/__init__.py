@@ -1,0 +1,1 @@
+"""One screen a file: each asks core for records and shows them."""

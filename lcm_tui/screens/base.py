@@ -1,0 +1,310 @@
+"""What all screens share: commands with reasons, loading that can be replaced, and following the file.
+
+A screen says how to `fetch` its data (in a worker, off the event loop) and how to `show` it. A change of the
+file fetches again; results that come late replace nothing newer, and the view keeps its place by key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import ClassVar, Generic, TypeVar, cast
+
+from lcm_core.errors import LcmError
+from lcm_core.store.opening import Access
+from lcm_core.text import safe_line
+from lcm_core.times import format_local
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input
+
+from lcm_tui.commands import COMMANDS, bindings, key_title
+from lcm_tui.session import Session
+from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
+from lcm_tui.widgets.spans import Line, Span
+
+D = TypeVar("D")
+
+log = logging.getLogger(__name__)
+
+#: A host that writes without a pause makes a screen load at most this often.
+RELOAD_SECONDS = 0.3
+
+
+class Prompt(Input):
+    """One line of input above the key bar; it belongs to whoever asked."""
+
+    DEFAULT_CSS = """
+    Prompt { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
+    Prompt:focus { border: none; }
+    """
+
+
+class CommandScreen(Screen[None]):
+    """A screen whose keys come from the registry of commands."""
+
+    HELP: ClassVar[str] = ""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+
+    @property
+    def session(self) -> Session:
+        """The open database and its settings."""
+        from lcm_tui.app import LcmApp
+
+        return cast(LcmApp, self.app).session
+
+    def compose(self) -> ComposeResult:
+        """Title above, body, prompt and keys below."""
+        yield TitleBar()
+        with Vertical(id="body"):
+            yield from self.compose_body()
+        yield Prompt(id="prompt", select_on_focus=True)
+        yield KeyBar(self.key_hints)
+
+    def compose_body(self) -> ComposeResult:
+        """What the screen is about."""
+        yield from ()
+
+    def why_not(self, command: str) -> str | None:
+        """Why a command cannot be used now; None when it can."""
+        return None
+
+    @property
+    def commands(self) -> list[str]:
+        """The ids of this screen's commands, its own first."""
+        return [binding.id for binding in self.own_bindings() if binding.id in COMMANDS]
+
+    def own_bindings(self) -> list[Binding]:
+        """The bindings made from the registry."""
+        return [binding for binding in type(self).BINDINGS if isinstance(binding, Binding)]
+
+    def key_of(self, command: str) -> str:
+        """The key of a command as people write it, remapped or not."""
+        remapped = self.session.settings.keys.get(command)
+        return key_title(remapped or COMMANDS[command].key)
+
+    def key_hints(self) -> list[KeyHint]:
+        """What the key bar shows."""
+        return [
+            KeyHint(self.key_of(name), COMMANDS[name].title, name, self.why_not(name) is None)
+            for name in self.commands
+            if not COMMANDS[name].hidden
+        ]
+
+    async def action_run(self, command: str) -> None:
+        """Run a command of the registry, or say why it cannot be run."""
+        reason = self.why_not(command)
+        if reason is not None:
+            self.app.notify(reason, severity="warning", timeout=4)
+            return
+        await self.run_action(command.replace("-", "_"))
+
+    def refresh_bars(self) -> None:
+        """Draw title and keys again."""
+        refresh_bars(self)
+
+    # -- commands that every screen has ---------------------------------------------------------------
+
+    async def action_back(self) -> None:
+        """Close the screen; the last one closes the app."""
+        if len(self.app.screen_stack) > 2:
+            self.app.pop_screen()
+        else:
+            self.app.exit(0)
+
+    def action_help(self) -> None:
+        """Explain this screen."""
+        from lcm_tui.screens.help import HelpScreen
+
+        self.app.push_screen(HelpScreen(self))
+
+    def action_palette(self) -> None:
+        """Search all commands."""
+        self.app.action_command_palette()
+
+    def action_pane(self) -> None:
+        """Go to the next pane."""
+        self.focus_next()
+
+    def action_copy_id(self) -> None:
+        """Copy the id of what is selected."""
+        found = self.selected_id()
+        if found is None:
+            self.app.notify("Nothing is selected.", severity="warning", timeout=3)
+        else:
+            self.app.copy_to_clipboard(found)
+            self.app.notify(f"Copied {found}", timeout=3)
+
+    def selected_id(self) -> str | None:
+        """The id of what is selected, as `y` copies it."""
+        return None
+
+    # -- the prompt ------------------------------------------------------------------------------------
+
+    def ask(self, label: str, value: str = "") -> None:
+        """Open the prompt; `answered` gets each change and the answer."""
+        prompt = self.query_one(Prompt)
+        prompt.placeholder = label
+        prompt.display = True
+        with prompt.prevent(Input.Changed):
+            prompt.value = value
+        prompt.focus()
+
+    def answered(self, text: str, *, done: bool) -> None:
+        """The prompt changed, or was confirmed when *done*."""
+
+    def close_prompt(self) -> None:
+        """Give the keys back to the list."""
+        self.query_one(Prompt).display = False
+        self.main_widget().focus()
+
+    def main_widget(self) -> Widget:
+        """What has the focus when nothing else asks for it."""
+        return self.query_one("#body > *", Widget)
+
+    @on(Input.Changed, "#prompt")
+    def _prompt_changed(self, event: Input.Changed) -> None:
+        self.answered(event.value, done=False)
+
+    @on(Input.Submitted, "#prompt")
+    def _prompt_submitted(self, event: Input.Submitted) -> None:
+        self.close_prompt()
+        self.answered(event.value, done=True)
+
+    # -- the state of the file ---------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        """Show what the file does."""
+        self.show_live()
+
+    def on_screen_resume(self) -> None:
+        """Show what the file has done meanwhile."""
+        self.show_live()
+
+    def data_changed(self) -> None:
+        """The file was written."""
+        self.show_live()
+
+    def show_live(self) -> None:
+        """Say in the title bar whether the file is followed, when it changed last, and how large it is."""
+        self.query_one(TitleBar).live = live_line(self.session)
+
+
+class DataScreen(CommandScreen, Generic[D]):
+    """A screen that shows one value, fetched from the database."""
+
+    class Loaded(Message):
+        """A worker has fetched the data."""
+
+        def __init__(self, data: object) -> None:
+            super().__init__()
+            self.data = data
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loading = False
+        self._again = False
+        self._stale = False
+
+    async def fetch(self) -> D:
+        """Read what the screen shows; runs in a worker and touches no widget."""
+        raise NotImplementedError
+
+    def show(self, data: D) -> None:
+        """Show what was fetched, keeping selection and place."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Load for the first time."""
+        super().on_mount()
+        self.load()
+
+    def on_screen_resume(self) -> None:
+        """Load what changed while another screen was in front."""
+        super().on_screen_resume()
+        if self._stale:
+            self._stale = False
+            self.load()
+
+    def data_changed(self) -> None:
+        """Load again, at once when in front, else when it comes to the front."""
+        super().data_changed()
+        if self.is_current:
+            self.load()
+        else:
+            self._stale = True
+
+    def action_reload(self) -> None:
+        """Read the database again now."""
+        self.load()
+
+    def load(self) -> None:
+        """Fetch and show; while one fetch runs, further calls amount to one more."""
+        if self._loading:
+            self._again = True
+            return
+        self._loading = True
+        self.run_worker(self._load(), group="load", exit_on_error=False)
+
+    async def _load(self) -> None:
+        try:
+            while True:
+                self._again = False
+                await self._load_once()
+                if not self._again:
+                    return
+                await asyncio.sleep(RELOAD_SECONDS)
+        finally:
+            self._loading = False
+
+    async def _load_once(self) -> None:
+        try:
+            data = await self.fetch()
+        except LcmError as error:
+            self.app.notify(error.message, title="Cannot read", severity="error")
+        except Exception:
+            log.exception("loading %s failed", type(self).__name__)
+            self.app.notify(
+                "Something went wrong while reading; what is shown may be old. The log has the details.",
+                severity="error",
+            )
+        else:
+            self.post_message(self.Loaded(data))
+
+    @on(Loaded)
+    def _show_loaded(self, event: Loaded) -> None:
+        self.show(cast(D, event.data))
+        self.refresh_bars()
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people."""
+    amount = float(size)
+    for unit in ("B", "KB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def live_line(session: Session) -> Line:
+    """The state of the file for the title bar."""
+    if session.missing:
+        return (Span("file is gone ", "error"), Span(safe_line(str(session.database.path)) + " ", "dim"))
+    state = session.file_state
+    copied = session.database.access is Access.COPY
+    word = Span("copy " if copied else "live ", "warn" if copied else "ok")
+    changed = (
+        f"changed {format_local(session.changed_at, session.zone)[11:19]} "
+        if session.changed_at
+        else "no change yet "
+    )
+    if state is None:
+        return (word, Span(changed, "dim"))
+    wal = f" + WAL {size_text(state.wal_size)}" if state.wal_size else ""
+    return (word, Span(f"{changed}· {size_text(state.size)}{wal} ", "dim"))

@@ -1,0 +1,69 @@
+"""Help: what a screen shows, and its keys, from the registry of commands."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lcm_core.text import safe_line
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from lcm_tui.commands import COMMANDS, key_title
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.widgets.spans import Span
+from lcm_tui.widgets.text import Block, Document, TextView, heading
+
+MOVING = (
+    ("↑ ↓ j k", "move by one"),
+    ("PgUp PgDn", "move by a page"),
+    ("g G Home End", "first and last"),
+    ("← → h l", "fold and unfold, or left and right"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """The help of the screen below it."""
+
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; }
+    HelpScreen > Vertical { width: 90%; max-width: 92; height: 90%; background: $surface; padding: 1 2; }
+    HelpScreen TextView { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,f1,enter", "dismiss", "Back", id="help-back"),
+    ]
+
+    def __init__(self, about: CommandScreen) -> None:
+        super().__init__()
+        self._about = about
+
+    def compose(self) -> ComposeResult:
+        """One text to scroll."""
+        with Vertical():
+            yield TextView(help_document(self._about))
+
+
+def help_document(screen: CommandScreen) -> Document:
+    """What the screen shows, then its keys with a sentence each."""
+    blocks = [Block(text=reflowed(screen.HELP)), Block(), heading("Keys of this screen")]
+    for name in screen.commands:
+        command = COMMANDS[name]
+        keys = screen.session.settings.keys.get(name, command.key)
+        written = " ".join(key_title(key) for key in keys.split(","))
+        reason = screen.why_not(name)
+        blocks.append(
+            Block(spans=(Span(f"{safe_line(written):<9}", "key"), Span(f"{command.title:<16}", "title")))
+        )
+        blocks.append(Block(text=command.help, indent=9))
+        if reason:
+            blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=9))
+    blocks += [Block(), heading("Moving")]
+    blocks += [Block(spans=(Span(f"{keys:<14}", "key"), Span(what))) for keys, what in MOVING]
+    return tuple(blocks)
+
+
+def reflowed(text: str) -> str:
+    """Paragraphs of source text as paragraphs of prose: line breaks within one are spaces."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))

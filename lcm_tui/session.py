@@ -1,0 +1,59 @@
+"""What the screens share: the open database, the settings, and the news of what other processes write."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, tzinfo
+from typing import Concatenate, ParamSpec, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from lcm_core.rules import Rules, rules_of
+from lcm_core.settings import Settings
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.opening import FileState
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEFAULT_BUDGET = 128_000  #: tokens; what the engine assumes when its host passes none (engine.md 3)
+
+
+class Session:
+    """One database opened by one operator."""
+
+    def __init__(self, settings: Settings, database: Database, *, demo: bool = False) -> None:
+        self.settings = settings
+        self.database = database
+        self.demo = demo
+        self.budget = (
+            settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
+        )
+        self.zone = _zone(settings.engine.timezone.value)
+        self.changed_at: datetime | None = None  #: when a change was last noticed, UTC
+        self.missing = False  #: the file is gone; what is shown is the last that was read
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the engine that wrote the file."""
+        return rules_of(self.database.schema)
+
+    @property
+    def file_state(self) -> FileState | None:
+        """Sizes of the database and its WAL."""
+        return self.database.state
+
+    async def read(
+        self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Read in one transaction, off the event loop; cancelling interrupts the statement."""
+        return await self.database.read(load, *args, **kwargs)
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    """The zone in which times are shown; None is the machine's own."""
+    if not name:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        return None

@@ -1,0 +1,142 @@
+"""The line above a screen (where you are, what the file does) and the line below it (its keys)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lcm_core.text import cell_width, clip, safe_line
+from textual import events
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.spans import Layout, Line, Span, heading_of, strip_of
+
+
+class _Bar(Drawn):
+    """One line."""
+
+    DEFAULT_CSS = """
+    _Bar { height: 1; width: 1fr; background: $panel; }
+    """
+
+    def compose_line(self, width: int) -> Line:
+        """What stands in the bar."""
+        raise NotImplementedError
+
+    def render_line(self, y: int) -> Strip:
+        """The one line."""
+        return strip_of(self.compose_line(self.size.width), self.style_of, self.size.width)
+
+
+class TitleBar(_Bar):
+    """Where you are at the left, the state of the file at the right."""
+
+    where: reactive[str] = reactive("", layout=False)
+    note: reactive[str] = reactive("", layout=False)
+    live: reactive[Line] = reactive((), layout=False)
+
+    def compose_line(self, width: int) -> Line:
+        """The place first; the state of the file only where it has room."""
+        right = self.live
+        taken = sum(cell_width(safe_line(span.text)) for span in right)
+        if taken > width - 24:
+            right, taken = right[:1], sum(cell_width(safe_line(span.text)) for span in right[:1])
+        where = safe_line(self.where)
+        note = safe_line(f"  {self.note}") if self.note else ""
+        room = max(width - taken - 2, 8)
+        where = clip(where, room)
+        note = clip(note, max(room - cell_width(where), 0))
+        space = " " * max(width - taken - 1 - cell_width(where) - cell_width(note) - 1, 1)
+        return (Span(" "), Span(where, "title"), Span(note, "dim"), Span(space), *right)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHint:
+    """A key of the bar below."""
+
+    key: str
+    title: str
+    command: str
+    available: bool
+
+
+class KeyBar(_Bar):
+    """The keys of this screen; a click on one is the key."""
+
+    def __init__(self, hints: Callable[[], Sequence[KeyHint]], *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._hints = hints
+
+    def compose_line(self, width: int) -> Line:
+        """As many keys as fit, the first ones first."""
+        spans: list[Span] = []
+        for start, hint in self._placed(width):
+            del start
+            spans += [
+                Span(" "),
+                Span(hint.key, "key" if hint.available else "dim"),
+                Span(f" {hint.title} ", "text" if hint.available else "dim"),
+            ]
+        return tuple(spans)
+
+    async def _on_click(self, event: events.Click) -> None:
+        for start, hint in self._placed(self.size.width):
+            if start <= event.x < start + _width_of(hint):
+                await self.screen.run_action(f"run('{hint.command}')")
+                return
+
+    def _placed(self, width: int) -> list[tuple[int, KeyHint]]:
+        placed: list[tuple[int, KeyHint]] = []
+        at = 0
+        for hint in self._hints():
+            if at + _width_of(hint) > width:
+                break
+            placed.append((at, hint))
+            at += _width_of(hint)
+        return placed
+
+
+def _width_of(hint: KeyHint) -> int:
+    return 1 + cell_width(hint.key) + 1 + cell_width(hint.title) + 1
+
+
+def refresh_bars(root: Widget) -> None:
+    """Draw the bars of a screen again, after what they say has changed."""
+    for bar in root.query(_Bar):
+        bar.refresh()
+
+
+class Heading(_Bar):
+    """The titles of a list's columns; a click names the column."""
+
+    class Clicked(Message):
+        """A column's title was clicked."""
+
+        def __init__(self, column: str) -> None:
+            super().__init__()
+            self.column = column
+
+    DEFAULT_CSS = """
+    Heading { background: $surface; }
+    """
+
+    def __init__(self, layout: Callable[[int], Layout], *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._columns = layout
+
+    def compose_line(self, width: int) -> Line:
+        """The titles where the list has its columns (its scroll bar takes one cell)."""
+        return heading_of(self._columns(width - 1))
+
+    async def _on_click(self, event: events.Click) -> None:
+        layout = self._columns(self.size.width - 1)
+        end = 0
+        for column, width in zip(layout.columns, layout.widths, strict=True):
+            end += width + 1
+            if event.x < end:
+                self.post_message(self.Clicked(column.name))
+                return

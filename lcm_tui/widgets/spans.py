@@ -1,0 +1,161 @@
+"""A line of the screen as a value: spans of text, each with the name of a style.
+
+Everything that shows text of a database draws `Line` values, and `strip_of` is the only way from a line to
+the terminal: it makes the text safe there, whatever has been done to it before (design.md section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lcm_core.text import cell_width, clip, safe_line
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+StyleName = Literal[
+    "text",
+    "dim",
+    "title",
+    "heading",
+    "key",
+    "ok",
+    "warn",
+    "error",
+    "match",
+    "new",
+    "role-user",
+    "role-assistant",
+    "role-tool",
+    "role-system",
+    "leaf",
+    "d1",
+    "d2",
+    "d3",
+    "tail",
+    "brief",
+]
+
+#: Every name; `Drawn` resolves them through its component classes ``line--<name>``.
+STYLE_NAMES: tuple[StyleName, ...] = get_args(StyleName)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of text in one style."""
+
+    text: str
+    style: StyleName = "text"
+
+
+Line = tuple[Span, ...]
+
+
+def line(*spans: Span | str) -> Line:
+    """A line of spans; plain strings stand for themselves."""
+    return tuple(Span(span) if isinstance(span, str) else span for span in spans)
+
+
+def text_of(spans: Iterable[Span]) -> str:
+    """What a line says, without its styles."""
+    return "".join(span.text for span in spans)
+
+
+def strip_of(spans: Line, style_of: Callable[[StyleName], Style], width: int) -> Strip:
+    """The line as the terminal gets it: safe, and exactly *width* cells wide."""
+    segments: list[Segment] = []
+    left = width
+    for span in spans:
+        text = safe_line(span.text)
+        if not text:
+            continue
+        cells = cell_width(text)
+        if cells > left:
+            text = clip(text, left)
+            cells = cell_width(text)
+        segments.append(Segment(text, style_of(span.style)))
+        left -= cells
+        if left <= 0:
+            break
+    if left > 0:
+        segments.append(Segment(" " * left, style_of("text")))
+    return Strip(segments, width)
+
+
+def role_style(role: str | None) -> StyleName:
+    """The colour of a message's role."""
+    match role:
+        case "user":
+            return "role-user"
+        case "assistant":
+            return "role-assistant"
+        case "tool":
+            return "role-tool"
+        case _:
+            return "role-system"
+
+
+def depth_style(depth: int | None) -> StyleName:
+    """The colour of a summary's depth; everything from 3 on looks the same."""
+    names: tuple[StyleName, ...] = ("leaf", "d1", "d2", "d3")
+    return names[min(max(depth or 0, 0), 3)]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a list: its heading, its width in cells, and when it gives way."""
+
+    name: str
+    title: str
+    width: int  #: cells; of the one column with ``grows`` the least it needs
+    right: bool = False  #: numbers stand at the right
+    grows: bool = False  #: takes what is left
+    keep: int = 0  #: columns with the smallest values are dropped first on a narrow screen
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns that fit, and how wide each is."""
+
+    columns: tuple[Column, ...]
+    widths: tuple[int, ...]
+
+    def shows(self, name: str) -> bool:
+        """Whether the column of this name has a place."""
+        return any(column.name == name for column in self.columns)
+
+
+def lay_out(columns: Sequence[Column], width: int, gap: int = 1) -> Layout:
+    """Choose the columns that fit into *width* cells; the growing one gets the rest."""
+    chosen = list(columns)
+    while len(chosen) > 1 and sum(column.width + gap for column in chosen) - gap > width:
+        droppable = [column for column in chosen if not column.grows] or chosen
+        chosen.remove(min(droppable, key=lambda column: column.keep))
+    spare = width - (sum(column.width + gap for column in chosen) - gap)
+    growing = next((column for column in chosen if column.grows), None)
+    return Layout(
+        tuple(chosen),
+        tuple(max(1, column.width + (spare if column is growing else 0)) for column in chosen),
+    )
+
+
+def row_of(layout: Layout, cells: dict[str, Span], gap: int = 1) -> Line:
+    """A row of a list: each cell clipped and padded to its column."""
+    spans: list[Span] = []
+    for column, width in zip(layout.columns, layout.widths, strict=True):
+        cell = cells.get(column.name, Span(""))
+        text = clip(safe_line(cell.text), width)
+        space = " " * (width - cell_width(text))
+        if spans:
+            spans.append(Span(" " * gap))
+        spans += (
+            [Span(space), Span(text, cell.style)] if column.right else [Span(text, cell.style), Span(space)]
+        )
+    return tuple(spans)
+
+
+def heading_of(layout: Layout) -> Line:
+    """The titles of the columns as a row."""
+    return row_of(layout, {column.name: Span(column.title, "heading") for column in layout.columns})
