@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sqlite3
 import unicodedata
+from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from itertools import pairwise
 
@@ -13,6 +17,8 @@ from hypothesis import strategies as st
 from lcm_core.cells import WIDE, ZERO_WIDTH, ranges, width_of
 from lcm_core.text import clip, preview, safe_line, safe_text, wrap, wrap_spans
 from rich.cells import cell_len, get_character_cell_size
+
+from tests.support import recorded
 
 #: Default_Ignorable_Code_Point of Unicode 16, and the controls of Egyptian writing
 IGNORABLE = ranges(
@@ -239,3 +245,27 @@ def test_preview_is_the_plain_rule(text, limit) -> None:
     whole = len(units) // 2 <= limit
     expected = folded if whole else units[: 2 * (limit - 1)].decode("utf-16-le", "surrogatepass") + "…"
     assert preview(text, limit) == expected
+
+
+def previews(value: object) -> Iterator[tuple[object, str]]:
+    """Every id with its preview in a recorded answer."""
+    if isinstance(value, dict):
+        if "preview" in value:
+            yield value.get("messageId", value.get("summaryId")), value["preview"]
+        for inner in value.values():
+            yield from previews(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from previews(inner)
+
+
+def test_previews_are_those_that_the_engine_printed(database_file) -> None:
+    answers = [call["stdout"] for call in recorded("lcm-0.15.3.cli.json.gz")]
+    seen = [entry for answer in answers if answer.startswith("{") for entry in previews(json.loads(answer))]
+    path = database_file("0.15.3")
+    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
+        contents = dict(connection.execute("SELECT message_id, content FROM messages"))
+        contents.update(connection.execute("SELECT summary_id, content FROM summaries"))
+    assert [printed for row, printed in seen if preview(contents[row]) != printed] == []
+    assert len(seen) == 115
+    assert sum(printed.endswith("…") for _, printed in seen) > 80
