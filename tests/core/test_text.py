@@ -73,6 +73,12 @@ def test_every_harmless_code_point_is_left_alone() -> None:
     assert changed == []
 
 
+def test_no_zero_width_character_stands_alone() -> None:
+    alone = [first for pair in ranges(ZERO_WIDTH) for first in range(pair[0], pair[1] + 1)]
+    shown = [safe_text(f"\n{chr(code)}") for code in alone if chr(code) not in "\t\n\r"]
+    assert [text for text in shown if width_of(text[1]) == 0] == []
+
+
 @pytest.mark.parametrize("make_safe", [safe_line, safe_text])
 @given(text=NASTY)
 def test_safe_text_holds_nothing_unsafe_and_is_stable(make_safe, text) -> None:
