@@ -18,7 +18,7 @@ from typing import BinaryIO, NoReturn, TypeAlias
 
 from lcm_core.errors import ExitCode, LcmError
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = "dict[str, Json]"
 Cancelled: TypeAlias = Callable[[], bool]
 
@@ -104,7 +104,9 @@ def open_transcript(path: Path) -> Iterator[BinaryIO]:
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file without ever waiting for a pipe's writer. Raises OSError."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = (
+        os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    )
     descriptor = os.open(path, flags)
     try:
         mode = os.fstat(descriptor).st_mode
@@ -126,7 +128,9 @@ def packed_suffix(path: Path) -> str | None:
 def _refuse_packed(path: Path, file: BinaryIO) -> None:
     start = file.read(4)
     file.seek(0)
-    suffix = next((found for magic, found in _PACKERS.items() if start.startswith(magic)), packed_suffix(path))
+    suffix = next(
+        (found for magic, found in _PACKERS.items() if start.startswith(magic)), packed_suffix(path)
+    )
     if suffix is None:
         return
     packer, command = _UNPACK[suffix]
@@ -154,7 +158,11 @@ def _explain(path: Path, error: OSError) -> NoReturn:
 def scan_lines(
     file: BinaryIO, *, limit: int = LINE_LIMIT, offset: int = 0, number: int = 1, cancelled: Cancelled = never
 ) -> Iterator[RawLine]:
-    """The lines from byte *offset* on, where line *number* begins, in one pass; blank ones are left out."""
+    """The lines from byte *offset* on, where line *number* begins, in one pass; blank ones are left out.
+
+    A line of more than *limit* bytes (at least `HEAD_BYTES`) is passed over in pieces.
+    """
+    limit = max(limit, HEAD_BYTES)
     file.seek(offset)
     while True:
         check(cancelled)
@@ -164,8 +172,8 @@ def scan_lines(
         ended = data.endswith(b"\n")
         size = len(data) - ended
         too_long = size > limit
+        data = data[: HEAD_BYTES if too_long else size]
         if too_long:
-            data = data[:HEAD_BYTES]
             rest, ended = _skip_line(file, cancelled)
             size += rest
         if too_long or data.strip():
@@ -192,13 +200,14 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def decode_object(data: bytes) -> JsonObject:
-    """The JSON object that a line holds; invalid UTF-8 becomes surrogate escapes.
+def decode_object(data: bytes | str) -> JsonObject:
+    """The JSON object that a line or a stored text holds; invalid UTF-8 becomes surrogate escapes.
 
     Raises:
         BadLineError: it holds something else, or nothing that is JSON.
     """
-    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").strip()
+    text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
+    text = text.removeprefix("\ufeff").strip()
     try:
         value: Json = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -214,11 +223,11 @@ def decode_object(data: bytes) -> JsonObject:
     return value
 
 
-def peek_object(data: bytes) -> JsonObject:
-    """What can be read at the start of an object that was cut off; a cut ``message`` keeps its own start."""
-    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").lstrip()
+def peek_object(data: bytes | str) -> JsonObject:
+    """What can be read at the start of an object that was cut off, and of the object in it that was cut."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
     found: JsonObject = {}
-    _peek_into(found, text, 0)
+    _peek_into(found, text.removeprefix("\ufeff").lstrip(), 0)
     return found
 
 
@@ -229,12 +238,14 @@ def _peek_into(found: JsonObject, text: str, at: int) -> None:
             key, at = _DECODER.raw_decode(text, _blank(text, at))
             at = _blank(text, _expect(text, _blank(text, at), ":"))
             try:
-                found[key], at = _DECODER.raw_decode(text, at)
-            except ValueError:
-                if key == "message":
-                    found[key] = inner = {}
+                value, at = _DECODER.raw_decode(text, at)
+            except (ValueError, RecursionError):
+                if text[at] == "{":
+                    inner: JsonObject = {}
                     _peek_into(inner, text, at)
+                    found[str(key)] = inner
                 return
+            found[str(key)] = value
             at = _expect(text, _blank(text, at), ",")
     except (ValueError, IndexError, RecursionError):
         return

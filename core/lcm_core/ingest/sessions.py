@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -165,7 +166,7 @@ class _Finder:
 
     def __init__(self, folder: Path, index: SessionIndex, cancelled: Cancelled) -> None:
         self.folder = folder
-        self.root = folder.resolve()
+        self.root = Path(os.path.realpath(folder))
         self.index = index
         self.cancelled = cancelled
         self.sessions: list[tuple[int, DiskSession]] = []
@@ -181,12 +182,12 @@ class _Finder:
             if not stat.S_ISDIR(status.st_mode):
                 continue
             inner = self.folder / name
-            if name == "sessions":  # the folder given is one agent's
-                self._list(inner, self._entries(inner), _agent_of(self.root / name) or self.root.name)
-            elif os.path.lexists(inner / "sessions"):
-                nested = inner / "sessions"
+            nested = inner / "sessions"
+            if os.path.lexists(nested):
                 if self._inside(nested):
                     self._list(nested, self._entries(nested), name)
+            elif name == "sessions":  # the folder given is one agent's
+                self._list(inner, self._entries(inner), _agent_of(self.root / name))
         self.sessions.sort(key=lambda each: (-each[0], os.fspath(each[1].path)))
         self.problems.sort(key=lambda each: (os.fspath(each.path), each.reason))
         return SessionListing(
@@ -202,8 +203,8 @@ class _Finder:
     def _inside(self, path: Path) -> bool:
         """Whether the path stays in the folder when its links are followed; reported when it does not."""
         try:
-            inside = path.resolve(strict=True).is_relative_to(self.root)
-        except (OSError, RuntimeError) as error:
+            inside = Path(os.path.realpath(path, strict=True)).is_relative_to(self.root)
+        except OSError as error:
             self._problem(path, f"This link leads nowhere ({_why(error)}).")
             return False
         if not inside:
@@ -222,7 +223,8 @@ class _Finder:
                         continue
                     if entry.is_symlink() and not self._inside(folder / entry.name):
                         continue
-                    found[entry.name] = entry.stat()
+                    with suppress(FileNotFoundError):  # removed since the folder was read
+                        found[entry.name] = entry.stat()
         except FileNotFoundError:
             self._problem(folder, "There is no such folder.")
         except OSError as error:
@@ -311,7 +313,7 @@ def _read_registry(path: Path) -> _Registry:
     by_file: dict[str, str] = {}
     by_id: dict[str, tuple[str, str | None]] = {}
     for key, entry in decode_object(data).items():
-        if not isinstance(entry, dict):
+        if not isinstance(entry, dict) or not key.strip():
             continue
         name = _base_name(entry)
         if name is not None:

@@ -1,0 +1,290 @@
+"""Finding the sessions of a host on disk, on the real state folder and on broken ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from lcm_core.ingest.jsonl import HEAD_BYTES, ReadCancelledError
+from lcm_core.ingest.sessions import (
+    DiskSession,
+    KnownSession,
+    SessionState,
+    find_sessions,
+    unknown_to,
+)
+
+TOPIC = "2b8481de-5074-498f-a26c-a4ecc47a74b7"
+UNKNOWN = {TOPIC, "4361652a-c630-427f-a157-12eb5ff25efa", "ce98a067-e9e5-403f-a6d5-7ded87bb123a"}
+
+
+def header(session_id: str) -> str:
+    return json.dumps({"type": "session", "version": 3, "id": session_id, "cwd": "/w"}) + "\n"
+
+
+def write(path: Path, text: str | bytes, modified: float = 1_000_000) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    os.utime(path, (modified, modified))
+    return path
+
+
+def named(folder: Path) -> dict[str, DiskSession]:
+    return {session.path.name: session for session in find_sessions(folder).sessions}
+
+
+def known_in(database: Path) -> list[KnownSession]:
+    with closing(sqlite3.connect(f"file:{database}?immutable=1", uri=True)) as db:
+        return [KnownSession(*row) for row in db.execute("SELECT session_id, session_key FROM conversations")]
+
+
+def test_all_sessions_of_all_agents_are_found(openclaw_home: Path) -> None:
+    listing = find_sessions(openclaw_home / "agents")
+    agents = [session.agent for session in listing.sessions]
+    assert (agents.count("main"), agents.count("ops"), agents.count("research")) == (6, 3, 2)
+    assert listing.problems == ()
+    assert all(session.state is SessionState.LIVE for session in listing.sessions)
+    one = next(session for session in listing.sessions if session.session_id.startswith("27046938"))
+    assert (one.session_key, one.size, one.topic) == ("agent:main:main", 301743, None)
+    assert one.header is not None
+    assert (one.header.cwd, one.header.started_at) == (
+        "/home/dev/work/main",
+        datetime(2026, 3, 2, 8, 37, 10, tzinfo=UTC),
+    )
+
+
+def test_three_sessions_are_unknown_to_the_database(openclaw_home: Path) -> None:
+    sessions = find_sessions(openclaw_home / "agents").sessions
+    unknown = unknown_to(sessions, known_in(openclaw_home / "lcm.db"))
+    assert {session.session_id for session in unknown} == UNKNOWN
+    assert {session.topic for session in unknown} == {"1234", None}
+
+
+def test_a_session_is_known_by_id_by_file_name_by_the_id_without_topic_and_by_key(
+    openclaw_home: Path,
+) -> None:
+    sessions = find_sessions(openclaw_home / "agents").sessions
+    topic = [session for session in sessions if session.topic]
+    main = [session for session in sessions if session.session_key == "agent:main:main"]
+    assert unknown_to(topic, [KnownSession(TOPIC, None)]) == []
+    assert unknown_to(topic, [KnownSession(f"{TOPIC}-topic-1234", None)]) == []
+    assert unknown_to(main, [KnownSession("another", "agent:main:main")]) == []
+    assert unknown_to(main, [KnownSession("another", None)]) == main
+
+
+@pytest.mark.parametrize("folder", ["agents/main/sessions", "agents/main"])
+def test_one_agents_folder_knows_its_agent_by_its_place(openclaw_home: Path, folder: str) -> None:
+    sessions = find_sessions(openclaw_home / folder).sessions
+    assert [session.agent for session in sessions] == ["main"] * 6
+
+
+def test_a_copied_folder_takes_the_agent_from_the_key_or_says_none(
+    openclaw_home: Path, tmp_path: Path
+) -> None:
+    copied = tmp_path / "copied"
+    (openclaw_home / "agents" / "main" / "sessions").rename(copied)
+    found = named(copied)
+    assert found["27046938-a735-4a93-a971-f4fe747bb833.jsonl"].agent == "main"
+    assert found["4361652a-c630-427f-a157-12eb5ff25efa.jsonl"].agent is None
+
+
+def test_an_agent_called_sessions_is_an_agent(tmp_path: Path) -> None:
+    write(tmp_path / "sessions" / "sessions" / "a.jsonl", header("a"))
+    assert [session.agent for session in find_sessions(tmp_path).sessions] == ["sessions"]
+
+
+def test_newest_first_then_by_path(tmp_path: Path) -> None:
+    for name, modified in (("b", 100), ("a", 100), ("c", 300), ("d", 200)):
+        write(tmp_path / f"{name}.jsonl", header(name), modified)
+    found = find_sessions(tmp_path).sessions
+    assert [session.session_id for session in found] == ["c", "d", "a", "b"]
+    assert found[0].modified == datetime(1970, 1, 1, 0, 5, tzinfo=UTC)
+
+
+def test_the_state_is_in_the_name(tmp_path: Path) -> None:
+    stamp = "2026-03-02T09-25-49.000Z"
+    for name in (
+        "a.jsonl",
+        f"a.jsonl.reset.{stamp}",
+        f"b.jsonl.deleted.{stamp}",
+        f"c.jsonl.deleted.{stamp}.zst",
+    ):
+        write(tmp_path / name, header("from-header"))
+    for name in ("a.jsonl.lock", "a.jsonl.codex-app-server.json", "notes.txt", "sessions.json.deleted.1"):
+        write(tmp_path / name, "{}")
+    found = named(tmp_path)
+    assert {name: (each.state.value, each.packed, each.session_id) for name, each in found.items()} == {
+        "a.jsonl": ("live", False, "from-header"),
+        f"a.jsonl.reset.{stamp}": ("reset", False, "from-header"),
+        f"b.jsonl.deleted.{stamp}": ("deleted", False, "from-header"),
+        f"c.jsonl.deleted.{stamp}.zst": ("deleted", True, "c"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "session_id"),
+    [
+        ("\n  \r\n" + header("after-blank-lines"), "after-blank-lines"),
+        (header("unterminated").rstrip("\n"), "unterminated"),
+        ("\ufeff" + header("marked"), "marked"),
+        ("", "stem"),
+        ("not json\n" + header("late"), "stem"),
+        ('{"type":"message","id":"x"}\n', "stem"),
+        ('{"type":"session","id":"  "}\n', "stem"),
+        ('{"type":"session","id":7}\n', "stem"),
+        (b"\xff\xfe\x00\n", "stem"),
+        ("[" * 100_000, "stem"),
+        ('{"type":"session","pad":"' + "x" * HEAD_BYTES + '","id":"far"}\n', "stem"),
+    ],
+)
+def test_without_a_header_the_id_is_the_stem(tmp_path: Path, text: str | bytes, session_id: str) -> None:
+    write(tmp_path / "stem.jsonl", text)
+    listing = find_sessions(tmp_path)
+    assert [session.session_id for session in listing.sessions] == [session_id]
+    assert listing.problems == ()
+
+
+def test_a_topic_is_digits_or_what_follows_the_headers_id(tmp_path: Path) -> None:
+    write(tmp_path / "a-topic-12.jsonl", "")
+    write(tmp_path / "my-topic-notes.jsonl", "")
+    write(tmp_path / "b-topic-x%3A1.jsonl", header("b"))
+    found = named(tmp_path)
+    assert [found[name].topic for name in sorted(found)] == ["12", "x%3A1", None]
+
+
+def test_a_key_belongs_to_the_file_that_the_registry_names(tmp_path: Path) -> None:
+    for name in ("s.jsonl", "s-topic-1.jsonl", "s.jsonl.reset.1", "gone.jsonl.deleted.1"):
+        write(tmp_path / name, header(name.split(".")[0].split("-")[0]))
+    registry = {
+        "agent:m:topic": {"sessionId": "s", "sessionFile": "C:\\home\\s-topic-1.jsonl"},
+        "agent:m:main": {"sessionId": "s", "sessionFile": "/elsewhere/s.jsonl"},
+        "agent:m:gone": {"sessionId": "gone", "sessionFile": "/elsewhere/gone.jsonl"},
+        "agent:m:odd": ["no", "object"],
+        " ": {"sessionId": "s"},
+    }
+    write(tmp_path / "sessions.json", json.dumps(registry))
+    assert {name: each.session_key for name, each in named(tmp_path).items()} == {
+        "s.jsonl": "agent:m:main",
+        "s-topic-1.jsonl": "agent:m:topic",
+        "s.jsonl.reset.1": None,  # the session went on in the live file
+        "gone.jsonl.deleted.1": "agent:m:gone",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "\x00", '{"a": NaN}'])
+def test_a_broken_registry_is_a_problem_and_no_more(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "sessions.json", text)
+    write(tmp_path / "a.jsonl", header("a"))
+    listing = find_sessions(tmp_path)
+    assert [session.session_key for session in listing.sessions] == [None]
+    assert [problem.path.name for problem in listing.problems] == ["sessions.json"]
+
+
+def test_a_second_listing_opens_only_what_changed(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", header("a"))
+    write(tmp_path / "b.jsonl", header("b"))
+    write(tmp_path / "sessions.json", '{"k": {"sessionId": "a"}}')
+    first = find_sessions(tmp_path)
+    again = find_sessions(tmp_path, first.index)
+    assert (first.opened, again.opened) == (3, 0)
+    assert again.sessions == first.sessions
+    write(tmp_path / "b.jsonl", header("c"), 2_000_000)
+    changed = find_sessions(tmp_path, again.index)
+    assert changed.opened == 1
+    assert {session.session_id for session in changed.sessions} == {"a", "c"}
+    (tmp_path / "a.jsonl").unlink()
+    last = find_sessions(tmp_path, changed.index)
+    assert list(last.index.headers) == [str(tmp_path / "b.jsonl")]
+
+
+def test_links_that_leave_the_folder_are_not_followed(tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside" / "secret.jsonl", header("secret"))
+    write(tmp_path / "outside" / "sessions" / "x.jsonl", header("x"))
+    home = tmp_path / "home"
+    inside = write(home / "agent" / "sessions" / "a.jsonl", header("a"))
+    (home / "agent" / "sessions" / "b.jsonl").symlink_to(inside)
+    (home / "agent" / "sessions" / "c.jsonl").symlink_to(outside)
+    (home / "agent" / "sessions" / "d.jsonl").symlink_to("nowhere")
+    (home / "agent" / "sessions" / "e.jsonl").symlink_to("e.jsonl")
+    (home / "linked").symlink_to(tmp_path / "outside")
+    (home / "other").mkdir()
+    (home / "other" / "sessions").symlink_to(tmp_path / "outside" / "sessions")
+    listing = find_sessions(home)
+    assert [session.path.name for session in listing.sessions] == ["a.jsonl", "b.jsonl"]
+    assert [str(problem.path.relative_to(home)) for problem in listing.problems] == [
+        "agent/sessions/c.jsonl",
+        "agent/sessions/d.jsonl",
+        "agent/sessions/e.jsonl",
+        "linked",
+        "other/sessions",
+    ]
+
+
+def test_the_folder_itself_may_be_a_link(tmp_path: Path) -> None:
+    write(tmp_path / "real" / "a.jsonl", header("a"))
+    (tmp_path / "link").symlink_to("real")
+    assert [each.path for each in find_sessions(tmp_path / "link").sessions] == [
+        tmp_path / "link" / "a.jsonl"
+    ]
+
+
+def test_a_pipe_is_reported_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    os.mkfifo(tmp_path / "sessions.json")
+    (tmp_path / "b.jsonl").mkdir()
+    listing = find_sessions(tmp_path)
+    assert listing.sessions == ()
+    assert [problem.path.name for problem in listing.problems] == ["a.jsonl", "sessions.json"]
+
+
+def test_a_folder_that_is_none_is_a_problem(tmp_path: Path) -> None:
+    write(tmp_path / "file", "text")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("missing", "file", "loop"):
+        listing = find_sessions(tmp_path / name)
+        assert listing.sessions == ()
+        assert [problem.path for problem in listing.problems] == [tmp_path / name]
+
+
+def test_what_may_not_be_read_is_a_problem_beside_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a" / "sessions" / "a.jsonl", header("a"))
+    closed = write(tmp_path / "a" / "sessions" / "closed.jsonl", header("b"))
+    write(tmp_path / "b" / "sessions" / "b.jsonl", header("c"))
+    scandir, opened = os.scandir, os.open
+
+    def scan(folder: Path) -> object:
+        if folder.parent.name == "b":
+            raise PermissionError(13, "Permission denied")
+        return scandir(folder)
+
+    def open_(path: Path, flags: int, *rest: int) -> int:
+        if path == closed:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, flags, *rest)
+
+    monkeypatch.setattr(os, "scandir", scan)  # root may read everything: modes would not do
+    monkeypatch.setattr(os, "open", open_)
+    listing = find_sessions(tmp_path)
+    assert {session.session_id for session in listing.sessions} == {"a", "closed"}
+    assert [problem.reason for problem in listing.problems] == [
+        "This file cannot be read (Permission denied).",
+        "This folder cannot be read (Permission denied).",
+    ]
+
+
+def test_a_listing_can_be_stopped(openclaw_home: Path) -> None:
+    with pytest.raises(ReadCancelledError):
+        find_sessions(openclaw_home / "agents", cancelled=lambda: True)
+
+
+def test_a_name_that_is_not_text_is_listed(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.jsonl")
+    write(tmp_path / name, "")
+    assert [session.session_id for session in find_sessions(tmp_path).sessions] == ["caf\udce9"]
