@@ -1,0 +1,134 @@
+"""How long a key takes to be answered, judged by the cursor that it moves."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.screen import Screen
+from benchmarks.terminal import Chunk, Terminal
+
+CODES = {
+    "down": "\x1b[B",
+    "up": "\x1b[A",
+    "page down": "\x1b[6~",
+    "page up": "\x1b[5~",
+    "home": "\x1b[H",
+    "end": "\x1b[F",
+}
+#: Every key of this round has somewhere to go in a list of three pages or more.
+ROUND = (
+    "home", "down", "down", "down", "up", "down", "page down", "down", "page down", "up", "page up",
+    "down", "down", "end", "up", "up", "page up", "page up", "up", "page down", "down", "up",
+)  # fmt: skip
+_TEXT = 30  #: characters by which a row is known again; what stands behind them may be counted up by a writer
+_PATIENCE = 1.0  #: a key that changed nothing after so many seconds had nothing to do, or failed
+
+Signature = Callable[[Screen], Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTime:
+    """One key press; all times in seconds after the key was written, None when nothing changed."""
+
+    key: str
+    answered: float | None  #: until the frame that shows the effect was complete
+    first: float | None  #: until the first output of any kind
+    settled: float | None  #: until the last output before a pause
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The column and the background by which the row under the cursor is told from the others."""
+
+    column: int
+    background: str
+
+    def signature(self, screen: Screen) -> Hashable:
+        """Where the cursor is and on what; None while no row or several rows look like it."""
+        rows = [y for y in range(screen.rows) if screen.backgrounds(y)[self.column] == self.background]
+        return (rows[0], screen.line(rows[0])[:_TEXT]) if len(rows) == 1 else None
+
+
+def everything(screen: Screen) -> Hashable:
+    """A signature that changes with any visible cell."""
+    return screen.state()
+
+
+def learn_cursor(terminal: Terminal) -> Cursor | None:
+    """Find out how this screen shows its cursor, by moving it; None when no single row stands out."""
+    for key in ("down", "up"):
+        before = [terminal.screen.backgrounds(y) for y in range(terminal.screen.rows)]
+        terminal.send(CODES[key])
+        terminal.settle()
+        after = [terminal.screen.backgrounds(y) for y in range(terminal.screen.rows)]
+        for column in range(terminal.screen.columns):
+            old, new = [row[column] for row in before], [row[column] for row in after]
+            for background in {*old} - {""}:
+                alone = old.count(background) == new.count(background) == 1
+                if alone and old.index(background) != new.index(background):
+                    return Cursor(column, background)
+    return None
+
+
+def press(terminal: Terminal, name: str, code: str, signature: Signature, *, quiet: float) -> KeyTime:
+    """Press one key and wait for its answer."""
+    before = signature(terminal.screen)
+    at = terminal.send(code)
+    chunks: list[Chunk] = []
+    answered: float | None = None
+    while answered is None and time.perf_counter() - at < _PATIENCE:
+        more = terminal.collect(quiet=quiet, longest=2.5 * quiet)
+        chunks += more
+        answered = _answer(terminal, more, before, signature)
+    first, settled = (chunks[0].at - at, chunks[-1].at - at) if chunks else (None, None)
+    return KeyTime(name, None if answered is None else answered - at, first, settled)
+
+
+def _answer(
+    terminal: Terminal, chunks: Sequence[Chunk], before: Hashable, signature: Signature
+) -> float | None:
+    """When the first frame in which the signature differs was complete; all *chunks* are interpreted."""
+    screen, answered, changed_in = terminal.screen, None, None
+    delimited = screen.frames > 0
+    for chunk in chunks:
+        frames = screen.frames
+        screen.feed(chunk.data)
+        if answered is not None:
+            continue
+        if changed_in is None and (now := signature(screen)) is not None and now != before:
+            changed_in = frames
+        if changed_in is not None and (not delimited or screen.frames > changed_in):
+            answered = chunk.at
+    if answered is None and changed_in is not None:
+        answered = chunks[-1].at
+    return answered
+
+
+def rounds(terminal: Terminal, signature: Signature, count: int, *, quiet: float) -> list[KeyTime]:
+    """Press the keys of a round *count* times, irregularly, so that no timer of the app keeps step."""
+    rng = random.Random(7)
+    times = []
+    for _ in range(count):
+        for name in ROUND:
+            time.sleep(rng.uniform(0.005, 0.06))
+            terminal.settle(quiet=0.005, longest=0.03)
+            times.append(press(terminal, name, CODES[name], signature, quiet=quiet))
+    return times[1:]  # the first home may have nowhere to go
+
+
+def unfold(terminal: Terminal, code: str, cursor: Signature, count: int, *, quiet: float) -> list[KeyTime]:
+    """Unfold up to *count* rows, from the last one upwards so that all are rows of the folded list."""
+    times: list[KeyTime] = []
+    place = None
+    terminal.send(CODES["end"])
+    terminal.settle()
+    while len(times) < count and (now := cursor(terminal.screen)) != place:
+        place = now
+        times.append(press(terminal, "unfold", code, everything, quiet=quiet))
+        terminal.settle()
+        terminal.send(CODES["up"])
+        terminal.settle()
+    return times
