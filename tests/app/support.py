@@ -1,0 +1,95 @@
+"""What tests of the app share: opening it on a database, waiting for conditions, reading the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lcm_core.settings import Options, resolve
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
+
+from lcm_tui.app import LcmApp
+
+S = TypeVar("S", bound=Screen[Any])
+
+WIDE = (160, 50)
+NARROW = (80, 24)
+
+#: When a condition has not come true by then, something hangs. No test measures time with it.
+PATIENCE_SECONDS = 20.0
+
+
+@asynccontextmanager
+async def open_app(
+    path: Path,
+    *,
+    size: tuple[int, int] = WIDE,
+    sessions: Path | None = None,
+    state_dir: Path | None = None,
+    budget: int | None = None,
+) -> AsyncIterator[Pilot[int]]:
+    """The app on a database, with notifications and tooltips, its first list loaded.
+
+    ``pilot.app`` is the `LcmApp`. The settings are resolved from the environment as the command line does
+    it, so a test sets variables before it opens the app.
+    """
+    options = Options(db=path, sessions=sessions, openclaw_dir=state_dir, budget=budget)
+    app = LcmApp(resolve(options, os.environ, home=Path.home()))
+    async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
+        from lcm_tui.screens.conversations import ConversationsScreen
+
+        await wait_for(pilot, lambda: app.failure is not None or isinstance(app.screen, ConversationsScreen))
+        if app.failure is None:
+            screen = app.screen
+            assert isinstance(screen, ConversationsScreen)
+            await wait_for(pilot, lambda: bool(screen.table.keys) or "holds no" in screen.table.empty)
+        yield pilot
+
+
+async def wait_for(pilot: Pilot[int], condition: Callable[[], object], what: str = "") -> None:
+    """Let the app work until *condition* is true; a failure shows the screen."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain for {what or 'a condition'}; the screen:\n{shown(pilot)}")
+        await pilot.pause()
+        await asyncio.sleep(0.01)
+
+
+async def wait_for_text(pilot: Pilot[int], *texts: str) -> None:
+    """Let the app work until all of *texts* stand on the screen, each within a line."""
+    await wait_for(pilot, lambda: all(text in shown(pilot) for text in texts), f"{texts!r} on the screen")
+
+
+async def go_to(pilot: Pilot[int], screen: S) -> S:
+    """Put a screen in front of the others and wait until it is there; its data may still be on its way."""
+    await pilot.app.push_screen(screen)
+    await wait_for(pilot, lambda: pilot.app.screen is screen and screen.is_mounted)
+    return screen
+
+
+def strips(pilot: Pilot[int]) -> list[Strip]:
+    """The lines of the whole screen as the terminal would get them."""
+    return pilot.app.screen._compositor.render_strips()
+
+
+def shown_lines(pilot: Pilot[int]) -> list[str]:
+    """The text of the whole screen, line by line, trailing spaces left out."""
+    return [strip.text.rstrip() for strip in strips(pilot)]
+
+
+def shown(pilot: Pilot[int]) -> str:
+    """The text of the whole screen."""
+    return "\n".join(shown_lines(pilot))
+
+
+def said(pilot: Pilot[int]) -> list[str]:
+    """The notifications so far, made safe, without their titles."""
+    return [note.message for note in pilot.app._notifications]
