@@ -41,15 +41,21 @@ class KeyTime:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The column and the background by which the row under the cursor is told from the others."""
+    """The column and the background by which the selected row is told from the others."""
 
     column: int
     background: str
 
+    def rows(self, screen: Screen) -> range:
+        """The lines of the selected row; none while no run of lines, or more than one, looks like it."""
+        painted = [y for y in range(screen.rows) if screen.backgrounds(y)[self.column] == self.background]
+        run = range(painted[0], painted[-1] + 1) if painted else range(0)
+        return run if len(run) == len(painted) else range(0)
+
     def signature(self, screen: Screen) -> Hashable:
-        """Where the cursor is and on what; None while no row or several rows look like it."""
-        rows = [y for y in range(screen.rows) if screen.backgrounds(y)[self.column] == self.background]
-        return (rows[0], screen.line(rows[0])[:_TEXT]) if len(rows) == 1 else None
+        """Where the cursor is and on what, None when that cannot be told."""
+        rows = self.rows(screen)
+        return (rows[0], screen.line(rows[0])[:_TEXT]) if rows else None
 
 
 def everything(screen: Screen) -> Hashable:
@@ -58,18 +64,27 @@ def everything(screen: Screen) -> Hashable:
 
 
 def learn_cursor(terminal: Terminal) -> Cursor | None:
-    """Find out how this screen shows its cursor, by moving it; None when no single row stands out."""
+    """Find out how this screen shows its cursor, by moving it; None when no run of lines stands out.
+
+    Of all backgrounds that followed the key in one column, the one on the fewest lines is the cursor's.
+    """
+    screen = terminal.screen
     for key in ("down", "up"):
-        before = [terminal.screen.backgrounds(y) for y in range(terminal.screen.rows)]
+        candidates = {
+            Cursor(column, background)
+            for y in range(screen.rows)
+            for column, background in enumerate(screen.backgrounds(y))
+        }
+        before = {cursor: cursor.signature(screen) for cursor in candidates if cursor.background}
         terminal.send(CODES[key])
         terminal.settle()
-        after = [terminal.screen.backgrounds(y) for y in range(terminal.screen.rows)]
-        for column in range(terminal.screen.columns):
-            old, new = [row[column] for row in before], [row[column] for row in after]
-            for background in {*old} - {""}:
-                alone = old.count(background) == new.count(background) == 1
-                if alone and old.index(background) != new.index(background):
-                    return Cursor(column, background)
+        moved = [
+            (len(cursor.rows(screen)), cursor.column, cursor.background)
+            for cursor, signature in before.items()
+            if signature is not None and cursor.signature(screen) not in (None, signature)
+        ]
+        if moved:
+            return Cursor(*min(moved)[1:])
     return None
 
 

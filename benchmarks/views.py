@@ -17,7 +17,6 @@ from benchmarks.screen import Screen
 
 BACK = "q"
 QUIT = "q"
-_TITLE_LINES = 3  #: the title stands in one of so many lines at the top
 _ENOUGH = 3  #: facts that must be visible, or all where there are fewer
 _ID_LENGTH = 12  #: characters of a summary id that every screen shows
 _TEXT_LENGTH = 16  #: characters of a message that every screen shows
@@ -29,13 +28,15 @@ class View:
 
     name: str
     key: str
-    title: re.Pattern[str]  #: matches one of the top lines of this screen and of no other
+    title: re.Pattern[
+        str
+    ]  #: matches the first line of this screen, and that of the list only if it is the list
     facts: Callable[[sqlite3.Connection], list[str]]
     unfold: str = ""  #: the key that unfolds the selected row, where there is one
 
     def titled(self, screen: Screen) -> bool:
         """Whether the screen is this one, with or without rows."""
-        return any(self.title.search(screen.line(y)) for y in range(_TITLE_LINES))
+        return self.title.search(screen.line(0)) is not None
 
 
 def _list_facts(db: sqlite3.Connection) -> list[str]:

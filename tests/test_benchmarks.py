@@ -171,10 +171,12 @@ def test_screen_knows_backgrounds(style: str, expected: str):
     assert screen.backgrounds(0) == [expected, ""]
 
 
-def test_cursor_is_the_row_that_alone_has_its_background():
-    screen, cursor = Screen(3, 6), Cursor(0, "44")
+def test_cursor_is_the_one_run_of_lines_that_has_its_background():
+    screen, cursor = Screen(3, 9), Cursor(0, "44")
     assert cursor.signature(screen) is None
     screen.feed(b"\x1b[2;1H\x1b[44msecond")
-    assert cursor.signature(screen) == (1, "second")
-    screen.feed(b"\x1b[3;1Hthird")
+    assert cursor.signature(screen) == (1, "second   ")
+    screen.feed(b"\x1b[3;1Hand third")
+    assert cursor.rows(screen) == range(1, 3)
+    screen.feed(b"\x1b[2;1H\x1b[0msecond\x1b[1;1H\x1b[44mfirst")
     assert cursor.signature(screen) is None
