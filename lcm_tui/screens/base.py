@@ -140,6 +140,16 @@ class CommandScreen(Screen[None]):
             self.app.copy_to_clipboard(found)
             self.app.notify(f"Copied {found}", timeout=3)
 
+    def action_search(self) -> None:
+        """Screens with something to search replace this."""
+        self.app.notify("There is nothing to search on this screen.", timeout=3)
+
+    def action_next(self) -> None:
+        """Go to the next match."""
+
+    def action_previous_match(self) -> None:
+        """Go to the previous match."""
+
     def selected_id(self) -> str | None:
         """The id of what is selected, as `y` copies it."""
         return None

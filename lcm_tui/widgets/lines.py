@@ -7,7 +7,7 @@ into sight, so a list of a million keys costs what its keys cost. Selection, scr
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -174,8 +174,7 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
         if keys is None:
             self._lines.clear()
         else:
-            for key in keys:
-                self._lines.discard((key, self._width))
+            self._forget(keys)
         if self._tall:
             row = self._row_of_cursor()
             self._measure()
@@ -183,6 +182,10 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
                 y=max(0, self._offset(self._cursor) - row), animate=False, immediate=True, force=True
             )
         self.refresh()
+
+    def _forget(self, keys: Iterable[K]) -> None:
+        for key in keys:
+            self._lines.discard((key, self._width))
 
     def select(self, key: K) -> bool:
         """Put the cursor on a key and bring it into sight; False when the view does not hold it."""

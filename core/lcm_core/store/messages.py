@@ -98,6 +98,11 @@ async def newest_page(reader: Reader, conversation_id: ConversationId, limit: in
     return await _page(reader, conversation_id, "", (), newest=True, limit=limit)
 
 
+async def oldest_page(reader: Reader, conversation_id: ConversationId, limit: int) -> MessagePage:
+    """The first *limit* messages by seq."""
+    return await _page(reader, conversation_id, "", (), newest=False, limit=limit)
+
+
 async def page_before(reader: Reader, conversation_id: ConversationId, seq: int, limit: int) -> MessagePage:
     """The *limit* messages that come before *seq*."""
     return await _page(reader, conversation_id, "AND m.seq < ?", (seq,), newest=True, limit=limit)
@@ -219,7 +224,8 @@ async def seq_at_time(reader: Reader, conversation_id: ConversationId, when: str
     while low < high:
         middle = (low + high) // 2
         row = await reader.row(
-            "SELECT seq, created_at FROM messages WHERE conversation_id = ? AND seq >= ? ORDER BY seq LIMIT 1",
+            """SELECT seq, created_at FROM messages
+            WHERE conversation_id = ? AND seq >= ? ORDER BY seq LIMIT 1""",
             conversation_id,
             middle,
         )

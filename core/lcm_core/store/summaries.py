@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lcm_core.dag.graph import Node, SummaryGraph
-from lcm_core.dag.markers import MARKER_LIKE, BrokenKind, classify
+from lcm_core.dag.markers import BLANKS, MARKER_LIKE, BrokenKind, classify
 from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, Edge, Message, Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.store import messages as message_store
@@ -211,10 +211,11 @@ async def broken_in(reader: Reader, conversation_id: ConversationId) -> list[Bro
     columns = reader.schema.select("summaries", ("summary_id", "content", "model"), "s")
     rows = await reader.rows(
         f"""SELECT {columns} FROM summaries AS s
-        WHERE s.conversation_id = ? AND ({likes} {by_model} OR length(trim(s.content)) < 8)
+        WHERE s.conversation_id = ? AND ({likes} {by_model} OR trim(s.content, ?) = '')
         ORDER BY s.rowid""",
         conversation_id,
         *MARKER_LIKE,
+        BLANKS,
     )
     found = []
     for row in rows:

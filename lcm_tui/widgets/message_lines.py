@@ -1,0 +1,174 @@
+"""A message as lines: folded to what one reads in passing, or open with everything it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from lcm_core.ingest.content import ContentPart, PartKind
+from lcm_core.records import SummaryId
+from lcm_core.text import clip, safe_line, safe_text, wrap
+from lcm_core.times import format_local
+
+from lcm_tui.widgets.spans import Line, Span, StyleName, role_style
+
+#: Lines of a text that a folded message shows.
+FOLDED_LINES = 3
+INDENT = "      "
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """A message of a database or of a transcript, as the list shows it."""
+
+    number: int  #: seq in a database, line in a transcript
+    role: str
+    moment: datetime | None
+    said_at: str  #: the time as stored, for when it cannot be parsed
+    tokens: int | None  #: stored estimate; None: a transcript has none
+    parts: tuple[ContentPart, ...]
+    title: str = ""  #: what an entry is that is no message
+    covered_by: tuple[SummaryId, ...] = ()
+    in_context: bool = False
+    complete: bool = True  #: whether the texts are whole
+    note: str = ""  #: what is wrong with it
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Tool calls and results within what is loaded, by call id."""
+
+    calls: Mapping[str, int]  #: number of the message that made the call
+    results: Mapping[str, MessageView]
+
+
+def pair(views: Sequence[MessageView]) -> Pairing:
+    """Find which result belongs to which call; the first of a reused id counts."""
+    calls: dict[str, int] = {}
+    results: dict[str, MessageView] = {}
+    for view in views:
+        for part in view.parts:
+            if part.call_id and part.kind is PartKind.TOOL_CALL:
+                calls.setdefault(part.call_id, view.number)
+            elif part.call_id and part.kind is PartKind.TOOL_RESULT:
+                results.setdefault(part.call_id, view)
+    return Pairing(calls, results)
+
+
+def message_lines(
+    view: MessageView, width: int, *, opened: bool, pairing: Pairing, zone: tzinfo | None
+) -> list[Line]:
+    """The lines of a message: a header, then its parts."""
+    lines = [_header(view, width, zone)]
+    if view.note:
+        lines.append((Span(INDENT), Span(view.note, "warn")))
+    for part in view.parts:
+        lines += _part_lines(part, width, opened, pairing)
+    if opened and not view.complete:
+        lines.append((Span(INDENT), Span("reading the rest …", "dim")))
+    return lines
+
+
+def _header(view: MessageView, width: int, zone: tzinfo | None) -> Line:
+    said = format_local(view.moment, zone) if view.moment else view.said_at
+    tokens = f"{view.tokens:>7,} tok" if view.tokens is not None else ""
+    spans = [
+        Span(f"{view.number:>5} ", "dim"),
+        Span(f"{view.role:<10}", role_style(view.role)),
+        Span(f"{said:<19} ", "dim"),
+        Span(f"{tokens} "),
+    ]
+    if view.title:
+        spans.append(Span(view.title, "dim"))
+    if view.in_context:
+        spans.append(Span(" in context", "ok"))
+    if view.covered_by:
+        more = f" +{len(view.covered_by) - 1}" if len(view.covered_by) > 1 else ""
+        spans.append(Span(f" in {view.covered_by[0]}{more}", "leaf"))
+    return tuple(spans)
+
+
+def _part_lines(part: ContentPart, width: int, opened: bool, pairing: Pairing) -> list[Line]:
+    room = max(width - len(INDENT), 8)
+    match part.kind:
+        case PartKind.TEXT:
+            return _text(part.text, room, "text", opened)
+        case PartKind.REASONING:
+            return _labelled("reasoning", part.text or "(no text)", room, "dim", opened)
+        case PartKind.TOOL_CALL:
+            return _call(part, room, opened, pairing)
+        case PartKind.TOOL_RESULT:
+            return _result(part, room, opened, pairing)
+        case PartKind.IMAGE | PartKind.FILE:
+            return [(Span(INDENT), Span(clip(f"▣ {_payload(part)}", room), "role-system"))]
+        case _:
+            return _labelled(part.raw_type or "block", part.text, room, "dim", opened)
+
+
+def _text(text: str, room: int, style: StyleName, opened: bool) -> list[Line]:
+    if not text.strip():
+        return []
+    # A folded message needs no more of a text than could fill its lines.
+    taken = text if opened else text.lstrip()[: room * (FOLDED_LINES + 1)]
+    wrapped = wrap(safe_text(taken), room)
+    if not opened and (len(wrapped) > FOLDED_LINES or len(taken) < len(text.strip())):
+        wrapped = [*wrapped[: FOLDED_LINES - 1], clip(f"{wrapped[FOLDED_LINES - 1]} …", room)]
+    return [(Span(INDENT), Span(line, style)) for line in wrapped]
+
+
+def _labelled(label: str, text: str, room: int, style: StyleName, opened: bool) -> list[Line]:
+    """A part that is one line until it is opened."""
+    mark = "▾" if opened else "▸"
+    head = f"{mark} {label}: "
+    if not opened:
+        return [(Span(INDENT), Span(clip(head + safe_line(text[: 2 * room]), room), style))]
+    return [(Span(INDENT), Span(head.rstrip(": "), "heading")), *_text(text, room, style, opened=True)]
+
+
+def _call(part: ContentPart, room: int, opened: bool, pairing: Pairing) -> list[Line]:
+    arguments = part.arguments or ""
+    result = pairing.results.get(part.call_id or "")
+    answered = f"→ #{result.number}" if result else "→ no result in sight"
+    mark = "▾" if opened else "▸"
+    name = part.tool_name or "tool"
+    if not opened:
+        left = clip(f"{mark} {safe_line(name)} {safe_line(arguments[: 2 * room])}", room - len(answered) - 1)
+        return [(Span(INDENT), Span(left, "role-tool"), Span(f" {answered}", "dim"))]
+    head: Line = (
+        Span(INDENT),
+        Span(f"{mark} {name} ", "heading"),
+        Span(f"{part.call_id or ''} {answered}", "dim"),
+    )
+    lines = [head, *_text(_pretty(arguments), room, "role-tool", opened=True)]
+    if result is not None:
+        said = " ".join(found.text for found in result.parts if found.call_id == part.call_id)
+        lines += [(Span(INDENT), Span(f"result (#{result.number})", "heading"))]
+        lines += _text(said, room, "text", opened=True)
+    return lines
+
+
+def _result(part: ContentPart, room: int, opened: bool, pairing: Pairing) -> list[Line]:
+    call = pairing.calls.get(part.call_id or "")
+    origin = f"← #{call}" if call is not None else "← no call in sight"
+    failed = " failed" if part.is_error else ""
+    label = f"{part.tool_name or 'result'}{failed} {origin}"
+    return _labelled(label, part.text, room, "error" if part.is_error else "role-tool", opened)
+
+
+def _payload(part: ContentPart) -> str:
+    said = [part.name or part.kind.value, part.mime or ""]
+    said.append(f"{part.byte_size:,} bytes" if part.byte_size is not None else "")
+    said.append(part.url or "")
+    return safe_line(" · ".join(word for word in said if word))
+
+
+def _pretty(arguments: str) -> str:
+    """A call's arguments as people read JSON, or as they are when they are none (or too long to matter)."""
+    if len(arguments) > 100_000:
+        return arguments
+    try:
+        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments
