@@ -21,11 +21,10 @@ class Rules:
     previous_context_nodes: int  #: summaries given to a leaf as previous context, at the most
     wrapper_has_trust: bool  #: ``trust="untrusted"`` in the summary wrapper (0.12 on)
     wrapper_escapes: bool  #: summary text is XML-escaped in the wrapper (0.12 on)
-    tidies_previous: bool  #: previous context loses blank lines and blanks at line ends (as recorded at 0.15)
 
 
-RULES_0_1 = Rules("0.1", 32, False, 2, False, False, False)
-RULES_PRESENT = Rules("0.15", 64, True, 2, True, True, True)
+RULES_0_1 = Rules("0.1", 32, False, 2, False, False)
+RULES_PRESENT = Rules("0.15", 64, True, 2, True, True)
 
 
 def rules_of(schema: Schema) -> Rules:

@@ -1,0 +1,94 @@
+"""Focus briefs of a conversation, and the active one over its context (engine.md 6.5; since 0.11.0)."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from lcm_core.assemble.focus import ContextSummary, FocusOverlay, overlay
+from lcm_core.records import ConversationId, FocusBrief, Timestamp
+from lcm_core.store import summaries
+from lcm_core.store.coverage import seq_ranges
+from lcm_core.store.database import Reader, Row
+from lcm_core.store.moments import moment
+
+COLUMNS = (
+    "brief_id",
+    "conversation_id",
+    "prompt",
+    "content",
+    "status",
+    "token_count",
+    "target_tokens",
+    "covered_latest_at",
+    "covered_message_seq",
+    "generator_run_id",
+    "generator_session_key",
+    "created_at",
+    "updated_at",
+)
+
+
+def brief_of(row: Row) -> FocusBrief:
+    """A row that holds `COLUMNS` as a record."""
+    return FocusBrief(
+        brief_id=row["brief_id"],
+        conversation_id=ConversationId(row["conversation_id"]),
+        prompt=row["prompt"] or "",
+        content=row["content"] or "",
+        status=row["status"],
+        tokens=row["token_count"] or 0,
+        target_tokens=row["target_tokens"] or 0,
+        covered_latest_at=row["covered_latest_at"],
+        covered_message_seq=row["covered_message_seq"],
+        generator_run_id=row["generator_run_id"],
+        generator_session_key=row["generator_session_key"],
+        created_at=row["created_at"] or Timestamp(""),
+        updated_at=row["updated_at"] or Timestamp(""),
+    )
+
+
+async def list_briefs(reader: Reader, conversation_id: ConversationId) -> list[FocusBrief]:
+    """All briefs of a conversation, newest first; none where this version has no briefs."""
+    if not reader.schema.has("focus_briefs"):
+        return []
+    rows = await reader.rows(
+        f"""SELECT {reader.schema.select("focus_briefs", COLUMNS, "b")} FROM focus_briefs AS b
+        WHERE b.conversation_id = ? ORDER BY {moment("b.created_at")} DESC, b.rowid DESC""",
+        conversation_id,
+    )
+    return [brief_of(row) for row in rows]
+
+
+async def active_brief(reader: Reader, conversation_id: ConversationId) -> FocusBrief | None:
+    """The brief that the engine uses: the newest active one that has a text."""
+    briefs = await list_briefs(reader, conversation_id)
+    return next((one for one in briefs if one.status == "active" and one.content.strip()), None)
+
+
+async def focus_overlay(
+    reader: Reader, conversation_id: ConversationId, zone: tzinfo | None
+) -> FocusOverlay | None:
+    """What the active brief does to the context of a conversation; None without one, or if it covers nothing.
+
+    Only a conversation with an active brief pays for the walk from its context down to the messages.
+    """
+    brief = await active_brief(reader, conversation_id)
+    if brief is None:
+        return None
+    places = await summaries.context_ordinals(reader, conversation_id)
+    ids = list(dict.fromkeys(summary_id for summary_id, _ in places))
+    ranges = await seq_ranges(reader, conversation_id, ids)
+    rows = await reader.rows_in(
+        f"""SELECT {reader.schema.select("summaries", ("summary_id", "latest_at"), "s")}
+        FROM summaries AS s WHERE s.summary_id IN (?*)""",
+        ids,
+    )
+    latest = {row["summary_id"]: row["latest_at"] for row in rows}
+    held = [
+        ContextSummary(
+            summary_id, ordinal, ranges[summary_id].last if summary_id in ranges else None, latest[summary_id]
+        )
+        for summary_id, ordinal in places
+        if summary_id in latest
+    ]
+    return overlay(brief, held, zone)

@@ -1,0 +1,332 @@
+"""Reads what the previous context of a summary is reconstructed from; the rule is `lcm_core.dag.previous`.
+
+Nothing here depends on the size of the conversation: the search goes back from where the summary begins, from
+one summary that stood in the context to the one before it, and reads the texts of those alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lcm_core.dag.markers import classify
+from lcm_core.dag.previous import Candidate, Making, PreviousContext, not_applicable, reconstruct
+from lcm_core.records import ConversationId, Summary, SummaryId, SummaryText
+from lcm_core.store import summaries
+from lcm_core.store.coverage import SeqRange, seq_ranges
+from lcm_core.store.database import Reader, Row
+from lcm_core.times import parse_utc, sort_key
+
+#: Candidates that are read at least, and where the search for unbroken ones gives up.
+FEWEST, MOST = 5, 40
+#: How many of the summaries made last are looked at for some that no message is linked to.
+RECENT = 40
+
+#: SQL: not a record of a compaction pass, which 0.1 to 0.6.0 stored as messages (engine.md 2.2).
+_NO_EVENT = "NOT (m.role = 'system' AND m.content LIKE 'LCM compaction % pass (%')"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The summary asked about."""
+
+    summary: Summary
+    row: int  #: rows grow in the order of making
+    covers: SeqRange | None
+
+    @property
+    def conversation_id(self) -> ConversationId:
+        return self.summary.conversation_id
+
+
+async def previous_context(reader: Reader, summary_id: str) -> PreviousContext:
+    """The previous context of a summary, as it was given and for a rewrite, with the present texts.
+
+    Raises:
+        NotFoundError: no summary has this id.
+    """
+    summary = (await summaries.get_summary(reader, summary_id)).summary
+    answer = not_applicable(summary)
+    if answer is not None:
+        return answer
+    row = await reader.value("SELECT rowid FROM summaries WHERE summary_id = ?", summary_id)
+    ranges = await seq_ranges(reader, summary.conversation_id, [summary.summary_id])
+    subject = _Subject(summary, row, ranges.get(summary.summary_id))
+    making, preceding = await _making(reader, subject)
+    candidates = await _candidates(reader, subject)
+    # Recorded untidied at 0.1.2 and tidied at 0.15.3; 0.6.0 is where `rules_of` parts the engines, too.
+    tidy = reader.schema.has("conversations", "active")
+    return reconstruct(summary.summary_id, making, preceding, candidates, tidy=tidy)
+
+
+async def _making(reader: Reader, subject: _Subject) -> tuple[Making, SummaryId | None]:
+    """The kind of pass that made a summary, concluded from what was made and said just before and after it.
+
+    All passes of a sweep follow each other without a message between them, leaves first. Since 0.10 the
+    engine works in sweeps only.
+    """
+    if subject.summary.kind != "leaf":
+        return Making.CONDENSING, None
+    made = subject.summary.created_at
+    before = await _neighbour(reader, subject, earlier=True)
+    together = before is not None and not await _said_between(reader, subject, before["created_at"], made)
+    if before is not None and before["kind"] == "leaf" and together:
+        return Making.IN_SWEEP, SummaryId(before["summary_id"])
+    if together or reader.schema.is_beta or reader.schema.has("messages", "large_content"):
+        return Making.SWEEP_START, None
+    after = await _neighbour(reader, subject, earlier=False)
+    if after is None or after["kind"] != "leaf":
+        return Making.SINGLE, None
+    apart = await _said_between(reader, subject, made, after["created_at"])
+    return Making.SINGLE if apart else Making.SWEEP_START, None
+
+
+async def _neighbour(reader: Reader, subject: _Subject, *, earlier: bool) -> Row | None:
+    """The summary of the conversation that was made just before, or just after, this one."""
+    end, sign = ("max", "<") if earlier else ("min", ">")
+    return await reader.row(
+        f"""SELECT {reader.schema.select("summaries", ("summary_id", "kind", "created_at"), "s")}
+        FROM summaries AS s WHERE s.rowid = (
+            SELECT {end}(+rowid) FROM summaries WHERE conversation_id = ? AND +rowid {sign} ?)""",
+        subject.conversation_id,
+        subject.row,
+    )
+
+
+async def _said_between(reader: Reader, subject: _Subject, start: str | None, end: str | None) -> bool:
+    """Whether a message came after *start* and not after *end*; True also when a time cannot be read.
+
+    Looks at a few messages only: in a conversation they stand by time.
+    """
+    since, until = parse_utc(start), parse_utc(end)
+    if since is None or until is None or not reader.schema.has("messages", "created_at"):
+        return True
+    low, high = (
+        0,
+        1
+        + (
+            await reader.value(
+                "SELECT max(seq) FROM messages WHERE conversation_id = ?", subject.conversation_id
+            )
+            or 0
+        ),
+    )
+    while low < high:  # the first seq from which on all is later than the end
+        middle = (low + high) // 2
+        row = await reader.row(
+            """SELECT seq, created_at FROM messages
+            WHERE conversation_id = ? AND seq >= ? ORDER BY seq LIMIT 1""",
+            subject.conversation_id,
+            middle,
+        )
+        if row is None or sort_key(row["created_at"]) > until:
+            high = middle
+        else:
+            low = row["seq"] + 1
+    newest = await reader.value(
+        f"""SELECT m.created_at FROM messages AS m WHERE m.conversation_id = ? AND m.seq < ? AND {_NO_EVENT}
+        ORDER BY m.seq DESC LIMIT 1""",
+        subject.conversation_id,
+        low,
+    )
+    return sort_key(newest) > since
+
+
+async def _candidates(reader: Reader, subject: _Subject) -> list[Candidate]:
+    """What stood before a summary in the context when it was made, nearest first; what did not, and why."""
+    found = [] if subject.covers is None else await _found_by_messages(reader, subject, subject.covers.first)
+    known = {one.summary.summary_id for one in found}
+    for candidate in await _found_by_time(reader, subject, known):
+        ended = sort_key(candidate.summary.latest_at)
+        farther = (i for i, one in enumerate(found) if sort_key(one.summary.latest_at) < ended)
+        found.insert(next(farther, len(found)), candidate)
+    return found
+
+
+async def _found_by_messages(reader: Reader, subject: _Subject, seq: int) -> list[Candidate]:
+    """Goes back from *seq*: a summary that stood there then covers the message before it, and so on."""
+    found: dict[SummaryId, Candidate] = {}
+    sound = 0
+    while len(found) < MOST and (sound < 2 or len(found) < FEWEST):
+        message = await _covered_before(reader, subject, seq)
+        if message is None:
+            break
+        leaves, tops = await _covering(reader, subject, message["message_id"])
+        refusals = {} if found and tops else _consumed(leaves, tops)
+        wanted = [one for one in (*refusals, *tops) if one not in found]
+        ranges = await seq_ranges(reader, subject.conversation_id, wanted)
+        for text in await summaries.texts_of(reader, wanted):
+            one = text.summary.summary_id
+            candidate = await _candidate(reader, subject, text, ranges.get(one), refusals.get(one))
+            found[one] = candidate
+            sound += candidate.refused is None and candidate.broken is None
+        seq = min(message["seq"], *(known.first for known in ranges.values()))
+    return list(found.values())
+
+
+async def _covered_before(reader: Reader, subject: _Subject, seq: int) -> Row | None:
+    """The last message before *seq* that a summary made before the subject covers."""
+    if not reader.schema.has("summary_messages"):
+        return None
+    return await reader.row(
+        """SELECT m.seq, m.message_id
+        FROM messages AS m
+        CROSS JOIN summary_messages AS link ON link.message_id = m.message_id
+        CROSS JOIN summaries AS s ON s.summary_id = link.summary_id
+        WHERE m.conversation_id = ? AND m.seq < ? AND s.conversation_id = ? AND s.rowid < ?
+        ORDER BY m.seq DESC LIMIT 1""",
+        subject.conversation_id,
+        seq,
+        subject.conversation_id,
+        subject.row,
+    )
+
+
+async def _covering(
+    reader: Reader, subject: _Subject, message_id: int
+) -> tuple[list[SummaryId], list[SummaryId]]:
+    """The leaves made from a message, and what they had been condensed into when the subject was made.
+
+    A leaf that had not been condensed stands in both; on a cycle there is no second one.
+    """
+    made_before = "s.rowid < ? AND s.conversation_id = ?"
+    when = (subject.row, subject.conversation_id)
+    made_from = f"""SELECT s.summary_id FROM summary_messages AS link
+        CROSS JOIN summaries AS s ON s.summary_id = link.summary_id AND {made_before}
+        WHERE link.message_id = ?"""
+    leaves = await reader.rows(f"{made_from} ORDER BY s.rowid DESC", *when, message_id)
+    ids = [SummaryId(row["summary_id"]) for row in leaves]
+    if not reader.schema.has("summary_parents"):
+        return ids, ids
+    tops = await reader.rows(
+        f"""WITH RECURSIVE above(id) AS (
+            {made_from}
+            UNION SELECT s.summary_id FROM above
+            CROSS JOIN summary_parents AS edge ON edge.parent_summary_id = above.id
+            CROSS JOIN summaries AS s ON s.summary_id = edge.summary_id AND {made_before})
+        SELECT id FROM above WHERE NOT EXISTS (
+            SELECT 1 FROM summary_parents AS edge
+            CROSS JOIN summaries AS s ON s.summary_id = edge.summary_id AND {made_before}
+            WHERE edge.parent_summary_id = above.id)""",
+        *when,
+        message_id,
+        *when,
+        *when,
+    )
+    return ids, [SummaryId(row["id"]) for row in tops]
+
+
+def _consumed(leaves: list[SummaryId], tops: list[SummaryId]) -> dict[SummaryId, str]:
+    """Why leaves that are not among the *tops* were not given, though they cover what comes just before."""
+    reason = f"had been condensed into {tops[0]} by then" if tops else "lies below a cycle of the graph"
+    return {leaf: reason for leaf in leaves if leaf not in tops}
+
+
+async def _found_by_time(reader: Reader, subject: _Subject, known: set[SummaryId]) -> list[Candidate]:
+    """Unconsumed summaries that no message is linked to (or, when none is linked to the subject, all).
+
+    Their place is told by the times that they cover, nearest first; an undamaged conversation has none.
+    """
+    ids = [one for one in await _unplaced(reader, subject) if one not in known]
+    ended = {
+        row["summary_id"]: sort_key(row["latest_at"])
+        for row in await reader.rows_in(
+            f"""SELECT {reader.schema.select("summaries", ("summary_id", "latest_at"), "s")}
+            FROM summaries AS s WHERE s.summary_id IN (?*)""",
+            ids,
+        )
+    }
+    nearest = sorted(ids, key=lambda one: ended[one], reverse=True)[:MOST]
+    ranges = await seq_ranges(reader, subject.conversation_id, nearest)
+    return [
+        await _candidate(reader, subject, text, ranges.get(text.summary.summary_id), None)
+        for text in await summaries.texts_of(reader, nearest)
+    ]
+
+
+async def _unplaced(reader: Reader, subject: _Subject) -> list[SummaryId]:
+    """Summaries made before the subject and not consumed then whose place no message tells, newest first."""
+    rows = await reader.rows(
+        """SELECT summary_id FROM summaries WHERE conversation_id = ? AND +rowid < ?
+        ORDER BY created_at DESC, rowid DESC LIMIT ?""",
+        subject.conversation_id,
+        subject.row,
+        -1 if subject.covers is None else RECENT,
+    )
+    if reader.schema.has("summary_parents"):
+        consumed = await reader.rows_in(
+            """SELECT edge.parent_summary_id FROM summary_parents AS edge
+            JOIN summaries AS s ON s.summary_id = edge.summary_id
+            WHERE s.rowid < ? AND edge.parent_summary_id IN (?*)""",
+            [row["summary_id"] for row in rows],
+            subject.row,
+        )
+        gone = {row["parent_summary_id"] for row in consumed}
+        rows = [row for row in rows if row["summary_id"] not in gone]
+    ids = [SummaryId(row["summary_id"]) for row in rows]
+    if subject.covers is None:
+        return ids
+    linked = [
+        row["summary_id"]
+        for table in ("summary_messages", "summary_parents")
+        if reader.schema.has(table)
+        for row in await reader.rows_in(
+            f"SELECT DISTINCT summary_id FROM {table} WHERE summary_id IN (?*)", ids
+        )
+    ]
+    return [one for one in ids if one not in linked]
+
+
+async def _candidate(
+    reader: Reader, subject: _Subject, text: SummaryText, covers: SeqRange | None, refused: str | None
+) -> Candidate:
+    return Candidate(
+        text.summary,
+        text.content,
+        classify(text.content, text.summary.model),
+        covers.first if covers else None,
+        covers.last if covers else None,
+        refused
+        or _overlap(subject, text.summary, covers)
+        or await _taken_out(reader, subject, text.summary.summary_id, covers),
+    )
+
+
+def _overlap(subject: _Subject, summary: Summary, covers: SeqRange | None) -> str | None:
+    """Why a summary does not cover only what ends before the subject starts, or None when it does."""
+    if subject.covers is not None and covers is not None:
+        return None if covers.last < subject.covers.first else "covers what comes after the start of this one"
+    ends, starts = parse_utc(summary.latest_at), parse_utc(subject.summary.earliest_at)
+    if ends is None or starts is None:
+        return "nothing tells whether what it covers comes before"
+    return None if ends <= starts else "covers what comes after the start of this one"
+
+
+async def _taken_out(
+    reader: Reader, subject: _Subject, one: SummaryId, covers: SeqRange | None
+) -> str | None:
+    """Why a summary had left the context by then, or None.
+
+    What ``/new`` takes out of a context (engine.md 5) has neither a consumer nor a place there, and the raw
+    messages that were taken out with it are covered by nothing. When the subject covers what came after them,
+    it was made later than that.
+    """
+    if covers is None or subject.covers is None or not reader.schema.has("context_items"):
+        return None
+    if await summaries.consumers_of(reader, one):
+        return None
+    held = "SELECT 1 FROM context_items WHERE conversation_id = ? AND summary_id = ? LIMIT 1"
+    if await reader.value(held, subject.conversation_id, one):
+        return None
+    hole = await reader.value(
+        f"""SELECT m.seq FROM messages AS m
+        WHERE m.conversation_id = ? AND m.seq > ? AND m.seq < ? AND {_NO_EVENT}
+        AND m.message_id NOT IN (SELECT message_id FROM summary_messages)
+        AND m.message_id NOT IN (
+            SELECT message_id FROM context_items WHERE conversation_id = ? AND message_id IS NOT NULL)
+        ORDER BY m.seq LIMIT 1""",
+        subject.conversation_id,
+        covers.last,
+        subject.covers.first,
+        subject.conversation_id,
+    )
+    return None if hole is None else f"had been taken out of the context by then, with message {hole} on"

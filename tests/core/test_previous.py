@@ -1,0 +1,365 @@
+"""The reconstructed previous context against what the real engine passed to its summariser, pass by pass."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.dag.markers import BrokenKind
+from lcm_core.dag.previous import Candidate, Making, PreviousContext, reconstruct
+from lcm_core.errors import NotFoundError
+from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
+from lcm_core.store.database import Database
+from lcm_core.store.previous import previous_context
+
+from tests.support import VERSIONS, recorded
+
+DatabaseFactory = Callable[[str], Path]
+
+
+@cache
+def recordings() -> Any:
+    """Final rows of recorded compactions and the previous context of every pass.
+
+    A node is [depth, created, earliest, latest, text, messages from and to or sources, previous].
+    """
+    return recorded("previous-context.json.gz")
+
+
+CASES = [
+    pytest.param(version, case, id=f"{version}-{case['name']}")
+    for version in ("0.1.2", "0.15.3")
+    for case in recordings()[version]["cases"]
+]
+#: Passes that the final rows cannot tell apart: right is then one of the other possibilities, or (wrong) a
+#: text that the caller of the engine made up. All others are right as assumed.
+UNCERTAIN = {
+    ("0.1.2", "leaf-x6"): {"otherwise": 3, "wrong": 1},
+    ("0.1.2", "leaf-mix"): {"otherwise": 8},
+    ("0.1.2", "sweep-odd-small-chunks-skips-mix"): {"otherwise": 1},
+    ("0.15.3", "leaf-x6"): {"otherwise": 3, "wrong": 1},
+    ("0.15.3", "leaf-mix"): {"otherwise": 8},
+    ("0.15.3", "sweep-odd-small-chunks-skips"): {"otherwise": 1},
+    ("0.15.3", "sweep-odd-small-chunks-skips-mix"): {"otherwise": 1},
+    ("0.15.3", "head-iteration-cap"): {"otherwise": 1},
+    ("0.15.3", "head-under-deadline"): {"otherwise": 2},
+}
+
+
+def summary_id(case: Any, index: int) -> str:
+    return f"sum_{case['conversation']:08x}{index:08x}"
+
+
+def write_case(path: Path, version: str, case: Any) -> None:
+    """Empty the database at *path* and write the rows that a recorded compaction left."""
+    texts, conversation = recordings()[version]["texts"], case["conversation"]
+    with closing(sqlite3.connect(path)) as database, database:
+        for table in ("context_items", "summary_parents", "summary_messages", "summaries", "message_parts"):
+            database.execute(f"DELETE FROM {table}")
+        database.execute("DELETE FROM messages")
+        database.executemany(
+            """INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count, created_at)
+            VALUES (?, ?, ?, 'user', 'said', 1, ?)""",
+            recordings()[version]["messages"],
+        )
+        database.executemany(
+            """INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count, created_at)
+            VALUES (?, ?, ?, 'system', ?, 1, ?)""",
+            [(message, conversation, *event) for message, *event in case["events"]],
+        )
+        for index, (depth, created, earliest, latest, text, made_from, _) in enumerate(case["nodes"]):
+            database.execute(
+                """INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count,
+                earliest_at, latest_at, created_at) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?)""",
+                (
+                    summary_id(case, index),
+                    conversation,
+                    "condensed" if depth else "leaf",
+                    depth,
+                    texts[text],
+                    earliest,
+                    latest,
+                    created,
+                ),
+            )
+            sources = made_from if depth else range(made_from[0], made_from[1] + 1)
+            database.executemany(
+                f"INSERT INTO {'summary_parents' if depth else 'summary_messages'} VALUES (?, ?, ?)",
+                [
+                    (summary_id(case, index), summary_id(case, source) if depth else source, place)
+                    for place, source in enumerate(sources)
+                ],
+            )
+        held = [("summary", None, summary_id(case, index)) for index in case["context"]["summaries"]]
+        held += [("message", message, None) for message in case["context"]["messages"]]
+        database.executemany(
+            """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, summary_id)
+            VALUES (?, ?, ?, ?, ?)""",
+            [(conversation, ordinal, *item) for ordinal, item in enumerate(held)],
+        )
+
+
+@pytest.mark.parametrize(("version", "case"), CASES)
+async def test_what_each_pass_was_given(version: str, case: Any, database_copy: DatabaseFactory):
+    path = database_copy(version)
+    write_case(path, version, case)
+    texts = recordings()[version]["texts"]
+    counted: Counter[str] = Counter()
+    async with await Database.open(path) as database:
+        for index, node in enumerate(case["nodes"]):
+            given = "" if node[6] is None else texts[node[6]]
+            found = await database.read(previous_context, summary_id(case, index))
+            assert found.applies == (node[0] < 2)
+            if found.as_given.text == given:
+                counted["right"] += 1
+            else:
+                counted["otherwise" if given in [one.text for one in found.otherwise] else "wrong"] += 1
+    uncertain = UNCERTAIN.get((version, case["name"]), {})
+    assert counted - Counter(right=counted["right"]) == Counter(uncertain)
+
+
+class Rows:
+    """The rows of one database, for what the tests work out by themselves."""
+
+    def __init__(self, path: Path) -> None:
+        with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:
+            listed = (
+                "SELECT summary_id, rowid, kind, depth, conversation_id, content, latest_at FROM summaries"
+            )
+            self.nodes = {row[0]: row for row in database.execute(listed)}
+            self.edges = database.execute(
+                "SELECT summary_id, parent_summary_id FROM summary_parents"
+            ).fetchall()
+            self.links: dict[str, list[int]] = {}
+            for leaf, seq in database.execute(
+                "SELECT summary_id, seq FROM summary_messages JOIN messages USING (message_id)"
+            ):
+                self.links.setdefault(leaf, []).append(seq)
+
+    def seqs(self, node: str, seen: tuple[str, ...] = ()) -> list[int]:
+        """Every message below *node*."""
+        below = [source for consumer, source in self.edges if consumer == node and source not in seen]
+        return self.links.get(node, []) + [seq for one in below for seq in self.seqs(one, (*seen, node))]
+
+    def stood_before(self, node: str) -> list[str]:
+        """What was made earlier, not consumed then, and ends before *node* starts; nearest first."""
+        _, row, _, _, conversation, _, _ = self.nodes[node]
+        start = min(self.seqs(node))
+        consumed = {
+            source
+            for consumer, source in self.edges
+            if consumer in self.nodes and self.nodes[consumer][1] < row
+        }
+        found = [
+            one
+            for one, other in self.nodes.items()
+            if other[1] < row and other[4] == conversation and one not in consumed
+            if self.seqs(one) and max(self.seqs(one)) < start
+        ]
+        return sorted(found, key=lambda one: -max(self.seqs(one)))
+
+
+def chosen(choice: Any) -> list[str]:
+    """Nearest first."""
+    return [node.summary_id for node in reversed(choice.nodes)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_what_is_chosen_stood_there_at_the_time(version: str, database_file: DatabaseFactory):
+    rows = Rows(database_file(version))
+    asked = 0
+    async with await Database.open(database_file(version)) as database:
+        for node, (_, _, kind, depth, *_) in rows.nodes.items():
+            found = await database.read(previous_context, node)
+            assert found.applies == (depth < 2)
+            if not found.applies or not rows.seqs(node):
+                continue
+            asked += 1
+            standing = rows.stood_before(node)
+            for choice in (found.as_given, *found.otherwise):
+                assert len(choice.nodes) <= 2
+                assert set(chosen(choice)) <= set(standing)
+            if kind == "leaf":
+                await check_leaf(rows, found, standing)
+    assert asked > 50
+
+
+async def check_leaf(rows: Rows, found: PreviousContext, standing: list[str]) -> None:
+    """One of the possibilities is the last two, none is broken in a rewrite, and every reason is true."""
+    left = [one.summary_id for one in found.as_given.passed_over if "taken out" in one.reason]
+    usable = [one for one in standing if one not in left]
+    two = [one for one in usable[:2] if rows.nodes[one][5].strip()]
+    assert two in [chosen(choice) for choice in (found.as_given, *found.otherwise)]
+    assert not [node for node in found.for_rewrite.nodes if node.broken]
+    if not any(node.broken for node in found.as_given.nodes):
+        assert chosen(found.for_rewrite) == chosen(found.as_given)
+    for passed in found.as_given.passed_over:
+        if "condensed into" in passed.reason:
+            consumers = [consumer for consumer, source in rows.edges if source == passed.summary_id]
+            assert min(rows.nodes[one][1] for one in consumers) < rows.nodes[found.summary_id][1]
+
+
+async def test_what_new_took_out_of_the_context_is_passed_over(database_file: DatabaseFactory):
+    """Conversation 2: messages 75 to 90 and two leaves left it; the leaf over 91 to 104 was made later."""
+    async with await Database.open(database_file("0.8.2")) as database:
+        found = await database.read(previous_context, "sum_733ce55b22040442")
+    (given,) = found.as_given.nodes
+    assert (given.summary_id, given.summary.depth, given.last_seq) == ("sum_8ed7b7de0ddf5abe", 2, 46)
+    out = [one for one in found.as_given.passed_over if "taken out of the context" in one.reason]
+    assert [one.summary_id for one in out] == ["sum_c752ca55db28b3b0", "sum_8b0c2a78f1ab05fd"]
+
+
+async def test_a_message_between_two_passes_parts_them(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    first, second = "sum_9e5806c818acab6b", "sum_cae2105a57ab383d"  # of one sweep
+    async with await Database.open(path) as database:
+        together = await database.read(previous_context, second)
+    with closing(sqlite3.connect(path)) as database, database:
+        set_time = "UPDATE summaries SET created_at = ? WHERE summary_id = ?"
+        database.execute(set_time, ("2026-03-02 08:00:00", first))
+        database.execute(set_time, ("2026-03-02 09:46:53", second))
+    async with await Database.open(path) as database:
+        apart = await database.read(previous_context, second)
+    assert [node.origin for node in together.as_given.nodes] == ["made by the pass before it"]
+    assert "sweep that had just made" in together.as_given.assumption
+    assert apart.as_given.nodes == ()
+    assert "first pass of a sweep" in apart.as_given.assumption
+    assert [chosen(one) for one in apart.otherwise] == [[first]]
+
+
+async def test_a_summary_without_messages_finds_its_place_by_time(database_copy: DatabaseFactory):
+    path = database_copy("0.1.2")
+    rows = Rows(path)
+    leaf, following = "sum_2d269f69c4f3176d", "sum_4bc9743d23f105e6"
+    assert rows.stood_before(following)[0] == leaf
+    async with await Database.open(path) as database:
+        before = {one: await database.read(previous_context, one) for one in (leaf, following)}
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM summary_messages WHERE summary_id = ?", (leaf,))
+    async with await Database.open(path) as database:
+        after = {one: await database.read(previous_context, one) for one in (leaf, following)}
+    assert [node.last_seq for node in after[following].as_given.nodes if node.summary_id == leaf] == [None]
+    for one in (leaf, following):
+        assert chosen(after[one].as_given) == chosen(before[one].as_given)
+        assert len(after[one].as_given.nodes) == 2
+
+
+async def test_a_cycle_is_named_and_ends_the_search_nowhere(database_copy: DatabaseFactory):
+    path = database_copy("0.1.2")
+    with closing(sqlite3.connect(path)) as database, database:
+        pair = ("sum_34b959c6240fdd3d", "sum_28fdcf8c7d0b4871")  # depth 1, and depth 2 made from it
+        database.execute("INSERT INTO summary_parents VALUES (?, ?, 9)", pair)
+    async with await Database.open(path) as database:
+        found = await database.read(previous_context, "sum_a738af4a5a45329a")
+    assert found.applies
+    assert "lies below a cycle of the graph" in [one.reason for one in found.as_given.passed_over]
+
+
+async def test_a_broken_summary_gives_way_to_the_next_one_in_a_rewrite(database_copy: DatabaseFactory):
+    path = database_copy("0.1.2")
+    node = "sum_2d269f69c4f3176d"
+    two = Rows(path).stood_before(node)[:3]
+    with closing(sqlite3.connect(path)) as database, database:
+        broken = "cut\n[Truncated from 900 tokens]"
+        database.execute("UPDATE summaries SET content = ? WHERE summary_id = ?", (broken, two[0]))
+    async with await Database.open(path) as database:
+        found = await database.read(previous_context, node)
+    assert chosen(found.as_given) == two[:2]
+    assert found.as_given.text.endswith("\n\ncut\n[Truncated from 900 tokens]")
+    assert chosen(found.for_rewrite) == two[1:]
+    assert "[Truncated" not in found.for_rewrite.text
+    assert [one.reason for one in found.for_rewrite.passed_over if one.summary_id == two[0]] == [
+        "is broken (truncated)"
+    ]
+
+
+async def test_deep_and_missing_summaries(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        deep = await database.read(previous_context, "sum_4c4bd5292abfa225")
+        assert (deep.applies, deep.as_given.nodes, deep.for_rewrite.text) == (False, (), "")
+        assert deep.why_not is not None
+        assert "depth 3" in deep.why_not
+        with pytest.raises(NotFoundError) as missing:
+            await database.read(previous_context, "sum_0000000000000000")
+    assert missing.value.code == "SUMMARY_NOT_FOUND"
+
+
+async def test_the_search_reads_little(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    async with await Database.open(path) as database:
+        for node in Rows(path).nodes:
+            before = database.statements
+            await database.read(previous_context, node)
+            assert database.statements - before < 100
+
+
+def candidate(
+    number: int, depth: int = 0, broken: BrokenKind | None = None, text: str | None = None
+) -> Candidate:
+    summary = Summary(
+        SummaryId(f"sum_{number}"), ConversationId(1), "condensed" if depth else "leaf", depth, 1, None, None,
+        None, None, None, Timestamp(""), "[]", None,
+    )  # fmt: skip
+    return Candidate(summary, f"text {number}" if text is None else text, broken, None, None)
+
+
+def decide(making: Making, *candidates: Candidate, preceding: str | None = None) -> PreviousContext:
+    before = None if preceding is None else SummaryId(preceding)
+    return reconstruct(SummaryId("sum_x"), making, before, candidates, tidy=True)
+
+
+@pytest.mark.parametrize(
+    ("depths", "wanted"),
+    [
+        ((1, 1, 2), []),  # as in all recordings
+        ((0, 1, 2), ["sum_0"]),
+        ((1, 0, 1, 0), ["sum_3", "sum_1"]),
+        ((0, 0, 0), ["sum_1", "sum_0"]),
+        ((1, 1, 1, 1, 0), []),  # the fifth from the end is too far
+    ],
+)
+def test_a_condensation_of_leaves_is_given_leaves_among_the_last_four(
+    depths: tuple[int, ...], wanted: list[str]
+):
+    found = decide(Making.CONDENSING, *(candidate(number, depth) for number, depth in enumerate(depths)))
+    assert [node.summary_id for node in found.as_given.nodes] == wanted
+    assert found.otherwise == ()
+    assert len(found.as_given.passed_over) == len(depths) - len(wanted)
+
+
+def test_a_sweep_hands_a_summary_on_as_it_is_and_a_pass_of_its_own_tidies():
+    near, far = candidate(1, text=" a \n\n b \n"), candidate(2, text="\n\nc")
+    swept = decide(Making.IN_SWEEP, near, far, preceding="sum_1")
+    assert swept.as_given.text == " a \n\n b \n"
+    assert [one.text for one in swept.otherwise] == ["c\n\na\n b", ""]
+
+
+def test_a_blank_summary_takes_a_place_and_gives_nothing():
+    found = decide(
+        Making.SINGLE, candidate(1, broken=BrokenKind.EMPTY, text=" \n"), candidate(2), candidate(3)
+    )
+    assert (chosen(found.as_given), found.as_given.text) == (["sum_2"], "text 2")
+    assert (chosen(found.for_rewrite), found.for_rewrite.text) == (["sum_2", "sum_3"], "text 3\n\ntext 2")
+
+
+def test_a_rewrite_in_a_sweep_takes_the_nearest_sound_one_alone():
+    found = decide(
+        Making.IN_SWEEP,
+        candidate(1, broken=BrokenKind.FALLBACK),
+        candidate(2, broken=BrokenKind.TRUNCATED),
+        candidate(3),
+        candidate(4),
+        preceding="sum_1",
+    )
+    assert chosen(found.as_given) == ["sum_1"]
+    assert found.as_given.nodes[0].broken is BrokenKind.FALLBACK
+    assert (chosen(found.for_rewrite), found.for_rewrite.nodes[0].origin) == (
+        ["sum_3"],
+        "stood 3 places before it",
+    )
