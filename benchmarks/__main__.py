@@ -51,7 +51,8 @@ def main() -> int:
             for shape in options.shapes:
                 by_shape[shape.name] = _measure(program, shape, options, rows)
             if options.large is not None:
-                _measure_large(program, options, by_shape, rows)
+                small = by_shape[MANY_CONVERSATIONS.name]
+                rows += _measure_large(program, options.large, small, options)
         except ProgramError as error:
             print(f"cannot measure: {error}", file=sys.stderr)
             return 2
@@ -83,25 +84,23 @@ def _measure(program: Program, shape: Shape, options: Options, rows: list[report
     return started
 
 
-def _measure_large(
-    program: Program, options: Options, by_shape: dict[str, Starts], rows: list[report.Row]
-) -> None:
-    assert options.large is not None
-    shape = MANY_CONVERSATIONS.scaled(options.large)
+def _measure_large(program: Program, scale: int, small: Starts, options: Options) -> list[report.Row]:
+    """Only the comparison with the smaller database has bars; the rest is for information."""
+    shape = MANY_CONVERSATIONS.scaled(scale)
     if (free := shutil.disk_usage(FOLDER).free) < 1.5 * _BYTES_PER_MESSAGE * shape.messages:
         raise ProgramError(f"the larger database does not fit: {free / 1e9:.0f} GB are free; try --scale 2")
     path = _made(shape)
     try:
         started = starts(program, path, options.runs)
         name = f"({shape.name})"
-        rows += report.of_starts(name, started, plain_sqlite.times(path))
-        if (small := by_shape.get(MANY_CONVERSATIONS.name)) is not None:
-            rows += report.of_scale(small, started, name)
         quiet = session(program, path, options.rounds)
-        rows += [*report.of_keys(name, quiet), report.of_memory(name, quiet)]
+        known = report.of_starts(name, started, plain_sqlite.times(path))
+        known += [*report.of_keys(name, quiet), report.of_memory(name, quiet)]
+        rows = [row.without_bar() for row in known] + report.of_scale(small, started, name)
     finally:
         if not options.keep_large:
             path.unlink()
+    return rows
 
 
 def _made(shape: Shape) -> Path:
@@ -146,6 +145,8 @@ def _options() -> Options:
     names = [name for name in given.shapes.split(",") if name]
     if unknown := [name for name in names if name not in _SHAPES]:
         parser.error(f"no such shape: {', '.join(unknown)}")
+    if given.large and MANY_CONVERSATIONS.name not in names:
+        parser.error("--large is compared with a: name it in --shapes")
     return Options(
         shapes=tuple(_SHAPES[name] for name in names),
         large=given.scale if given.large else None,

@@ -26,6 +26,7 @@ FOLDER = Path(__file__).parent / "out"
 LARGEST = 1  #: id of the largest conversation, which is also the one with the newest message
 
 _BATCH = 4_000
+_INDEX_BITS = 20  #: room for a million conversations behind the time in a sort key
 _START = int(datetime(2026, 1, 5, 8, tzinfo=UTC).timestamp())
 _END = int(datetime(2026, 7, 1, 18, tzinfo=UTC).timestamp())
 _STATE = "/home/operator/.openclaw"
@@ -121,7 +122,8 @@ class _Writer:
         if index == 0:
             return _START, _END
         first = self._rng.randrange(_START + 3600, _END - 40 * 3600)
-        return first, min(_END - 3600, first + 1200 + int(self._rng.expovariate(1 / (6 * 86400))))
+        latest = _END - self._rng.randrange(3600, 30 * 3600)
+        return first, min(latest, first + 1200 + int(self._rng.expovariate(1 / (6 * 86400))))
 
     def _conversations(self, plan: list[Layout], windows: list[tuple[int, int]]) -> list[Session]:
         sessions, rows, states = [], [], []
@@ -235,6 +237,6 @@ def _timeline(plan: list[Layout], windows: list[tuple[int, int]]) -> Iterator[tu
     keys = []
     for index, (layout, (first, last)) in enumerate(zip(plan, windows, strict=True)):
         step = (last - first) / layout.messages
-        keys += [(first + int(step * (place + 1)) << 16) | index for place in range(layout.messages)]
+        keys += [(first + int(step * (place + 1)) << _INDEX_BITS) | index for place in range(layout.messages)]
     keys.sort()
-    return ((key >> 16, key & 0xFFFF) for key in keys)
+    return ((key >> _INDEX_BITS, key & (1 << _INDEX_BITS) - 1) for key in keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median, quantiles
 
 from benchmarks.measure import Session, Starts
@@ -27,6 +27,10 @@ class Row:
     bar: str = ""
     compared: str = ""
     passed: bool | None = None
+
+    def without_bar(self) -> Row:
+        """The same number, not judged."""
+        return replace(self, bar="", passed=None)
 
     def cells(self) -> tuple[str, ...]:
         """The texts of the columns."""
