@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from lcm_core.records import Conversation, ConversationId, Message, Summary, SummaryId, Timestamp
-from lcm_core.store import conversations, messages, summaries
+from lcm_core.records import (
+    Conversation,
+    ConversationId,
+    LargeFile,
+    Message,
+    MessageId,
+    Summary,
+    SummaryId,
+    Timestamp,
+)
+from lcm_core.store import conversations, files, messages, summaries
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.moments import moment
 from lcm_core.times import iso_z
@@ -71,9 +80,8 @@ class _List:
 
 
 async def conversation_page(reader: Reader, window: Window) -> Page[Conversation]:
-    """Conversations, the newest created first."""
-    created = _column(reader, "conversations", "created_at")
-    listed = _List("conversations", "conversation_id", created)
+    """Conversations, the one last updated first."""
+    listed = _List("conversations", "conversation_id", _column(reader, "conversations", "updated_at"))
     columns = reader.schema.select("conversations", conversations.COLUMNS, "t")
     rows, end = await _page(reader, listed, columns, window, (), ())
     return Page(tuple(conversations.conversation_of(row) for row in rows), end)
@@ -96,6 +104,16 @@ async def message_page(
     columns = f"{reader.schema.select('messages', messages.COLUMNS, 't')}, {content}"
     rows, end = await _page(reader, listed, columns, window, where, parameters)
     return Page(tuple(messages.message_of(row) for row in rows), end)
+
+
+async def messages_by_id(reader: Reader, message_ids: Sequence[MessageId]) -> list[Message]:
+    """Some messages whole, in the order asked; those that are gone are left out."""
+    columns = reader.schema.select("messages", (*messages.COLUMNS, "content"), "t")
+    rows = await reader.rows_in(
+        f"SELECT {columns} FROM messages AS t WHERE t.message_id IN (?*)", message_ids
+    )
+    found = {row["message_id"]: messages.message_of(row) for row in rows}
+    return [found[message_id] for message_id in message_ids if message_id in found]
 
 
 async def summary_page(
@@ -130,6 +148,31 @@ async def listed_summaries(reader: Reader, summary_ids: Sequence[SummaryId]) -> 
     )
     found = {item.summary.summary_id: item for item in await _listed_summaries(reader, rows)}
     return [found[summary_id] for summary_id in summary_ids if summary_id in found]
+
+
+async def summaries_created(reader: Reader, summary_ids: Sequence[SummaryId]) -> dict[SummaryId, Timestamp]:
+    """When some summaries were made; those that are gone are left out."""
+    if not reader.schema.has("summaries", "created_at"):
+        return {}
+    rows = await reader.rows_in(
+        "SELECT summary_id, created_at FROM summaries WHERE summary_id IN (?*)", summary_ids
+    )
+    return {row["summary_id"]: row["created_at"] for row in rows}
+
+
+async def file_page(
+    reader: Reader, conversation_id: ConversationId | None, window: Window
+) -> Page[LargeFile]:
+    """Large files of a conversation or of all, the newest first."""
+    if not reader.schema.has("large_files"):
+        return Page((), None)
+    where, parameters = (
+        ([], ()) if conversation_id is None else (["t.conversation_id = ?"], (conversation_id,))
+    )
+    listed = _List("large_files", "file_id", _column(reader, "large_files", "created_at"))
+    columns = reader.schema.select("large_files", files.COLUMNS, "t")
+    rows, end = await _page(reader, listed, columns, window, where, parameters)
+    return Page(tuple(files.file_of(row) for row in rows), end)
 
 
 async def summary_ids_beginning(reader: Reader, prefix: str, limit: int) -> list[SummaryId]:
@@ -187,7 +230,8 @@ async def _page(
         FROM (
             SELECT place, id, time, moment
             FROM (
-                SELECT t.rowid AS place, t.{listed.id} AS id, {listed.time} AS time, {moment(listed.time)} AS moment
+                SELECT t.rowid AS place, t.{listed.id} AS id,
+                       {listed.time} AS time, {moment(listed.time)} AS moment
                 FROM {listed.table} AS t {_where(where)}
             )
             {_where(conditions)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lcm_core.records import ConversationId, Timestamp
+from lcm_core.records import ConversationId, MessageId, Timestamp
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.moments import moment_key, stored_form
 from lcm_core.store.summaries import broken_in
@@ -46,6 +46,7 @@ class ConversationSums:
 class ContextMessage:
     """A raw message in a context: what the rule of the fresh tail needs to know of it."""
 
+    message_id: MessageId
     ordinal: int
     role: str
     tokens: int
@@ -152,10 +153,11 @@ async def database_statistics(reader: Reader) -> DatabaseStatistics:
     if schema.has("conversations", "active"):
         active = await reader.value("SELECT count(*) FROM conversations WHERE active = 1")
     covered = 0
-    if schema.has("summary_messages"):
+    if schema.has("summary_messages") and schema.has("summaries"):
         covered = await reader.value(
             f"""SELECT {_sum("m.token_count")} FROM messages AS m
-            WHERE m.message_id IN (SELECT message_id FROM summary_messages)"""
+            WHERE m.message_id IN (SELECT link.message_id FROM summary_messages AS link
+                                   JOIN summaries AS s ON s.summary_id = link.summary_id)"""
         )
     items, tokens = 0, 0
     if schema.has("context_items"):
@@ -171,9 +173,9 @@ async def database_statistics(reader: Reader) -> DatabaseStatistics:
         depths=tuple(await depth_totals(reader)),
         context_items=items,
         context_tokens=tokens,
-        maintenance_pending=maintenance and maintenance["pending"],
-        maintenance_running=maintenance and maintenance["running"],
-        maintenance_failed=maintenance and maintenance["failed"],
+        maintenance_pending=None if maintenance is None else maintenance["pending"],
+        maintenance_running=None if maintenance is None else maintenance["running"],
+        maintenance_failed=None if maintenance is None else maintenance["failed"],
     )
 
 
@@ -312,14 +314,15 @@ async def _context_messages(
     if not reader.schema.has("context_items"):
         return {}
     rows = await reader.rows_in(
-        """SELECT c.conversation_id AS conversation_id, c.ordinal AS ordinal, m.role AS role, m.token_count AS tokens
+        """SELECT c.conversation_id AS conversation_id, c.ordinal AS ordinal, m.message_id AS message_id,
+        m.role AS role, m.token_count AS tokens
         FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
         WHERE c.conversation_id IN (?*) ORDER BY c.conversation_id, c.ordinal""",
         ids,
     )
     found: dict[ConversationId, list[ContextMessage]] = {}
     for row in rows:
-        item = ContextMessage(row["ordinal"], row["role"], row["tokens"] or 0)
+        item = ContextMessage(row["message_id"], row["ordinal"], row["role"], row["tokens"] or 0)
         found.setdefault(row["conversation_id"], []).append(item)
     return found
 

@@ -1,0 +1,117 @@
+"""What a command gives back: one value that can be printed as JSON, as the engine's table, or for people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Concatenate, ParamSpec, TypeVar
+from zoneinfo import ZoneInfo
+
+from lcm_core.errors import ExitCode
+from lcm_core.settings import Json, JsonObject, Settings
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.listing import Position
+from lcm_core.times import format_local, parse_utc
+
+from lcm_tui.cli import cursors
+from lcm_tui.cli.options import Presentation
+from lcm_tui.cli.readable import Block, Note
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of a command."""
+
+    command: str  #: dotted, such as ``summaries.list``
+    data: JsonObject
+    blocks: Sequence[Block]  #: the same for people
+    meta: JsonObject
+    pagination: JsonObject | None = None
+    exit_code: ExitCode = ExitCode.DONE
+
+    @property
+    def envelope(self) -> JsonObject:
+        """The answer as the engine's command wraps it."""
+        page: dict[str, Json] = {} if self.pagination is None else {"pagination": self.pagination}
+        return {"ok": True, "command": self.command, "data": self.data, **page, "meta": self.meta}
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How much of a list a page holds, and where the next one begins."""
+
+    resource: str
+    limit: int
+    returned: int
+    next: Position | None
+
+    @property
+    def cursor(self) -> str | None:
+        """The cursor of the next page."""
+        return None if self.next is None else cursors.encode(self.resource, self.next)
+
+    @property
+    def document(self) -> JsonObject:
+        """The envelope's ``pagination``."""
+        return {
+            "limit": self.limit,
+            "returned": self.returned,
+            "hasMore": self.next is not None,
+            "nextCursor": self.cursor,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a command: its settings, how it prints, and the database."""
+
+    settings: Settings
+    presentation: Presentation
+
+    def read(
+        self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Open the database and run *load* in one read transaction."""
+
+        async def once() -> T:
+            async with await Database.open(self.settings.database.value) as database:
+                return await database.read(load, *args, **kwargs)
+
+        return asyncio.run(once())
+
+    def answer(
+        self,
+        command: str,
+        data: JsonObject,
+        blocks: Sequence[Block],
+        *,
+        paging: Paging | None = None,
+        not_recorded: Sequence[str] = (),
+    ) -> Answer:
+        """An answer that names the files it was read from."""
+        meta: dict[str, Json] = {
+            "databasePath": str(self.settings.database.value),
+            "configPath": str(self.settings.config_file.value),
+        }
+        if not_recorded:
+            meta["notRecorded"] = list(not_recorded)
+        if paging is None:
+            return Answer(command, data, blocks, meta)
+        more = [Note(f"More follow: --cursor {paging.cursor}")] if paging.cursor else []
+        return Answer(command, data, [*blocks, *more], meta, paging.document)
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The zone in which people read times; None is that of this machine."""
+        name = self.settings.engine.timezone.value
+        return None if name is None else ZoneInfo(name)
+
+    def time(self, stored: str | None) -> str | None:
+        """A stored time for people: in their zone, or as stored when it is none."""
+        moment: datetime | None = parse_utc(stored)
+        return stored if moment is None else format_local(moment, self.zone)

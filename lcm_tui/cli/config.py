@@ -1,0 +1,101 @@
+"""``config show``, ``config get`` and the refusal of ``config set``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.settings import Json, config_value, config_view
+
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.failures import RefusedError
+from lcm_tui.cli.machine import json_text
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Prose, Table
+from lcm_tui.cli.registry import Group, command
+
+PathArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="PATH", help="A dotted path such as freshTailCount or raw.summaryModel.")
+]
+ValueArgument: TypeAlias = Annotated[str, typer.Argument(metavar="VALUE", help="The value as JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    group = typer.Typer(cls=Group, help="The settings: what the files say, what applies, and why.")
+    app.add_typer(group, name="config")
+    command(group, "show")(show)
+    command(group, "get")(get)
+    command(group, "set")(set_)
+
+
+def show(run: Run) -> Answer:
+    """Show the settings: as they stand in the file (secrets masked), as they apply, and where from."""
+    view = config_view(run.settings)
+    data: Document = {
+        "raw": view.raw,
+        "effective": view.effective,
+        "sources": dict(view.sources),
+        "diagnostics": [
+            {"problem": note.problem, "where": note.where, "message": note.message}
+            for note in view.diagnostics
+        ],
+        "activeEnv": list(view.active_env),
+    }
+    settings = run.settings
+    found = "" if settings.config_found else " (there is none)"
+    facts: list[tuple[str, Cell]] = [
+        ("Host's config", f"{settings.config_file.value}{found}"),
+        ("Plugin's block", settings.plugin_place or None),
+        ("Our config", str(settings.user_config_file.value)),
+        ("Environment", ", ".join(view.active_env) or None),
+    ]
+    columns = (Column("Setting"), Column("Value", grows=True), Column("From"))
+    rows = [
+        (name, _shown(value), view.sources.get(name, ""))
+        for name, value in _leaves(view.effective, view.sources)
+    ]
+    blocks: list[Block] = [Facts(facts), Table(columns, rows)]
+    if view.diagnostics:
+        blocks.append(Prose("\n".join(note.message for note in view.diagnostics), title="Passed over"))
+    return run.answer("config.show", data, blocks)
+
+
+def get(run: Run, path: PathArgument) -> Answer:
+    """Show one setting by its path."""
+    found = config_value(run.settings, path)
+    data = {"path": found.path, "value": found.value, "origin": found.origin, "source": found.source}
+    facts: list[tuple[str, Cell]] = [
+        (found.path, _shown(found.value)),
+        ("from", found.source or found.origin),
+    ]
+    return run.answer("config.get", data, [Facts(facts)])
+
+
+def set_(run: Run, path: PathArgument, value: ValueArgument) -> Answer:
+    """Refuse: this program does not write the host's configuration."""
+    raise RefusedError(
+        f"lcm-tui does not write the host's configuration; change {path} in {run.settings.config_file.value} "
+        "yourself, or with the host's own command.",
+        details={"path": path},
+    )
+
+
+def _leaves(
+    tree: Mapping[str, Json], sources: Mapping[str, str], place: str = ""
+) -> Iterator[tuple[str, Json]]:
+    for name, value in tree.items():
+        dotted = f"{place}{name}"
+        if isinstance(value, Mapping) and dotted not in sources:
+            yield from _leaves(value, sources, f"{dotted}.")
+        else:
+            yield dotted, value
+
+
+def _shown(value: Json) -> Cell:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
+        return ", ".join(map(str, value)) or None
+    return json_text(value)

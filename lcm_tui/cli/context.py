@@ -1,0 +1,247 @@
+"""``context show``: what the model sees of a conversation, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import typer
+from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.fresh_tail import FreshTail
+from lcm_core.records import Conversation, FocusBrief, SummaryId, Timestamp
+from lcm_core.store.briefs import focus_overlay, list_briefs
+from lcm_core.store.context import ContextEntry, context_items, entries_of
+from lcm_core.store.database import Reader
+from lcm_core.store.listing import summaries_created
+from lcm_core.store.schema import Schema
+from lcm_core.store.statistics import ContextMessage
+from lcm_core.text import preview
+
+from lcm_tui.cli import documents, options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Table, counted
+from lcm_tui.cli.registry import Group, command
+from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.tails import tail_of
+from lcm_tui.session import DEFAULT_BUDGET
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """A context with everything that the command prints of it."""
+
+    schema: Schema
+    conversation: Conversation
+    entries: list[ContextEntry]
+    created: Mapping[SummaryId, Timestamp]
+    tail: FreshTail
+    briefs: list[FocusBrief]
+    overlay: FocusOverlay | None
+    budget: int
+
+    @property
+    def tokens(self) -> int:
+        """Stored estimates of all items; a dangling one counts nothing."""
+        return sum(entry.tokens or 0 for entry in self.entries)
+
+    @property
+    def share(self) -> float:
+        """The part of the budget that the items take."""
+        return round(self.tokens / self.budget, 4)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    group = typer.Typer(cls=Group, help="The context of a conversation: what the model sees.")
+    app.add_typer(group, name="context")
+    command(group, "show")(show)
+
+
+def show(
+    run: Run,
+    conversation: options.ConversationArgument = None,
+    conversation_id: options.ByConversationId = None,
+    session_key: options.BySessionKey = None,
+    budget: options.Budget = None,
+) -> Answer:
+    """Show what the model sees of a conversation, item by item, and where the fresh tail begins."""
+    named = selector("context.show", conversation, conversation_id, session_key)
+    asked = None if budget is None else options.whole_number("budget", budget, 1)
+    found = run.read(load_context, run, named, asked)
+    missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
+    return run.answer(
+        "context.show", context_document(found), context_blocks(run, found), not_recorded=missing
+    )
+
+
+async def load_context(reader: Reader, run: Run, named: Selector, budget: int | None) -> ShownContext:
+    """Read the context of a conversation; *budget* None means the configured one."""
+    conversation = await chosen(reader, named)
+    key = conversation.conversation_id
+    entries = await entries_of(reader, await context_items(reader, key))
+    settings = run.settings
+    return ShownContext(
+        reader.schema,
+        conversation,
+        entries,
+        await summaries_created(
+            reader, [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
+        ),
+        tail_of(list(_raw(entries)), reader.schema, settings),
+        await list_briefs(reader, key),
+        await focus_overlay(reader, key, run.zone),
+        budget or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET,
+    )
+
+
+def _raw(entries: Sequence[ContextEntry]) -> Iterator[ContextMessage]:
+    """The raw messages among the items, as the rule of the fresh tail wants them."""
+    for entry in entries:
+        if entry.item.message_id is not None and not entry.dangling:
+            yield ContextMessage(
+                entry.item.message_id, entry.item.ordinal, entry.role or "", entry.tokens or 0
+            )
+
+
+def _statuses(found: ShownContext) -> Iterator[str | None]:
+    """What is wrong with each item: gone, a repetition, or of another conversation."""
+    seen: set[tuple[SummaryId | None, int | None]] = set()
+    for entry in found.entries:
+        identity = (entry.item.summary_id, entry.item.message_id)
+        if entry.dangling:
+            yield "dangling"
+        elif identity in seen:
+            yield "duplicate"
+        elif entry.conversation_id != found.conversation.conversation_id:
+            yield "foreign"
+        else:
+            yield None
+        seen.add(identity)
+
+
+def _created(found: ShownContext, entry: ContextEntry) -> Timestamp | None:
+    """When the message was said or the summary was made."""
+    return entry.said_at if entry.item.summary_id is None else found.created.get(entry.item.summary_id)
+
+
+def context_document(found: ShownContext) -> Document:
+    """The context as the envelope's ``data``."""
+    items = [
+        {
+            "ordinal": entry.item.ordinal,
+            "itemType": entry.item.item_type,
+            "summaryId": entry.item.summary_id,
+            "messageId": entry.item.message_id,
+            "kind": entry.kind,
+            "depth": entry.depth,
+            "role": entry.role,
+            "tokenCount": entry.tokens,
+            "createdAt": _created(found, entry),
+            "preview": preview(entry.preview),
+            "seq": entry.seq,
+            "status": status,
+        }
+        for entry, status in zip(found.entries, _statuses(found), strict=True)
+    ]
+    briefs: Document = (
+        {"focusBriefs": [_brief(found, brief) for brief in found.briefs]} if found.briefs else {}
+    )
+    return {
+        "conversation": documents.conversation(found.conversation),
+        "items": items,
+        "totals": {
+            "items": len(found.entries),
+            "messages": sum(not entry.is_summary for entry in found.entries),
+            "summaries": sum(entry.is_summary for entry in found.entries),
+            "tokens": found.tokens,
+            "budget": found.budget,
+            "share": found.share,
+        },
+        "freshTail": documents.fresh_tail(found.tail),
+        **briefs,
+    }
+
+
+def _brief(found: ShownContext, brief: FocusBrief) -> Document:
+    over = (
+        found.overlay
+        if found.overlay is not None and found.overlay.brief.brief_id == brief.brief_id
+        else None
+    )
+    standing = [entry.item.summary_id for entry in found.entries if entry.item.summary_id is not None]
+    return {
+        **documents.active_brief(brief),
+        "status": brief.status,
+        "covers": [] if over is None else [one for one in dict.fromkeys(standing) if one in over.covered],
+        "atOrdinal": None if over is None else over.at_ordinal,
+    }
+
+
+def context_blocks(run: Run, found: ShownContext) -> list[Block]:
+    """The context for people."""
+    summaries = sum(entry.is_summary for entry in found.entries)
+    messages = len(found.entries) - summaries
+    tail = found.tail
+    parts = f"{counted(summaries, 'summary', 'summaries')}, {counted(messages, 'message', 'messages')}"
+    where = "nothing is protected" if tail.first_ordinal is None else f"from ordinal {tail.first_ordinal}"
+    facts: list[tuple[str, Cell]] = [
+        ("Conversation", f"{found.conversation.conversation_id}  {found.conversation.lane}"),
+        ("Items", f"{len(found.entries):,}: {parts}"),
+        ("Tokens", f"{found.tokens:,} of {found.budget:,} ({found.share:.1%})"),
+        ("Fresh tail", f"{where}: {counted(tail.messages, 'message', 'messages')}, {tail.tokens:,} tokens"),
+    ]
+    for brief in found.briefs:
+        over = (
+            found.overlay
+            if found.overlay is not None and found.overlay.brief.brief_id == brief.brief_id
+            else None
+        )
+        stands = "" if over is None else _stands_for(over)
+        facts.append(("Focus brief", f"{brief.brief_id}  {brief.status}, {brief.tokens:,} tokens{stands}"))
+    return [Facts(facts), _table(run, found)]
+
+
+def _stands_for(over: FocusOverlay) -> str:
+    return f", stands for {counted(len(over.covered), 'summary', 'summaries')} at ordinal {over.at_ordinal}"
+
+
+def _table(run: Run, found: ShownContext) -> Table:
+    columns = (
+        Column("Ordinal", right=True),
+        Column("Item"),
+        Column("What"),
+        Column("Tokens", right=True),
+        Column("Time"),
+        Column("Note"),
+        Column("Text", grows=True),
+    )
+    return Table(columns, list(_rows(run, found)), empty="The context is empty.")
+
+
+def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
+    expected = 0
+    for entry, status in zip(found.entries, _statuses(found), strict=True):
+        item = entry.item
+        if item.ordinal > expected:
+            yield ("", "", "", "", "", f"{item.ordinal - expected} missing", "")
+        expected = item.ordinal + 1
+        covered = found.overlay is not None and item.summary_id in found.overlay.covered
+        notes = [
+            note
+            for note, holds in (
+                (status or "", status is not None),
+                ("fresh tail", item.ordinal == found.tail.first_ordinal),
+                ("under a brief", covered),
+            )
+            if holds
+        ]
+        yield (
+            str(item.ordinal),
+            item.summary_id or f"message {item.message_id}",
+            f"d{entry.depth} {entry.kind}" if entry.kind else entry.role,
+            entry.tokens,
+            run.time(entry.said_at),
+            ", ".join(notes),
+            preview(entry.preview),
+        )

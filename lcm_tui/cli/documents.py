@@ -1,0 +1,192 @@
+"""Records as the JSON objects of the engine's own command: field names, order and meaning (engine.md 6.4).
+
+A field of a column that this file does not have is null; `not_recorded` names those fields.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+
+from lcm_core.fresh_tail import FreshTail
+from lcm_core.records import Conversation, FocusBrief, Message
+from lcm_core.settings import Json
+from lcm_core.store.listing import ListedSummary
+from lcm_core.store.schema import Schema
+from lcm_core.store.statistics import ConversationStatistics, DepthTotal
+from lcm_core.text import preview
+
+Document = dict[str, Json]
+
+#: JSON fields that not every version records, and the columns behind them, by the table they are read from.
+_RECORDED_LATER: Mapping[str, Mapping[str, str]] = {
+    "conversations": {"sessionKey": "session_key", "active": "active", "archivedAt": "archived_at"},
+    "messages": {"largeContent": "large_content"},
+    "summaries": {
+        "earliestAt": "earliest_at",
+        "latestAt": "latest_at",
+        "descendantCount": "descendant_count",
+        "descendantTokenCount": "descendant_token_count",
+        "sourceMessageTokenCount": "source_message_token_count",
+        "model": "model",
+    },
+    "large_files": {"lineCount": "line_count"},
+}
+
+
+def not_recorded(schema: Schema, *tables: str) -> tuple[str, ...]:
+    """The fields of *tables* that this file's version does not record."""
+    return tuple(
+        field
+        for table in tables
+        for field, column in _RECORDED_LATER.get(table, {}).items()
+        if not schema.has(table, column)
+    )
+
+
+def conversation(record: Conversation) -> Document:
+    """The row of a conversation."""
+    return {
+        "conversationId": record.conversation_id,
+        "sessionId": record.session_id,
+        "sessionKey": record.session_key,
+        "active": record.active,
+        "archivedAt": record.archived_at,
+        "title": record.title,
+        "bootstrappedAt": record.bootstrapped_at,
+        "createdAt": record.created_at,
+        "updatedAt": record.updated_at,
+    }
+
+
+def counted_conversation(record: Conversation, counted: ConversationStatistics, tail: FreshTail) -> Document:
+    """A conversation with what is counted of it."""
+    return {
+        **conversation(record),
+        "messageCount": counted.messages.count,
+        "messageTokens": counted.messages.tokens,
+        "earliestMessageAt": counted.messages.earliest,
+        "latestMessageAt": counted.messages.latest,
+        "summaryCount": counted.summaries.count,
+        "summaryTokens": counted.summaries.tokens,
+        "summarizedSourceTokens": counted.covered_tokens,
+        "earliestSummaryAt": counted.summaries.earliest,
+        "latestSummaryAt": counted.summaries.latest,
+        "maxSummaryDepth": counted.max_depth,
+        "contextItems": counted.context_items,
+        "contextTokens": counted.context_tokens,
+        "freshTailMessages": tail.messages,
+        "freshTailTokens": tail.tokens,
+    }
+
+
+def depths(totals: Iterable[DepthTotal]) -> list[Json]:
+    """Summaries by kind and depth."""
+    return [
+        {"kind": total.kind, "depth": total.depth, "count": total.count, "tokens": total.tokens}
+        for total in totals
+    ]
+
+
+def message(record: Message, *, content: bool) -> Document:
+    """A message as a line of a list, with its text when *content*."""
+    return {
+        "messageId": record.message_id,
+        "conversationId": record.conversation_id,
+        "seq": record.seq,
+        "role": record.role,
+        "tokenCount": record.tokens,
+        "createdAt": record.created_at,
+        "largeContent": record.large_content,
+        "preview": preview(record.content),
+        **({"content": record.content} if content else {}),
+    }
+
+
+def source_message(record: Message) -> Document:
+    """A message that a leaf was made from."""
+    return {
+        "messageId": record.message_id,
+        "seq": record.seq,
+        "role": record.role,
+        "tokenCount": record.tokens,
+        "createdAt": record.created_at,
+        "content": record.content,
+    }
+
+
+def summary(listed: ListedSummary, *, content: bool) -> Document:
+    """A summary as a line of a list, with its text when *content*.
+
+    ``parentCount`` counts its consumers and ``childCount`` its sources, as in the engine's command.
+    """
+    record = listed.summary
+    return {
+        "summaryId": record.summary_id,
+        "conversationId": record.conversation_id,
+        "kind": record.kind,
+        "depth": record.depth,
+        "tokenCount": record.tokens,
+        "earliestAt": record.earliest_at,
+        "latestAt": record.latest_at,
+        "coverageAt": listed.covers_until,
+        "descendantCount": record.descendant_count,
+        "descendantTokenCount": record.descendant_tokens,
+        "sourceMessageTokenCount": record.source_message_tokens,
+        "createdAt": record.created_at,
+        "fileIds": file_ids(record.file_ids),
+        "model": record.model,
+        "parentCount": listed.consumers,
+        "childCount": listed.sources,
+        "sourceMessageCount": listed.source_messages,
+        "preview": preview(listed.content),
+        **({"content": listed.content} if content else {}),
+    }
+
+
+def file_ids(stored: str) -> Json:
+    """The ids in a stored JSON array; null when it is none."""
+    try:
+        found = json.loads(stored)
+    except (ValueError, RecursionError):
+        return None
+    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else None
+
+
+def active_brief(record: FocusBrief) -> Document:
+    """The focus brief in force, without its text."""
+    return {
+        "briefId": record.brief_id,
+        "prompt": record.prompt,
+        "tokenCount": record.tokens,
+        "targetTokens": record.target_tokens,
+        "coveredLatestAt": record.covered_latest_at,
+        "coveredMessageSeq": record.covered_message_seq,
+        "generatorRunId": record.generator_run_id,
+        "generatorSessionKey": record.generator_session_key,
+        "createdAt": record.created_at,
+        "updatedAt": record.updated_at,
+    }
+
+
+def fresh_tail(tail: FreshTail) -> Document:
+    """Where the protected end of a context begins and how much it holds."""
+    return {
+        "count": tail.count,
+        "maxTokens": tail.max_tokens,
+        "firstOrdinal": tail.first_ordinal,
+        "messages": tail.messages,
+        "tokens": tail.tokens,
+    }
+
+
+def scalar(value: object) -> Json:
+    """Any stored value as JSON has it: numbers as JavaScript writes them, bytes as text."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return value if isinstance(value, bool | int | str) else None

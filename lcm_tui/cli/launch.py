@@ -1,0 +1,46 @@
+"""Without a command: opening the app, where there is a terminal for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.errors import UsageError
+from lcm_core.settings import Settings, Source
+
+from lcm_tui.cli.answer import Run
+from lcm_tui.cli.registry import PROGRAM
+
+Version: TypeAlias = Annotated[
+    bool, typer.Option("--version", metavar="", help="Print the version and exit.")
+]
+
+
+def has_terminal() -> bool:
+    """Whether the app can run: a person at both ends, and a terminal that can draw."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+def open_app(run: Run, version: Version = False) -> int:
+    """See, check and mend what an LCM agent remembers.
+
+    Without a command the app opens on the database. Options may stand before or after a command.
+    """
+    if run.settings.output_format.source is Source.COMMAND_LINE:
+        raise UsageError("--format and --json say how a command prints; give a command too, such as status.")
+    if not has_terminal():
+        raise UsageError(
+            f"The app needs a terminal; commands work without one, such as `{PROGRAM} status` or "
+            f"`{PROGRAM} conversations list` (`{PROGRAM} --help` lists them).",
+            code="NO_TERMINAL",
+        )
+    return run_the_app(run.settings, demo=False)
+
+
+def run_the_app(settings: Settings, *, demo: bool) -> int:
+    """Run the app until it is left; it is imported only here, for its start takes a while."""
+    from lcm_tui.app import run_app
+
+    return run_app(settings, demo=demo)

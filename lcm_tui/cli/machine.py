@@ -1,0 +1,93 @@
+"""The two forms that programs read: JSON as JavaScript writes it, and the engine's tab-separated table.
+
+Both are the engine's own (engine.md 6.4), so that a script can use either program.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from lcm_core.settings import Json, JsonObject
+from lcm_core.text import safe_line
+
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_MAYBE_UNSAFE = re.compile(r"[^\x20-\x7e\n]")
+_BREAKS = {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
+
+
+def json_text(value: Json, *, pretty: bool = False, for_terminal: bool = False) -> str:
+    """*value* as ``JSON.stringify`` gives it: compact, nothing escaped that need not be.
+
+    *for_terminal* also escapes what a terminal would obey or hide (controls, bidi, invisible characters);
+    a reader of the JSON gets the same values.
+    """
+    separators = None if pretty else (",", ":")
+    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=2 if pretty else None)
+    text = _LONE_SURROGATE.sub(_escaped, text)
+    return _MAYBE_UNSAFE.sub(_escaped_if_unsafe, text) if for_terminal else text
+
+
+def table_text(envelope: JsonObject, *, for_terminal: bool = False) -> str:
+    """An envelope as lines of tab-separated fields: a table when its data holds items, else path and value.
+
+    Tabs and line breaks inside a value are written ``\\t`` and ``\\n``: a line is always one row.
+    """
+    data = envelope["data"]
+    lines = [["command", _cell(envelope["command"])]]
+    if isinstance(data, Mapping):
+        items = data.get("items")
+        if isinstance(items, Sequence) and not isinstance(items, str):
+            lines += _rows(items)
+            data = {key: value for key, value in data.items() if key != "items"}
+        lines += _fields("data", data)
+    for key in ("pagination", "meta"):
+        lines += _fields(key, envelope.get(key))
+    text = "\n".join("\t".join(line) for line in lines)
+    if for_terminal:
+        return "\n".join("\t".join(map(safe_line, line.split("\t"))) for line in text.split("\n"))
+    return text
+
+
+def _rows(items: Sequence[Json]) -> Iterator[list[str]]:
+    rows = [item for item in items if isinstance(item, Mapping)]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if names:
+        yield names
+    for row in rows:
+        yield [_cell(row.get(name)) for name in names]
+
+
+def _fields(path: str, value: Json) -> Iterator[list[str]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _fields(f"{path}.{key}", inner)
+    elif value is not None or path.count("."):
+        yield [path, _cell(value)]
+
+
+def _cell(value: Json) -> str:
+    text = value if isinstance(value, str) else json_text(value)
+    return text.translate(_BREAKS) if isinstance(value, str) else text
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return _escape(match[0])
+
+
+def _escaped_if_unsafe(match: re.Match[str]) -> str:
+    character = match[0]
+    return _escape(character) if _is_unsafe(character) else character
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+
+
+@lru_cache(maxsize=4096)
+def _is_unsafe(character: str) -> bool:
+    """Whether safe text writes the character out; marks are judged on a letter, where they belong."""
+    return safe_line(f"a{character}") != f"a{character}"

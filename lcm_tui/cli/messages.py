@@ -1,0 +1,206 @@
+"""``messages list`` and ``messages tail``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import typer
+from lcm_core.fresh_tail import FreshTail
+from lcm_core.records import Conversation, Message, MessageId
+from lcm_core.settings import Settings
+from lcm_core.store import messages as store
+from lcm_core.store.database import Reader
+from lcm_core.store.listing import Page, Window, message_page, messages_by_id
+from lcm_core.store.schema import Schema
+from lcm_core.store.statistics import ConversationStatistics, statistics_of
+from lcm_core.text import preview
+
+from lcm_tui.cli import documents, options
+from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Prose, Table, counted
+from lcm_tui.cli.registry import Group, command
+from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.tails import tail_of
+
+#: What a message without text of its own shows instead, by message: the beginning of its parts.
+PartTexts = Mapping[MessageId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    schema: Schema
+    conversation: Conversation
+    page: Page[Message]
+    parts: PartTexts
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    schema: Schema
+    conversation: Conversation
+    counted: ConversationStatistics
+    tail: FreshTail
+    messages: list[Message]
+    parts: PartTexts
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    group = typer.Typer(cls=Group, help="The messages of a conversation.")
+    app.add_typer(group, name="messages")
+    command(group, "list")(list_)
+    command(group, "tail")(tail)
+
+
+def list_(
+    run: Run,
+    conversation: options.ConversationArgument = None,
+    conversation_id: options.ByConversationId = None,
+    session_key: options.BySessionKey = None,
+    limit: options.Limit = None,
+    cursor: options.Cursor = None,
+    include_content: options.IncludeContent = False,
+    role: options.Roles = None,
+    after: options.After = None,
+    before: options.Before = None,
+    between: options.Between = None,
+    recency: options.Recency = None,
+) -> Answer:
+    """List the messages of a conversation, the newest first."""
+    named = selector("messages.list", conversation, conversation_id, session_key)
+    roles = options.roles_of(role)
+    window = options.window(
+        "messages", limit=limit, cursor=cursor, after=after, before=before, between=between, recency=recency
+    )
+    found = run.read(_load_list, named, window, roles, include_content)
+    items = found.page.items
+    blocks: list[Block] = [_table(run, items, found.parts)]
+    if include_content:
+        blocks = _whole(run, items, found.parts) or blocks
+    return run.answer(
+        "messages.list",
+        {
+            "conversation": documents.conversation(found.conversation),
+            "items": [documents.message(item, content=include_content) for item in items],
+        },
+        blocks,
+        paging=Paging("messages", window.limit, len(items), found.page.next),
+        not_recorded=_not_recorded(found.schema, "conversation", "items"),
+    )
+
+
+async def _load_list(
+    reader: Reader, named: Selector, window: Window, roles: Sequence[str], whole: bool
+) -> _Listed:
+    conversation = await chosen(reader, named)
+    page = await message_page(reader, conversation.conversation_id, window, roles=roles, whole=whole)
+    return _Listed(reader.schema, conversation, page, await _part_texts(reader, page.items))
+
+
+def tail(
+    run: Run,
+    conversation: options.ConversationArgument = None,
+    conversation_id: options.ByConversationId = None,
+    session_key: options.BySessionKey = None,
+    count: options.Count = None,
+) -> Answer:
+    """Show the fresh tail: the newest messages of the context, which compaction may not touch."""
+    named = selector("messages.tail", conversation, conversation_id, session_key)
+    wanted = None if count is None else options.whole_number("count", count, 1, options.MAX_LIMIT)
+    found = run.read(_load_tail, run.settings, named, wanted)
+    messages, limits = found.messages, found.tail
+    data: Document = {
+        "conversationIdentity": documents.conversation(found.conversation),
+        "limits": {"count": limits.count, "maxTokens": limits.max_tokens},
+        "selected": {
+            "messages": limits.messages,
+            "tokens": limits.tokens,
+            "firstSeq": messages[0].seq if messages else None,
+            "lastSeq": messages[-1].seq if messages else None,
+        },
+        "conversation": {"messages": found.counted.messages.count, "tokens": found.counted.messages.tokens},
+        "messages": [documents.message(item, content=True) for item in messages],
+    }
+    cap = f", at most {limits.max_tokens:,} tokens" if limits.max_tokens else ""
+    facts: list[tuple[str, Cell]] = [
+        ("Conversation", str(found.conversation.conversation_id)),
+        ("Rule", f"the newest {limits.count:,} messages of the context{cap}"),
+        ("Selected", f"{counted(limits.messages, 'message', 'messages')}, {limits.tokens:,} tokens"),
+        ("Of", f"{found.counted.messages.count:,} messages, {found.counted.messages.tokens:,} tokens"),
+    ]
+    return run.answer(
+        "messages.tail",
+        data,
+        [Facts(facts), _table(run, messages, found.parts)],
+        not_recorded=_not_recorded(found.schema, "conversationIdentity", "messages"),
+    )
+
+
+async def _load_tail(reader: Reader, settings: Settings, named: Selector, count: int | None) -> _Tail:
+    conversation = await chosen(reader, named)
+    [counted] = await statistics_of(reader, [conversation.conversation_id])
+    selected = tail_of(counted.context_messages, reader.schema, settings, count=count)
+    first = selected.first_ordinal
+    ids = (
+        []
+        if first is None
+        else [item.message_id for item in counted.context_messages if item.ordinal >= first]
+    )
+    messages = await messages_by_id(reader, ids)
+    return _Tail(
+        reader.schema, conversation, counted, selected, messages, await _part_texts(reader, messages)
+    )
+
+
+def _not_recorded(schema: Schema, conversation: str, messages: str) -> list[str]:
+    return [
+        *(f"{conversation}.{name}" for name in documents.not_recorded(schema, "conversations")),
+        *(f"{messages}.{name}" for name in documents.not_recorded(schema, "messages")),
+    ]
+
+
+async def _part_texts(reader: Reader, messages: Sequence[Message]) -> PartTexts:
+    """What stands in the parts of those messages that have no text."""
+    blank = [message.message_id for message in messages if not message.content.strip()]
+    texts: dict[MessageId, str] = {}
+    for part in await store.parts_of(reader, blank, head=store.HEAD):
+        words = (part.tool_name, part.text or part.tool_output or part.tool_input or part.file_name)
+        text = ": ".join(word for word in words if word) or f"[{part.part_type}]"
+        texts[part.message_id] = f"{texts[part.message_id]} {text}" if part.message_id in texts else text
+    return texts
+
+
+def _table(run: Run, messages: Sequence[Message], parts: PartTexts) -> Table:
+    columns = (
+        Column("Seq", right=True),
+        Column("Id", right=True),
+        Column("Role"),
+        Column("Tokens", right=True),
+        Column("Time"),
+        Column("Text", grows=True),
+    )
+    rows = [
+        (
+            str(message.seq),
+            str(message.message_id),
+            message.role,
+            message.tokens,
+            run.time(message.created_at),
+            preview(message.content) or preview(parts.get(message.message_id, "")),
+        )
+        for message in messages
+    ]
+    return Table(columns, rows, empty="No message matches.")
+
+
+def _whole(run: Run, messages: Sequence[Message], parts: PartTexts) -> list[Block]:
+    """Messages with their whole text, one block each."""
+    return [
+        Prose(
+            message.content or parts.get(message.message_id, ""),
+            title=f"#{message.seq}  {message.role}  {run.time(message.created_at)}  {message.tokens} tokens",
+        )
+        for message in messages
+    ]

@@ -1,0 +1,283 @@
+"""The options of the commands: their help, and what a value must look like.
+
+Options arrive as text and are checked here, so that every refusal is one sentence of ours with the code and
+details that the engine's own command gives (engine.md 6.4).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.errors import JsonScalar, UsageError
+from lcm_core.settings import Options, OutputFormat
+from lcm_core.store.listing import Window
+from lcm_core.times import parse_utc
+
+from lcm_tui.cli import cursors
+
+ROLES = ("system", "user", "assistant", "tool")
+KINDS = ("leaf", "condensed")
+MAX_LIMIT = 500
+DEFAULT_LIMIT = 50
+#: The largest whole number that every reader of JSON holds exactly.
+MAX_NUMBER = 2**53 - 1
+
+_COMMON = "Common options"
+_FILTERS = "Filters"
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def _among(*words: str) -> Callable[[], list[str]]:
+    return lambda: list(words)
+
+
+Db: TypeAlias = Annotated[
+    str | None, typer.Option("--db", metavar="PATH", help="The database file.", rich_help_panel=_COMMON)
+]
+Config: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--config", metavar="PATH", help="The host's openclaw.json.", rich_help_panel=_COMMON),
+]
+OpenclawDir: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--openclaw-dir", metavar="PATH", help="The host's state folder.", rich_help_panel=_COMMON),
+]
+Sessions: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--sessions", metavar="DIR", help="A sessions folder, or a folder of agents.", rich_help_panel=_COMMON
+    ),
+]
+Format: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="json|table",
+        autocompletion=_among(*OutputFormat),
+        help="JSON, or the engine's tab-separated table; without it a table for people.",
+        rich_help_panel=_COMMON,
+    ),
+]
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", metavar="", help="The same as --format json.", rich_help_panel=_COMMON)
+]
+Pretty: TypeAlias = Annotated[
+    bool, typer.Option("--pretty", metavar="", help="Indent JSON.", rich_help_panel=_COMMON)
+]
+NoColor: TypeAlias = Annotated[
+    bool, typer.Option("--no-color", metavar="", help="No bold and dim text.", rich_help_panel=_COMMON)
+]
+
+ConversationArgument: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="[CONVERSATION_ID]", help="The conversation; or use an option.")
+]
+ByConversationId: TypeAlias = Annotated[
+    str | None, typer.Option("--conversation-id", metavar="ID", help="The conversation by its id.")
+]
+BySessionKey: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--session-key",
+        metavar="KEY",
+        help="The conversation by its session key: the active one, else the newest.",
+    ),
+]
+SummaryArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="SUMMARY_ID", help="The summary, or the beginning of its id.")
+]
+Limit: TypeAlias = Annotated[
+    str | None, typer.Option("--limit", metavar="1..500", help="Rows at most; 50 by default.")
+]
+Cursor: TypeAlias = Annotated[
+    str | None, typer.Option("--cursor", metavar="CURSOR", help="The next page, as the last one named it.")
+]
+After: TypeAlias = Annotated[
+    str | None, typer.Option("--after", metavar="TIME", help="From this time on.", rich_help_panel=_FILTERS)
+]
+Before: TypeAlias = Annotated[
+    str | None, typer.Option("--before", metavar="TIME", help="Before this time.", rich_help_panel=_FILTERS)
+]
+Between: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--between", metavar="TIME..TIME", help="From one time to before another.", rich_help_panel=_FILTERS
+    ),
+]
+Recency: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--recency", metavar="N[smhdw]", help="The last N seconds, minutes, ...", rich_help_panel=_FILTERS
+    ),
+]
+Roles: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        metavar="ROLE",
+        autocompletion=_among(*ROLES),
+        help=f"Only this role ({', '.join(ROLES)}); may be given several times.",
+        rich_help_panel=_FILTERS,
+    ),
+]
+Depth: TypeAlias = Annotated[
+    str | None, typer.Option("--depth", metavar="N", help="Only this depth.", rich_help_panel=_FILTERS)
+]
+Kind: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        metavar="leaf|condensed",
+        autocompletion=_among(*KINDS),
+        help="Only this kind.",
+        rich_help_panel=_FILTERS,
+    ),
+]
+IncludeContent: TypeAlias = Annotated[
+    bool, typer.Option("--include-content", metavar="", help="Whole texts beside the previews.")
+]
+Count: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--count", metavar="1..500", help="Messages; else what the engine is configured for."),
+]
+Budget: TypeAlias = Annotated[
+    str | None, typer.Option("--budget", metavar="TOKENS", help="The token budget that shares are taken of.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """How an answer or an error is printed."""
+
+    json: bool = False
+    engine_table: bool = False  #: the engine's own tab-separated form
+    pretty: bool = False
+    color: bool = True
+
+
+def common_options(
+    db: str | None,
+    config: str | None,
+    openclaw_dir: str | None,
+    sessions: str | None,
+    output: str | None,
+    as_json: bool,
+) -> Options:
+    """What every command takes, as the settings want it."""
+    if output is not None and output not in {*OutputFormat}:
+        raise invalid("format", "must be json or table", output)
+    chosen = OutputFormat.JSON if as_json else None if output is None else OutputFormat(output)
+    return Options(db, config, openclaw_dir, sessions, output_format=chosen)
+
+
+def invalid(option: str, problem: str, value: JsonScalar = None) -> UsageError:
+    """The refusal of an option; *problem* continues the sentence that its name begins."""
+    details: dict[str, JsonScalar] = {"option": option}
+    if value is not None:
+        details["value"] = value
+    return UsageError(f"--{option} {problem}.", details=details)
+
+
+def whole_number(option: str, value: str, minimum: int, maximum: int = MAX_NUMBER) -> int:
+    """A whole number in a closed range."""
+    number = int(value) if re.fullmatch(r"[0-9]{1,16}", value) else -1
+    if not minimum <= number <= maximum:
+        wanted = f"from {minimum} to {maximum}" if maximum < MAX_NUMBER else f"of at least {minimum}"
+        raise invalid(option, f"must be a whole number {wanted}", value)
+    return number
+
+
+def readable_text(option: str, value: str) -> str:
+    """A text that a database can be asked for: an argument may hold bytes that are none."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{option} is not valid UTF-8; no id or key of a database looks like that.",
+            details={"option": option},
+        ) from None
+    return value
+
+
+def window(
+    resource: str,
+    *,
+    limit: str | None,
+    cursor: str | None,
+    after: str | None,
+    before: str | None,
+    between: str | None,
+    recency: str | None,
+) -> Window:
+    """The page and the time that the options of a list ask for (engine.md 6.4)."""
+    since, until = _span(after, before, between, recency)
+    return Window(
+        DEFAULT_LIMIT if limit is None else whole_number("limit", limit, 1, MAX_LIMIT),
+        None if cursor is None else cursors.decode(resource, cursor),
+        since,
+        until,
+    )
+
+
+def roles_of(values: list[str] | None) -> tuple[str, ...]:
+    """The roles asked for, each once."""
+    for value in values or ():
+        if value not in ROLES:
+            raise invalid("role", f"must be one of {', '.join(ROLES)}", value)
+    return tuple(dict.fromkeys(values or ()))
+
+
+def kind_of(value: str | None) -> str | None:
+    """The kind asked for."""
+    if value is not None and value not in KINDS:
+        raise invalid("kind", "must be leaf or condensed", value)
+    return value
+
+
+def depth_of(value: str | None) -> int | None:
+    """The depth asked for."""
+    return None if value is None else whole_number("depth", value, 0)
+
+
+def _span(
+    after: str | None, before: str | None, between: str | None, recency: str | None
+) -> tuple[datetime | None, datetime | None]:
+    if between is not None:
+        for name, value in (("after", after), ("before", before), ("recency", recency)):
+            if value is not None:
+                raise invalid("between", f"cannot be combined with --{name}")
+        first, dots, last = between.partition("..")
+        if not dots:
+            raise invalid("between", "must be two times with two dots between them", between)
+        start, end = _time("between", first), _time("between", last)
+        if start >= end:
+            raise invalid("between", "must name the earlier time first", between)
+        return start, end
+    if recency is not None and after is not None:
+        raise invalid("recency", "cannot be combined with --after")
+    since = _ago(recency) if recency is not None else None if after is None else _time("after", after)
+    until = None if before is None else _time("before", before)
+    if after is not None and since is not None and until is not None and since >= until:
+        raise invalid("after", "must be earlier than --before", after)
+    return since, until
+
+
+def _time(option: str, value: str) -> datetime:
+    moment = parse_utc(value)
+    if moment is None:
+        raise invalid(option, "must be a time such as 2026-03-02 or 2026-03-02T14:30:00Z", value)
+    return moment
+
+
+def _ago(value: str) -> datetime:
+    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
+    try:
+        if match is not None and int(match[1]):
+            return datetime.now(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError:
+        pass
+    raise invalid("recency", "must be a number and one of s, m, h, d, w, such as 24h", value)

@@ -1,0 +1,147 @@
+"""``status``: what a database holds, on one page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import typer
+from lcm_core import __version__
+from lcm_core.settings import Settings
+from lcm_core.store.database import Reader
+from lcm_core.store.opening import FileState, file_state
+from lcm_core.store.schema import Schema
+from lcm_core.store.statistics import DatabaseStatistics, database_statistics
+
+from lcm_tui.cli import documents
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Table
+from lcm_tui.cli.registry import command
+from lcm_tui.cli.tails import tail_of
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStatus:
+    """What the command prints."""
+
+    schema: Schema
+    file: FileState | None
+    counted: DatabaseStatistics
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    command(app, "status")(status)
+
+
+def status(run: Run) -> Answer:
+    """Show what the database holds: counts, tokens, times, and which engine wrote it."""
+    found = run.read(load_status, run.settings)
+    return run.answer(
+        "status", status_document(run, found), status_blocks(run, found), not_recorded=_not_recorded(found)
+    )
+
+
+async def load_status(reader: Reader, settings: Settings) -> DatabaseStatus:
+    """Read everything that the command prints."""
+    return DatabaseStatus(
+        reader.schema, file_state(settings.database.value), await database_statistics(reader)
+    )
+
+
+def status_document(run: Run, found: DatabaseStatus) -> Document:
+    """The status as the envelope's ``data``."""
+    counted = found.counted
+    tail = tail_of((), found.schema, run.settings)
+    return {
+        "version": __version__,
+        "databaseSizeBytes": None if found.file is None else found.file.size,
+        "freshTail": {"count": tail.count, "maxTokens": tail.max_tokens},
+        "status": {
+            "conversations": {"total": counted.conversations, "active": counted.active},
+            "messages": {
+                "count": counted.messages.count,
+                "tokens": counted.messages.tokens,
+                "earliestAt": counted.messages.earliest,
+                "latestAt": counted.messages.latest,
+            },
+            "summaries": {
+                "count": counted.summaries.count,
+                "tokens": counted.summaries.tokens,
+                "sourceMessageTokens": counted.covered_tokens,
+                "earliestAt": counted.summaries.earliest,
+                "latestAt": counted.summaries.latest,
+                "byDepth": documents.depths(counted.depths),
+            },
+            "context": {"items": counted.context_items, "tokens": counted.context_tokens},
+            "maintenance": {
+                "pending": counted.maintenance_pending,
+                "running": counted.maintenance_running,
+                "failed": counted.maintenance_failed,
+            },
+        },
+        "schema": {"version": found.schema.version, "missing": list(found.schema.missing)},
+    }
+
+
+def _not_recorded(found: DatabaseStatus) -> list[str]:
+    unknown = {
+        "status.conversations.active": found.counted.active,
+        "status.maintenance": found.counted.maintenance_pending,
+    }
+    return [name for name, value in unknown.items() if value is None]
+
+
+def _recorded(value: int | None) -> Cell:
+    return Mark.NOT_RECORDED if value is None else value
+
+
+def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
+    """The status for people."""
+    counted = found.counted
+    messages, summaries = counted.messages, counted.summaries
+    limits = tail_of((), found.schema, run.settings)
+    tail = f"{limits.count} messages" + (
+        f", at most {limits.max_tokens:,} tokens" if limits.max_tokens else ""
+    )
+    missing = [("Missing", ", ".join(found.schema.missing))] if found.schema.missing else []
+    size = None if found.file is None else f"{found.file.size:,} bytes"
+    wal = (
+        [("WAL", f"{found.file.wal_size:,} bytes")] if found.file is not None and found.file.wal_size else []
+    )
+    facts: list[tuple[str, Cell]] = [
+        ("Database", str(run.settings.database.value)),
+        ("Size", size),
+        *wal,
+        ("Written by LCM", found.schema.version),
+        *missing,
+        ("Conversations", counted.conversations),
+        ("  active", _recorded(counted.active)),
+        ("Messages", messages.count),
+        ("  tokens", messages.tokens),
+        ("  first", run.time(messages.earliest)),
+        ("  last", run.time(messages.latest)),
+        ("Summaries", summaries.count),
+        ("  tokens", summaries.tokens),
+        ("  cover", f"{counted.covered_tokens:,} message tokens"),
+        ("  from", run.time(summaries.earliest)),
+        ("  to", run.time(summaries.latest)),
+        ("Context items", counted.context_items),
+        ("  tokens", counted.context_tokens),
+        ("Fresh tail", tail),
+        ("Compaction pending", _recorded(counted.maintenance_pending)),
+        ("  running", _recorded(counted.maintenance_running)),
+        ("  failed", _recorded(counted.maintenance_failed)),
+    ]
+    depths = Table(
+        (
+            Column("Depth", right=True),
+            Column("Kind"),
+            Column("Summaries", right=True),
+            Column("Tokens", right=True),
+        ),
+        [(total.depth, total.kind, total.count, total.tokens) for total in counted.depths],
+        title="Summaries by depth",
+        empty="There are no summaries.",
+    )
+    return [Facts(facts), depths]

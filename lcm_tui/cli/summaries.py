@@ -1,0 +1,334 @@
+"""``summaries list``, ``summaries show`` and ``summaries previous``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+from lcm_core.dag.previous import PreviousChoice, PreviousContext
+from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.records import ConversationId, Message, MessageId, SummaryId
+from lcm_core.settings import Json
+from lcm_core.store.database import Reader
+from lcm_core.store.listing import (
+    ListedSummary,
+    Page,
+    Window,
+    listed_summaries,
+    messages_by_id,
+    summary_ids_beginning,
+    summary_page,
+)
+from lcm_core.store.previous import previous_context
+from lcm_core.store.schema import Schema
+from lcm_core.store.summaries import consumers_of, source_message_ids, sources_of
+from lcm_core.text import preview
+
+from lcm_tui.cli import documents, options
+from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
+from lcm_tui.cli.registry import Group, command
+from lcm_tui.cli.selecting import Selector, chosen, selector
+
+#: Ids that an ambiguous beginning names in its refusal.
+_CANDIDATES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    depth: int | None
+    kind: str | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    schema: Schema
+    summary: ListedSummary
+    consumers: list[ListedSummary]
+    sources: list[ListedSummary]
+    messages: list[Message]
+    gone: tuple[str, ...]  #: sources and source messages whose row is missing
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    group = typer.Typer(
+        cls=Group, help="The summaries: lists, one with what stands around it, its previous context."
+    )
+    app.add_typer(group, name="summaries")
+    command(group, "list")(list_)
+    command(group, "show")(show)
+    command(group, "previous")(previous)
+
+
+def list_(
+    run: Run,
+    conversation: options.ConversationArgument = None,
+    conversation_id: options.ByConversationId = None,
+    session_key: options.BySessionKey = None,
+    limit: options.Limit = None,
+    cursor: options.Cursor = None,
+    include_content: options.IncludeContent = False,
+    depth: options.Depth = None,
+    kind: options.Kind = None,
+    after: options.After = None,
+    before: options.Before = None,
+    between: options.Between = None,
+    recency: options.Recency = None,
+) -> Answer:
+    """List the summaries of a conversation, or of all: those that cover the newest time first."""
+    named = selector("summaries.list", conversation, conversation_id, session_key, needed=False)
+    filters = _Filters(options.depth_of(depth), options.kind_of(kind), include_content)
+    window = options.window(
+        "summaries", limit=limit, cursor=cursor, after=after, before=before, between=between, recency=recency
+    )
+    schema, owner, page = run.read(_load_list, named, window, filters)
+    whole = [_prose(run, item) for item in page.items] if include_content else []
+    return run.answer(
+        "summaries.list",
+        {
+            "conversationId": owner,
+            "items": [documents.summary(item, content=include_content) for item in page.items],
+        },
+        whole or [_table(run, page.items, empty="No summary matches.")],
+        paging=Paging("summaries", window.limit, len(page.items), page.next),
+        not_recorded=[f"items.{name}" for name in documents.not_recorded(schema, "summaries")],
+    )
+
+
+async def _load_list(
+    reader: Reader, named: Selector, window: Window, filters: _Filters
+) -> tuple[Schema, ConversationId | None, Page[ListedSummary]]:
+    owner = (await chosen(reader, named)).conversation_id if named.given else None
+    page = await summary_page(
+        reader, owner, window, depth=filters.depth, kind=filters.kind, whole=filters.whole
+    )
+    return reader.schema, owner, page
+
+
+def show(run: Run, summary_id: options.SummaryArgument) -> Answer:
+    """Show one summary: its text, what it was made from, and what was made from it."""
+    found = run.read(_load, options.readable_text("SUMMARY_ID", summary_id))
+    consumers: list[Json] = [documents.summary(item, content=True) for item in found.consumers]
+    sources: list[Json] = [documents.summary(item, content=True) for item in found.sources]
+    data: Document = {
+        "summary": documents.summary(found.summary, content=True),
+        "parents": consumers,
+        "children": sources,
+        "sourceMessages": [documents.source_message(item) for item in found.messages],
+        "consumers": consumers,
+        "sources": sources,
+    }
+    if found.gone:
+        data["missing"] = list(found.gone)
+    missing = documents.not_recorded(found.schema, "summaries")
+    return run.answer(
+        "summaries.show", data, _blocks(run, found), not_recorded=[f"summary.{name}" for name in missing]
+    )
+
+
+async def _load(reader: Reader, wanted: str) -> _Shown:
+    [summary] = await listed_summaries(reader, [await _by_beginning(reader, wanted)])
+    summary_id = summary.summary.summary_id
+    source_ids = [edge.source for edge in await sources_of(reader, summary_id)]
+    message_ids = [MessageId(key) for key in await source_message_ids(reader, summary_id)]
+    sources = await listed_summaries(reader, source_ids)
+    messages = await messages_by_id(reader, message_ids)
+    there: set[str | int] = {item.summary.summary_id for item in sources}
+    there.update(item.message_id for item in messages)
+    return _Shown(
+        reader.schema,
+        summary,
+        await listed_summaries(reader, [edge.consumer for edge in await consumers_of(reader, summary_id)]),
+        sources,
+        messages,
+        tuple(str(key) for key in (*source_ids, *message_ids) if key not in there),
+    )
+
+
+async def _by_beginning(reader: Reader, wanted: str) -> SummaryId:
+    """The summary whose id is *wanted*, or the only one whose id begins so.
+
+    Raises:
+        NotFoundError: there is none.
+        UsageError: there are several.
+    """
+    found = await summary_ids_beginning(reader, wanted, _CANDIDATES + 1) if wanted else []
+    if wanted in found or len(found) == 1:
+        return SummaryId(wanted) if wanted in found else found[0]
+    if not found:
+        raise NotFoundError(
+            f"No summary matched id {wanted}.", code="SUMMARY_NOT_FOUND", details={"summaryId": wanted}
+        )
+    listed = ", ".join(found[:_CANDIDATES]) + (", ..." if len(found) > _CANDIDATES else "")
+    raise UsageError(
+        f"Several summaries begin with {wanted}: {listed}. Give more of the id.",
+        code="AMBIGUOUS_ID",
+        details={"summaryId": wanted, "candidates": listed},
+    )
+
+
+def previous(run: Run, summary_id: options.SummaryArgument) -> Answer:
+    """Show the previous context a summary was made with, reconstructed, and the one for a rewrite."""
+    found = run.read(_load_previous, options.readable_text("SUMMARY_ID", summary_id))
+    data: Document = {
+        "summaryId": found.summary_id,
+        "applies": found.applies,
+        "whyNot": found.why_not,
+        "reconstructed": True,
+        "asGiven": _choice_document(found.as_given),
+        "otherwise": [_choice_document(choice) for choice in found.otherwise],
+        "forRewrite": _choice_document(found.for_rewrite),
+    }
+    return run.answer("summaries.previous", data, _previous_blocks(found))
+
+
+async def _load_previous(reader: Reader, wanted: str) -> PreviousContext:
+    return await previous_context(reader, await _by_beginning(reader, wanted))
+
+
+def _choice_document(choice: PreviousChoice) -> Document:
+    return {
+        "assumption": choice.assumption,
+        "nodes": [
+            {
+                "summaryId": node.summary_id,
+                "kind": node.summary.kind,
+                "depth": node.summary.depth,
+                "tokenCount": node.summary.tokens,
+                "broken": node.broken,
+                "firstSeq": node.first_seq,
+                "lastSeq": node.last_seq,
+                "origin": node.origin,
+            }
+            for node in choice.nodes
+        ],
+        "text": choice.text,
+        "passedOver": [{"summaryId": one.summary_id, "reason": one.reason} for one in choice.passed_over],
+    }
+
+
+def _previous_blocks(found: PreviousContext) -> list[Block]:
+    if not found.applies:
+        return [Note(found.why_not or "")]
+    choices = [("As given", found.as_given), *(("Or", choice) for choice in found.otherwise)]
+    choices.append(("For a rewrite", found.for_rewrite))
+    note = Note("Reconstructed: the database does not record what was given.")
+    return [note, *(block for title, choice in choices for block in _choice(title, choice))]
+
+
+def _choice(title: str, choice: PreviousChoice) -> list[Block]:
+    nodes: list[tuple[str, Cell]] = [
+        (
+            node.summary_id,
+            f"d{node.summary.depth} {node.summary.kind}, {node.summary.tokens:,} tokens, {node.origin}"
+            + (f", broken ({node.broken})" if node.broken else ""),
+        )
+        for node in choice.nodes
+    ]
+    passed: list[tuple[str, Cell]] = [
+        (one.summary_id, f"passed over: {one.reason}") for one in choice.passed_over
+    ]
+    return [
+        Facts([("Rests on", choice.assumption), *nodes, *passed], title=title),
+        Prose(choice.text or "Nothing is given.", title=f"{title}: text"),
+    ]
+
+
+def _table(run: Run, items: Sequence[ListedSummary], *, title: str = "", empty: str = "None.") -> Table:
+    columns = (
+        Column("Summary"),
+        Column("Conv.", right=True),
+        Column("Depth", right=True),
+        Column("Kind"),
+        Column("Tokens", right=True),
+        Column("Covers until"),
+        Column("Consumers", right=True),
+        Column("Sources", right=True),
+        Column("Text", grows=True),
+    )
+    rows = [
+        (
+            item.summary.summary_id,
+            str(item.summary.conversation_id),
+            item.summary.depth,
+            item.summary.kind,
+            item.summary.tokens,
+            run.time(item.covers_until),
+            item.consumers,
+            item.sources + item.source_messages,
+            preview(item.content),
+        )
+        for item in items
+    ]
+    return Table(columns, rows, title=title, empty=empty)
+
+
+def _prose(run: Run, item: ListedSummary) -> Prose:
+    record = item.summary
+    when = run.time(item.covers_until)
+    title = f"{record.summary_id}  d{record.depth} {record.kind}  {record.tokens:,} tokens  until {when}"
+    return Prose(item.content, title=title)
+
+
+def _blocks(run: Run, found: _Shown) -> list[Block]:
+    record, schema = found.summary.summary, found.schema
+
+    def recorded(column: str, value: Cell) -> Cell:
+        return value if schema.has("summaries", column) else Mark.NOT_RECORDED
+
+    facts: list[tuple[str, Cell]] = [
+        ("Summary", record.summary_id),
+        ("Conversation", str(record.conversation_id)),
+        ("Kind", f"{record.kind}, depth {record.depth}"),
+        ("Tokens", record.tokens),
+        ("Covers from", recorded("earliest_at", run.time(record.earliest_at))),
+        ("  to", recorded("latest_at", run.time(record.latest_at))),
+        ("Made", run.time(record.created_at)),
+        ("Model", recorded("model", record.model)),
+        ("Summaries below", recorded("descendant_count", record.descendant_count)),
+        ("  tokens", recorded("descendant_token_count", record.descendant_tokens)),
+        ("Message tokens", recorded("source_message_token_count", record.source_message_tokens)),
+        ("Files", _ids(documents.file_ids(record.file_ids))),
+    ]
+    if found.gone:
+        facts.append(("Missing sources", ", ".join(found.gone)))
+    blocks: list[Block] = [Facts(facts), Prose(found.summary.content, title="Text")]
+    blocks.append(_table(run, found.consumers, title="Consumers", empty="Nothing was made from it."))
+    if found.sources or record.kind != "leaf":
+        blocks.append(_table(run, found.sources, title="Sources"))
+    if found.messages or record.kind == "leaf":
+        blocks.append(_messages(run, found.messages))
+    return blocks
+
+
+def _ids(stored: Json) -> Cell:
+    if stored is None:
+        return "the list of ids is damaged"
+    return ", ".join(str(item) for item in stored) if isinstance(stored, list) and stored else Mark.NOTHING
+
+
+def _messages(run: Run, messages: Sequence[Message]) -> Table:
+    columns = (
+        Column("Seq", right=True),
+        Column("Id", right=True),
+        Column("Role"),
+        Column("Tokens", right=True),
+        Column("Time"),
+        Column("Text", grows=True),
+    )
+    rows = [
+        (
+            str(item.seq),
+            str(item.message_id),
+            item.role,
+            item.tokens,
+            run.time(item.created_at),
+            preview(item.content),
+        )
+        for item in messages
+    ]
+    return Table(columns, rows, title="Source messages")
