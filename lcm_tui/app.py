@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Iterable
 from typing import ClassVar
 
-from lcm_core.errors import ExitCode, LcmError
+from lcm_core.errors import LcmError
 from lcm_core.settings import Settings
 from lcm_core.store.database import Database
+from lcm_core.store.opening import choose_access
 from lcm_core.text import safe_text
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -117,12 +116,19 @@ class LcmApp(App[int]):
     async def _follow(self) -> None:
         """Tell the screens when another process wrote."""
         session = self.session
-        async for change in session.database.watch():
-            session.changed_at = change.at
-            session.missing = change.state is None
-            for screen in self.screen_stack:
-                if isinstance(screen, CommandScreen):
-                    screen.data_changed()
+        try:
+            async for change in session.database.watch():
+                session.changed_at = change.at
+                session.missing = change.state is None
+                for screen in self.screen_stack:
+                    if isinstance(screen, CommandScreen):
+                        screen.data_changed()
+        except Exception:
+            log.exception("the file is no longer followed")
+            self.notify(
+                "Changes of the database are no longer noticed: ctrl+r reads it again. The log has the details.",
+                severity="error",
+            )
 
     def notify(
         self,
@@ -150,16 +156,18 @@ class LcmApp(App[int]):
         self.exit(0)
 
     def _handle_exception(self, error: Exception) -> None:
-        """A defect of ours: into the log, one sentence for the user, never a traceback on the screen."""
+        """A defect of ours: into the log, one sentence for the user, never a traceback on the screen.
+
+        What Textual would print is dropped; tests get the error itself from it, as with any app.
+        """
         log.critical("the app failed", exc_info=error)
-        self.failure = LcmError(
-            "lcm-tui stopped because of a defect of its own; the database was not touched. "
-            f"The log has the details: {type(error).__name__}."
-        )
-        self._return_code = int(ExitCode.INTERNAL)
-        super()._handle_exception(error) if "PYTEST_CURRENT_TEST" in os.environ else self.exit(
-            int(ExitCode.INTERNAL)
-        )
+        if self.failure is None:
+            self.failure = LcmError(
+                "lcm-tui stopped because of a defect of its own; the database was not touched. "
+                f"The log has the details: {type(error).__name__}."
+            )
+        super()._handle_exception(error)
+        self._exit_renderables.clear()
 
 
 def run_app(settings: Settings, *, demo: bool = False) -> int:
@@ -171,9 +179,9 @@ def run_app(settings: Settings, *, demo: bool = False) -> int:
     Raises:
         LcmError: the database could not be opened, or the app failed.
     """
+    choose_access(settings.database.value)  # most of what is wrong with a path is told without a screen
     app = LcmApp(settings, demo=demo)
-    with contextlib.suppress(asyncio.CancelledError):
-        code = app.run()
+    code = app.run()
     if app.failure is not None:
         raise app.failure
     return int(code or 0)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import ClassVar, Generic, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import ClassVar, Generic, TypeVar, TypeVarTuple, cast
 
 from lcm_core.errors import LcmError
 from lcm_core.store.opening import Access
@@ -22,6 +24,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
+from textual.worker import Worker
 
 from lcm_tui.commands import COMMANDS, bindings, key_title
 from lcm_tui.session import Session
@@ -29,6 +32,7 @@ from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.widgets.spans import Line, Span
 
 D = TypeVar("D")
+Ts = TypeVarTuple("Ts")
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +54,10 @@ class CommandScreen(Screen[None]):
 
     HELP: ClassVar[str] = ""
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._problems: set[str] = set()  #: what was said about work that failed
 
     @property
     def session(self) -> Session:
@@ -77,7 +85,7 @@ class CommandScreen(Screen[None]):
     @property
     def commands(self) -> list[str]:
         """The ids of this screen's commands, its own first."""
-        return [binding.id for binding in self.own_bindings() if binding.id in COMMANDS]
+        return [binding.id for binding in self.own_bindings() if binding.id and binding.id in COMMANDS]
 
     def own_bindings(self) -> list[Binding]:
         """The bindings made from the registry."""
@@ -98,6 +106,7 @@ class CommandScreen(Screen[None]):
 
     async def action_run(self, command: str) -> None:
         """Run a command of the registry, or say why it cannot be run."""
+        self._problems.clear()
         reason = self.why_not(command)
         if reason is not None:
             self.app.notify(reason, severity="warning", timeout=4)
@@ -108,11 +117,43 @@ class CommandScreen(Screen[None]):
         """Draw title and keys again."""
         refresh_bars(self)
 
+    # -- work beside the keys --------------------------------------------------------------------------
+
+    def work_on(
+        self, group: str, work: Callable[[*Ts], Awaitable[object]], *args: *Ts, exclusive: bool = True
+    ) -> Worker[None]:
+        """Run ``work(*args)`` without anybody waiting for it; a failure is told in one sentence and logged.
+
+        *exclusive*: it takes the place of what runs in the same *group*, whose statement is interrupted.
+        """
+        return self.run_worker(
+            partial(self._told, work, *args), group=group, exclusive=exclusive, exit_on_error=False
+        )
+
+    async def _told(self, work: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
+        try:
+            await work(*args)
+        except LcmError as error:
+            self._tell(error.message)
+        except Exception:
+            log.exception("%s: %s failed", type(self).__name__, getattr(work, "__name__", "work"))
+            self._tell(
+                "Something went wrong while reading; what is shown may be old. The log has the details."
+            )
+
+    def _tell(self, problem: str) -> None:
+        """Say it once, until the operator does something: work may be tried again many times a second."""
+        if problem not in self._problems:
+            self._problems.add(problem)
+            self.app.notify(problem, title="Cannot read", severity="error")
+
     # -- commands that every screen has ---------------------------------------------------------------
 
     async def action_back(self) -> None:
-        """Close the screen; the last one closes the app."""
-        if len(self.app.screen_stack) > 2:
+        """Close the prompt, else the screen; the last screen closes the app."""
+        if self.asking:
+            self.close_prompt()
+        elif len(self.app.screen_stack) > 2:
             self.app.pop_screen()
         else:
             self.app.exit(0)
@@ -164,6 +205,11 @@ class CommandScreen(Screen[None]):
         with prompt.prevent(Input.Changed):
             prompt.value = value
         prompt.focus()
+
+    @property
+    def asking(self) -> bool:
+        """Whether the prompt is open."""
+        return bool(self.query_one(Prompt).display)
 
     def answered(self, text: str, *, done: bool) -> None:
         """The prompt changed, or was confirmed when *done*."""
@@ -230,13 +276,11 @@ class DataScreen(CommandScreen, Generic[D]):
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Load for the first time."""
-        super().on_mount()
+        """Load for the first time (Textual calls the handler of each base class itself)."""
         self.load()
 
     def on_screen_resume(self) -> None:
         """Load what changed while another screen was in front."""
-        super().on_screen_resume()
         if self._stale:
             self._stale = False
             self.load()
@@ -259,13 +303,13 @@ class DataScreen(CommandScreen, Generic[D]):
             self._again = True
             return
         self._loading = True
-        self.run_worker(self._load(), group="load", exit_on_error=False)
+        self.work_on("load", self._load, exclusive=False)
 
     async def _load(self) -> None:
         try:
             while True:
                 self._again = False
-                await self._load_once()
+                await self._told(self._load_once)
                 if not self._again:
                     return
                 await asyncio.sleep(RELOAD_SECONDS)
@@ -273,18 +317,7 @@ class DataScreen(CommandScreen, Generic[D]):
             self._loading = False
 
     async def _load_once(self) -> None:
-        try:
-            data = await self.fetch()
-        except LcmError as error:
-            self.app.notify(error.message, title="Cannot read", severity="error")
-        except Exception:
-            log.exception("loading %s failed", type(self).__name__)
-            self.app.notify(
-                "Something went wrong while reading; what is shown may be old. The log has the details.",
-                severity="error",
-            )
-        else:
-            self.post_message(self.Loaded(data))
+        self.post_message(self.Loaded(await self.fetch()))
 
     @on(Loaded)
     def _show_loaded(self, event: Loaded) -> None:

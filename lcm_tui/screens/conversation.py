@@ -75,7 +75,6 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
         """Load the newest page, or the one around the message asked for."""
         self.messages.zone = self.session.zone
         self.messages.focus()
-        super().on_mount()
         self.query_one(TitleBar).where = f"Conversation {self._conversation_id}  {self.conversation.lane}"
 
     # -- data ----------------------------------------------------------------------------------------------
@@ -128,7 +127,7 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
 
     @on(MessageList.Wanted)
     def _more(self, event: MessageList.Wanted) -> None:
-        self.run_worker(self._extend(event.older), group="extend", exclusive=True, exit_on_error=False)
+        self.work_on("extend", self._extend, event.older)
 
     async def _extend(self, older: bool) -> None:
         """Add a page at one end of the window and let go at the other."""
@@ -150,7 +149,7 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
 
     @on(MessageList.End)
     def _to_end(self, event: MessageList.End) -> None:
-        self.run_worker(self._go_to_end(event.first), group="extend", exclusive=True, exit_on_error=False)
+        self.work_on("extend", self._go_to_end, event.first)
 
     async def _go_to_end(self, first: bool) -> None:
         if first:
@@ -249,7 +248,7 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
             return
         if self._asking == "jump":
             if text.strip():
-                self.run_worker(self._jump(text.strip()), group="jump", exclusive=True, exit_on_error=False)
+                self.work_on("jump", self._jump, text.strip())
             return
         self._needle = text
         self.messages.search_for(text)
@@ -302,7 +301,7 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
         entry = self._selected()
         start = entry.message.seq if entry else 0
         start += (-1 if forward else 1) if include else 0
-        self.run_worker(self._search(start, forward), group="search", exclusive=True, exit_on_error=False)
+        self.work_on("search", self._search, start, forward)
 
     async def _search(self, start: int, forward: bool) -> None:
         found = await self.session.read(
@@ -315,7 +314,7 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
             await self._go_to(found)
 
     def _read_whole(self, entry: MessageEntry) -> None:
-        self.run_worker(self._complete(entry.message.message_id), group="whole", exit_on_error=False)
+        self.work_on("whole", self._complete, entry.message.message_id, exclusive=False)
 
     async def _complete(self, message_id: MessageId) -> None:
         entry = await self.session.read(store.get_message, message_id)

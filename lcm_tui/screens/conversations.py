@@ -106,10 +106,9 @@ version of the engine did not record it. Type / to filter over all columns; word
 
     def on_mount(self) -> None:
         """Load, and look for sessions on disk."""
-        super().on_mount()
         self.query_one(TitleBar).where = "Conversations"
         self.table.focus()
-        self.run_worker(self._find_sessions(), group="sessions", exit_on_error=False)
+        self.work_on("sessions", self._find_sessions)
 
     # -- data --------------------------------------------------------------------------------------------
 
@@ -151,7 +150,7 @@ version of the engine did not record it. Type / to filter over all columns; word
 
     def _fill(self) -> None:
         """Read what costs more, in the order in which it is seen."""
-        self.run_worker(self._fill_rows(), group="fill", exclusive=True, exit_on_error=False)
+        self.work_on("fill", self._fill_rows)
 
     async def _fill_rows(self) -> None:
         wanted = [key for key in self._order if isinstance(key, int)]

@@ -94,7 +94,6 @@ could not be read are counted in the title. Nothing is ever written to a transcr
         """Read the transcript."""
         self.messages.zone = self.session.zone
         self.messages.focus()
-        super().on_mount()
         self.query_one(TitleBar).where = f"Session on disk  {self.disk.session_key or self.disk.session_id}"
 
     async def fetch(self) -> Run:
@@ -155,9 +154,7 @@ could not be read are counted in the title. Nothing is ever written to a transcr
                 self._move_to(total - PAGE, total, total - 1)
 
     def _move_to(self, start: int, stop: int, select: int | None) -> None:
-        self.run_worker(
-            self._read_run(max(0, start), stop, select), group="extend", exclusive=True, exit_on_error=False
-        )
+        self.work_on("extend", self._read_run, max(0, start), stop, select)
 
     async def _read_run(self, start: int, stop: int, select: int | None) -> None:
         held = self._run
@@ -229,7 +226,7 @@ could not be read are counted in the title. Nothing is ever written to a transcr
         place = self.messages.selected
         if self._needle and place is not None:
             start = place if include else place + step
-            self.run_worker(self._search(start, step), group="search", exclusive=True, exit_on_error=False)
+            self.work_on("search", self._search, start, step)
 
     async def _search(self, start: int, step: int) -> None:
         held, needle = self._run, self._needle.casefold()
@@ -244,7 +241,7 @@ could not be read are counted in the title. Nothing is ever written to a transcr
     def _complete(self, place: int) -> None:
         view = self.messages.views.get(place)
         if view is not None and not view.complete and place in self.messages.opened:
-            self.run_worker(self._read_whole(place), group="whole", exit_on_error=False)
+            self.work_on("whole", self._read_whole, place, exclusive=False)
 
     async def _read_whole(self, place: int) -> None:
         held = self._run
