@@ -144,6 +144,7 @@ class TextView(LineView[int]):
         event.stop()
 
     def _on_resize(self, event: events.Resize) -> None:
+        event.prevent_default()  # Textual calls the handlers of base classes too: there are no keys to measure
         self._wrap()
 
     def _wrap(self) -> None:

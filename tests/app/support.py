@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lcm_core.records import Conversation
 from lcm_core.settings import Options, resolve
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -73,6 +74,16 @@ async def go_to(pilot: Pilot[int], screen: S) -> S:
     await pilot.app.push_screen(screen)
     await wait_for(pilot, lambda: pilot.app.screen is screen and screen.is_mounted)
     return screen
+
+
+def conversation(pilot: Pilot[int], conversation_id: int) -> Conversation:
+    """A conversation as the first screen, which must still be on the stack, has read it."""
+    from lcm_tui.screens.conversations import ConversationsScreen
+
+    first = next(screen for screen in pilot.app.screen_stack if isinstance(screen, ConversationsScreen))
+    found = first._rows[conversation_id].conversation
+    assert found is not None
+    return found
 
 
 def strips(pilot: Pilot[int]) -> list[Strip]:

@@ -1,0 +1,51 @@
+"""Searching in a text, for the screens that show one."""
+
+from __future__ import annotations
+
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.widgets.text import TextView
+
+
+class TextSearch(CommandScreen):
+    """A screen with a text: `/` searches in it as you type, `n` and `N` go on from match to match."""
+
+    _needle = ""
+
+    @property
+    def text(self) -> TextView:
+        """The text that is searched."""
+        return self.query_one("#text", TextView)
+
+    def why_not(self, command: str) -> str | None:
+        """There is a next match only once something was searched for."""
+        if command in {"next", "previous-match"} and not self._needle:
+            return "nothing has been searched for yet"
+        return super().why_not(command)
+
+    def action_search(self) -> None:
+        """Ask what to search for."""
+        self.ask("search in the text", self._needle)
+
+    def answered(self, text: str, *, done: bool) -> None:
+        """Go to the first match; say so when there is none."""
+        self._needle = text
+        self._find(forward=True, quiet=not done)
+
+    def action_next(self) -> None:
+        """Go to the next match."""
+        self._find(forward=True)
+
+    def action_previous_match(self) -> None:
+        """Go to the match before."""
+        self._find(forward=False)
+
+    async def action_back(self) -> None:
+        """Leave the prompt first."""
+        if self.query_one("#prompt").display:
+            self.close_prompt()
+        else:
+            await super().action_back()
+
+    def _find(self, *, forward: bool, quiet: bool = False) -> None:
+        if self._needle and not self.text.find(self._needle, forward=forward) and not quiet:
+            self.app.notify(f"“{self._needle}” does not stand in this text.", timeout=3)
