@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import ClassVar
 
 from lcm_core.ingest.sessions import DiskSession
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store import conversations as store
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
-from lcm_core.store.statistics import ConversationSums, sums_of
+from lcm_core.store.sums import ConversationSums, sums_of, sums_since
 from lcm_core.times import format_local, parse_utc, sort_key
 from textual import on
 from textual.app import ComposeResult
@@ -25,16 +27,18 @@ from lcm_tui.widgets.spans import Column, Layout, Line, Span, lay_out, row_of
 
 #: Conversations whose counts are read in one transaction.
 BATCH = 40
+#: A conversation that keeps changing is scanned whole at most this often; between, appended rows are added.
+WHOLE_SECONDS = 10.0
 
 COLUMNS = (
     Column("id", "id", 5, right=True, keep=100),
     Column("agent", "agent", 9, keep=40),
     Column("session", "session", 18, grows=True, keep=90),
-    Column("title", "title", 16, keep=10),
+    Column("title", "title", 14, keep=10),
     Column("state", "state", 10, keep=45),
     Column("messages", "messages", 8, right=True, keep=80),
     Column("tokens", "tokens", 9, right=True, keep=50),
-    Column("depths", "summaries", 15, keep=60),
+    Column("depths", "summaries", 18, keep=60),
     Column("context", "context", 7, right=True, keep=55),
     Column("context_tokens", "ctx tok", 8, right=True, keep=52),
     Column("broken", "bad", 4, right=True, keep=70),
@@ -86,7 +90,11 @@ version of the engine did not record it. Type / to filter over all columns; word
         self._filter = ""
         self._sort = "activity"
         self._turned = False
-        self._stale_sums: set[RowKey] = set()
+        self._listed = False
+        self._filling = False
+        self._count_wanted: set[RowKey] = set()
+        self._sum_wanted: set[RowKey] = set()
+        self._summed_at: dict[int, float] = {}  #: monotonic time of the last whole scan
 
     # -- layout ------------------------------------------------------------------------------------------
 
@@ -127,13 +135,15 @@ version of the engine did not record it. Type / to filter over all columns; word
             rows[key] = replace(old, entry=entry) if old else Row(entry)
             if old is not None and old.entry != entry:
                 changed.add(key)
-        fresh = [key for key in rows if key not in known] if known else []
+        fresh = [key for key in rows if key not in known] if self._listed else []
         rows.update({key: row for key, row in known.items() if row.session is not None})
         self._rows = rows
-        self._stale_sums |= changed
+        self._listed = True
         self._arrange()
         self.table.mark_fresh([*fresh, *changed])
         self.table.empty = "This database holds no conversation." if not data else "No conversation matches."
+        uncounted = {key for key, row in rows.items() if row.entry and row.counts is None}
+        self._count_wanted |= changed | uncounted | set(self.table.visible_keys)
         self._fill()
 
     async def _find_sessions(self) -> None:
@@ -145,39 +155,61 @@ version of the engine did not record it. Type / to filter over all columns; word
         found = await asyncio.to_thread(unknown_sessions, self.session.settings, known)
         for session in found:
             self._rows[str(session.path)] = Row(None, session)
-        if found:
+        if found and self._listed:
             self._arrange()
+
+    # -- columns that cost more ------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        """Read what costs more, in the order in which it is seen."""
-        self.work_on("fill", self._fill_rows)
+        """Read what costs more; one worker at a time, which takes up what is asked for meanwhile."""
+        if not self._filling:
+            self._filling = True
+            self.work_on("fill", self._fill_rows, exclusive=False)
 
     async def _fill_rows(self) -> None:
-        wanted = [key for key in self._order if isinstance(key, int)]
-        visible = set(self.table.visible_keys)
-        wanted.sort(key=lambda key: key not in visible)
-        for start in range(0, len(wanted), BATCH):
-            batch = [ConversationId(key) for key in wanted[start : start + BATCH]]
-            for counts in await self.session.read(store.count_rows, batch):
-                self._learn(counts.conversation_id, counts=counts)
-            self.table.redraw(batch)
-        for key in wanted:
-            row = self._rows.get(key)
-            if row is None or (row.sums is not None and key not in self._stale_sums):
-                continue
-            sums = await self.session.read(sums_of, ConversationId(key))
-            self._stale_sums.discard(key)
-            self._learn(key, sums=sums)
-            self.table.redraw([key])
-        if self._sort not in {"activity", "id"}:
-            self._arrange()
+        try:
+            while self._count_wanted or self._sum_wanted:
+                await (self._fill_counts() if self._count_wanted else self._fill_sums())
+                if self._sort not in {"activity", "id"} and not self._count_wanted | self._sum_wanted:
+                    self._arrange()
+        finally:
+            self._filling = False
 
-    def _learn(
-        self, key: RowKey, *, counts: ConversationCounts | None = None, sums: ConversationSums | None = None
-    ) -> None:
-        row = self._rows.get(key)
-        if row is not None:
-            self._rows[key] = replace(row, counts=counts or row.counts, sums=sums or row.sums)
+    async def _fill_counts(self) -> None:
+        """Counts of the next conversations, those in sight first."""
+        batch = self._next(self._count_wanted, BATCH)
+        for counts in await self.session.read(store.count_rows, batch):
+            row = self._rows.get(counts.conversation_id)
+            if row is not None:
+                if row.counts != counts or row.sums is None:
+                    self._sum_wanted.add(counts.conversation_id)
+                self._rows[counts.conversation_id] = replace(row, counts=counts)
+        self.table.redraw(batch)
+
+    async def _fill_sums(self) -> None:
+        """Sums of the next conversation; of one that only grew, those of what was appended."""
+        for conversation_id in self._next(self._sum_wanted, 1):
+            row = self._rows.get(conversation_id)
+            if row is None:
+                continue
+            age = time.monotonic() - self._summed_at.get(conversation_id, 0.0)
+            if row.sums is None or age > WHOLE_SECONDS:
+                sums = await self.session.read(sums_of, conversation_id)
+                self._summed_at[conversation_id] = time.monotonic()
+            else:
+                sums = await self.session.read(sums_since, row.sums)
+            latest = self._rows.get(conversation_id)
+            if latest is not None:
+                self._rows[conversation_id] = replace(latest, sums=sums)
+                self.table.redraw([conversation_id])
+
+    def _next(self, wanted: set[RowKey], limit: int) -> list[ConversationId]:
+        """Take the next keys off a set of wanted ones: first those in sight, then in the list's order."""
+        seen = [key for key in self.table.visible_keys if key in wanted]
+        rest = (key for key in self._order if key in wanted)
+        chosen = list(islice(dict.fromkeys(chain(seen, rest)), limit)) or list(islice(wanted, limit))
+        wanted.difference_update(chosen)
+        return [ConversationId(key) for key in chosen if isinstance(key, int)]
 
     # -- order and filter --------------------------------------------------------------------------------
 
@@ -301,10 +333,9 @@ version of the engine did not record it. Type / to filter over all columns; word
 
     @on(LineView.Scrolled, "#list")
     def _scrolled(self) -> None:
-        missing = [
-            key for key in self.table.visible_keys if isinstance(key, int) and not self._rows[key].counts
-        ]
-        if missing:
+        uncounted = {key for key in self.table.visible_keys if not self._rows[key].counts}
+        if uncounted:
+            self._count_wanted |= uncounted
             self._fill()
 
     def action_open(self) -> None:

@@ -21,28 +21,28 @@ class Drawn(Widget):
     DEFAULT_CSS = """
     Drawn {
         & > .line--text { color: $foreground; }
-        & > .line--dim { color: $foreground 60%; }
+        & > .line--dim { text-style: dim; }
         & > .line--title { text-style: bold; }
-        & > .line--heading { color: $secondary; text-style: bold; }
-        & > .line--key { color: $accent; text-style: bold; }
-        & > .line--ok { color: $success; }
-        & > .line--warn { color: $warning; }
-        & > .line--error { color: $error; text-style: bold; }
+        & > .line--heading { color: $text-secondary; text-style: bold; }
+        & > .line--key { color: $text-accent; text-style: bold; }
+        & > .line--ok { color: $text-success; }
+        & > .line--warn { color: $text-warning; }
+        & > .line--error { color: $text-error; text-style: bold; }
         & > .line--match { background: $warning; color: $background; }
-        & > .line--new { color: $success; text-style: bold; }
-        & > .line--role-user { color: $accent; text-style: bold; }
-        & > .line--role-assistant { color: $primary; text-style: bold; }
-        & > .line--role-tool { color: $secondary; }
-        & > .line--role-system { color: $warning; }
-        & > .line--leaf { color: $success; }
-        & > .line--d1 { color: $primary; }
-        & > .line--d2 { color: $secondary; }
-        & > .line--d3 { color: $accent; }
-        & > .line--tail { color: $warning; }
-        & > .line--brief { color: $accent; text-style: italic; }
-        & > .line--cursor { background: $primary 40%; text-style: bold; }
-        & > .line--cursor-blur { background: $surface; }
-        & > .line--fresh { background: $success 25%; }
+        & > .line--new { color: $text-success; text-style: bold; }
+        & > .line--role-user { color: $text-accent; text-style: bold; }
+        & > .line--role-assistant { color: $text-primary; text-style: bold; }
+        & > .line--role-tool { color: $text-secondary; }
+        & > .line--role-system { color: $text-warning; }
+        & > .line--leaf { color: $text-success; }
+        & > .line--d1 { color: $text-primary; }
+        & > .line--d2 { color: $text-secondary; }
+        & > .line--d3 { color: $text-accent; }
+        & > .line--tail { color: $text-warning; }
+        & > .line--brief { color: $text-accent; text-style: italic; }
+        & > .line--cursor { background: $primary-muted; text-style: bold; }
+        & > .line--cursor-blur { background: $panel; }
+        & > .line--fresh { background: $success-muted; }
     }
     Drawn:nocolor {
         & > .line--heading { text-style: bold underline; }
@@ -61,7 +61,11 @@ class Drawn(Widget):
         return self.component_style(f"line--{name}")
 
     def component_style(self, name: str) -> Style:
-        """The style of a component class; all but ``line--text`` only say what they change."""
+        """The style of a component class, over the widget's own text and background."""
+        return self.component_style_alone("line--text") + self.component_style_alone(name)
+
+    def component_style_alone(self, name: str) -> Style:
+        """Only what a component class changes (of ``line--text``: everything)."""
         if self._styles is None:
             self._styles = {}
         style = self._styles.get(name)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from itertools import accumulate
 from typing import Any, ClassVar, Generic, TypeVar
 
+from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
@@ -269,12 +270,13 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
         at = top - self._offset(place)
         strip = strip_of(drawn[at] if at < len(drawn) else (), self.style_of, width)
         if place == self._cursor:
-            strip = strip.apply_style(
-                self.component_style("line--cursor" if self.has_focus else "line--cursor-blur")
-            )
-        elif key in self._fresh:
-            strip = strip.apply_style(self.component_style("line--fresh"))
-        return strip
+            return self._over(strip, "line--cursor" if self.has_focus else "line--cursor-blur")
+        return self._over(strip, "line--fresh") if key in self._fresh else strip
+
+    def _over(self, strip: Strip, name: str) -> Strip:
+        """The strip with a style laid over those of its spans."""
+        style = self.component_style_alone(name)
+        return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Tell the owner that other lines came into sight."""

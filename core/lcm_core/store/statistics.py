@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from lcm_core.records import ConversationId, MessageId, Timestamp
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.moments import moment_key, stored_form
-from lcm_core.store.summaries import broken_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +26,6 @@ class Extent:
 
 
 EMPTY = Extent(0, 0, None, None)
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationSums:
-    """What the conversation list fills in behind its first page."""
-
-    conversation_id: ConversationId
-    message_tokens: int
-    context_tokens: int  #: stored estimates of all items; a dangling one counts nothing
-    summary_tokens: int
-    earliest: Timestamp | None  #: time of the oldest message, by time
-    latest: Timestamp | None
-    broken: int  #: summaries that the marker rules call bad
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +93,6 @@ class DatabaseStatistics:
     maintenance_failed: int | None
 
 
-async def sums_of(reader: Reader, conversation_id: ConversationId) -> ConversationSums:
-    """Token sums, time range and broken summaries of one conversation."""
-    [found] = await statistics_of(reader, [conversation_id])
-    return ConversationSums(
-        conversation_id,
-        found.messages.tokens,
-        found.context_tokens,
-        found.summaries.tokens,
-        found.messages.earliest,
-        found.messages.latest,
-        len(await broken_in(reader, conversation_id)),
-    )
-
-
 async def statistics_of(
     reader: Reader, conversation_ids: Sequence[ConversationId]
 ) -> list[ConversationStatistics]:
@@ -186,9 +158,9 @@ async def depth_totals(reader: Reader, conversation_id: ConversationId | None = 
     where, keys = _where(conversation_id)
     columns = reader.schema.select("summaries", ("kind", "depth", "token_count", "conversation_id"), "s")
     rows = await reader.rows(
-        f"""SELECT kind, depth, count(*) AS count, {_sum("token_count")} AS tokens
+        f"""SELECT CAST(kind AS TEXT) AS kind, CAST(depth AS INTEGER) AS depth, count(*) AS count, {_sum("token_count")} AS tokens
         FROM (SELECT {columns} FROM summaries AS s) {where}
-        GROUP BY depth, kind ORDER BY depth, kind DESC""",
+        GROUP BY 2, 1 ORDER BY 2, 1 DESC""",
         *keys,
     )
     return [DepthTotal(row["kind"], row["depth"] or 0, row["count"], row["tokens"]) for row in rows]
@@ -291,7 +263,7 @@ async def _max_depths(reader: Reader, ids: Sequence[ConversationId]) -> dict[Con
     if not reader.schema.has("summaries", "depth"):
         return {}
     rows = await reader.rows_in(
-        """SELECT conversation_id, max(depth) AS depth FROM summaries
+        """SELECT conversation_id, max(CAST(depth AS INTEGER)) AS depth FROM summaries
         WHERE conversation_id IN (?*) GROUP BY conversation_id""",
         ids,
     )
@@ -315,7 +287,7 @@ async def _context_messages(
         return {}
     rows = await reader.rows_in(
         """SELECT c.conversation_id AS conversation_id, c.ordinal AS ordinal, m.message_id AS message_id,
-        m.role AS role, m.token_count AS tokens
+        CAST(m.role AS TEXT) AS role, CAST(m.token_count AS INTEGER) AS tokens
         FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
         WHERE c.conversation_id IN (?*) ORDER BY c.conversation_id, c.ordinal""",
         ids,

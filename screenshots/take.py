@@ -1,0 +1,100 @@
+"""Takes the pictures of README from the demonstration database: ``make pictures``.
+
+Every picture is a state that a person reaches with the keys listed here. SVG, as Textual draws the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lcm_core.settings import Options, resolve
+from lcm_tui.app import LcmApp
+from lcm_tui.demo import unpack_demo
+
+FOLDER = Path(__file__).parent
+WIDE, SMALL = (160, 50), (80, 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A file name, the keys that lead there, and what must be on the screen before it is taken."""
+
+    name: str
+    keys: tuple[str, ...]
+    shows: str
+    size: tuple[int, int] = WIDE
+
+
+PICTURES = (
+    Picture("conversations", (), "✗4"),
+    Picture("conversations-80x24", (), "✗4", SMALL),
+    Picture("conversation", ("enter", "k", "k", "enter"), "result (#"),
+    Picture("conversation-80x24", ("enter",), "#384", SMALL),
+    Picture("dag", ("s", "l", "j", "l"), "Condensed memory"),
+    Picture("dag-80x24", ("s", "l", "j", "l"), "D3", SMALL),
+    Picture("context", ("c",), "fresh tail"),
+    Picture("context-80x24", ("c",), "fresh tail", SMALL),
+    Picture("item", ("c", "enter", "m"), "<summary"),
+    Picture("focus-brief", ("j", "j", "j", "c"), "focus"),
+    Picture("briefs", ("j", "j", "j", "b"), "focus_"),
+    Picture("previous", ("s", "Z", "G", "k", "p"), "reconstructed"),
+    Picture("files", ("f",), "file_"),
+    Picture("help", ("question_mark",), "Keys of this screen"),
+    Picture("disk-session", ("G", "enter"), "Session on disk"),
+)
+
+
+def screen_text(app: LcmApp) -> str:
+    """What is on the screen, as text."""
+    lines = app.screen._compositor.render_strips()
+    return "\n".join(strip.text for strip in lines)
+
+
+async def wait_for(app: LcmApp, text: str, seconds: float = 15.0) -> None:
+    """Wait until *text* is on the screen and nothing is pending any more."""
+    end = time.monotonic() + seconds
+    while text not in screen_text(app) or " … " in screen_text(app).split("\n", 1)[0]:
+        if time.monotonic() > end:
+            sys.stderr.write(screen_text(app) + "\n")
+            raise SystemExit(f"'{text}' did not appear")
+        await asyncio.sleep(0.05)
+
+
+async def take(picture: Picture, home: Path) -> None:
+    """Drive the app to one state and save it."""
+    options = Options(openclaw_dir=str(home / ".openclaw"))
+    app = LcmApp(resolve(options, {"TZ": "UTC"}, home=home), demo=True)
+    async with app.run_test(size=picture.size) as pilot:
+        await wait_for(app, "2026-03-04")
+        for key in picture.keys:
+            await pilot.press(key)
+            await asyncio.sleep(0.3)
+        await wait_for(app, picture.shows)
+        await asyncio.sleep(0.4)
+        target = FOLDER / f"{picture.name}.svg"
+        target.write_text(app.export_screenshot(title="lcm-tui"), encoding="utf-8")
+        app.exit(0)
+
+
+def main() -> None:
+    """Take the pictures named on the command line, or all of them."""
+    for name in ("NO_COLOR", "TEXTUAL_THEME"):
+        os.environ.pop(name, None)
+    wanted = set(sys.argv[1:])
+    with tempfile.TemporaryDirectory(prefix="lcm-tui-pictures-") as folder:
+        home = Path(folder)
+        unpack_demo(home)
+        for picture in PICTURES:
+            if not wanted or picture.name in wanted:
+                asyncio.run(take(picture, home))
+                sys.stdout.write(f"{picture.name}.svg\n")
+
+
+if __name__ == "__main__":
+    main()
