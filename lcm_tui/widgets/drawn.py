@@ -40,7 +40,7 @@ class Drawn(Widget):
         & > .line--d3 { color: $text-accent; }
         & > .line--tail { color: $text-warning; }
         & > .line--brief { color: $text-accent; text-style: italic; }
-        & > .line--cursor { background: $primary-muted; text-style: bold; }
+        & > .line--cursor { background: $primary-muted; }
         & > .line--cursor-blur { background: $panel; }
         & > .line--fresh { background: $success-muted; }
     }
