@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textual.widget import Widget
+
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.widgets.text import TextView
 
@@ -10,6 +12,7 @@ class TextSearch(CommandScreen):
     """A screen with a text: `/` searches in it as you type, `n` and `N` go on from match to match."""
 
     _needle = ""
+    _asked_from: Widget | None = None
 
     @property
     def text(self) -> TextView:
@@ -24,6 +27,7 @@ class TextSearch(CommandScreen):
 
     def action_search(self) -> None:
         """Ask what to search for."""
+        self._asked_from = self.focused
         self.ask("search in the text", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
@@ -39,12 +43,11 @@ class TextSearch(CommandScreen):
         """Go to the match before."""
         self._find(forward=False)
 
-    async def action_back(self) -> None:
-        """Leave the prompt first."""
-        if self.query_one("#prompt").display:
-            self.close_prompt()
-        else:
-            await super().action_back()
+    def close_prompt(self) -> None:
+        """Give the keys back to where they were."""
+        super().close_prompt()
+        if self._asked_from is not None:
+            self._asked_from.focus()
 
     def _find(self, *, forward: bool, quiet: bool = False) -> None:
         if self._needle and not self.text.find(self._needle, forward=forward) and not quiet:
