@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError
 
 MAGIC = b"SQLite format 3\x00"
+CHUNK_BYTES = 8 * 1024 * 1024
+#: How often a copy is begun again because the host began its WAL anew meanwhile.
+COPY_ATTEMPTS = 5
+#: Two writes within the clock tick of a file system can leave the same time.
+TICK_NS = 20_000_000
+
+
+_RESTORE = "Copy it again (with its -wal), or restore a backup."
 
 
 class Access(StrEnum):
@@ -36,6 +48,20 @@ class FileState:
     wal_inode: int
     wal_size: int  #: bytes; 0 when there is no WAL
     wal_modified_ns: int
+    looked_at_ns: int = field(compare=False, default=0)  #: when this was so
+
+    @property
+    def may_hide_a_write(self) -> bool:
+        """Whether a write right after the look could have left an equal state."""
+        return self.looked_at_ns - max(self.modified_ns, self.wal_modified_ns) < TICK_NS
+
+
+def real_path(path: Path) -> Path:
+    """The file behind symbolic links: SQLite keeps WAL and journal beside that one."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:  # a NUL in it: opening it says so
+        return path
 
 
 def sidecar(path: Path, suffix: str) -> Path:
@@ -45,15 +71,17 @@ def sidecar(path: Path, suffix: str) -> Path:
 
 def file_state(path: Path) -> FileState | None:
     """The present state of the file, None when it is gone."""
+    path, now = real_path(path), time.time_ns()
     try:
         main = path.stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
-    try:
-        wal = sidecar(path, "-wal").stat()
-    except OSError:
-        return FileState(main.st_ino, main.st_size, main.st_mtime_ns, 0, 0, 0)
-    return FileState(main.st_ino, main.st_size, main.st_mtime_ns, wal.st_ino, wal.st_size, wal.st_mtime_ns)
+    wal = _wal_stat(path)
+    if wal is None:
+        return FileState(main.st_ino, main.st_size, main.st_mtime_ns, 0, 0, 0, now)
+    return FileState(
+        main.st_ino, main.st_size, main.st_mtime_ns, wal.st_ino, wal.st_size, wal.st_mtime_ns, now
+    )
 
 
 def choose_access(path: Path) -> Access:
@@ -63,86 +91,132 @@ def choose_access(path: Path) -> Access:
         DatabaseMissingError: there is no such file.
         DatabaseError: a folder, another kind of file, an encrypted or truncated one, or no permission.
     """
-    header = _read_header(path)
-    wal = sidecar(path, "-wal")
-    wal_size = wal.stat().st_size if wal.exists() else 0
-    if not wal_size:
-        _check_length(path, header)
+    path = real_path(path)
+    header, size = _read_header(path)
+    wal = _wal_stat(path)
+    if wal is None or not wal.st_size:
+        _check_length(path, header, size)
     writes_wal = header[18] == 2
     if not writes_wal:
         return Access.READ_ONLY
-    if not wal_size:
+    if wal is None or not wal.st_size:
         return Access.IMMUTABLE
-    shm = sidecar(path, "-shm")
-    readable = shm.exists() and os.access(shm, os.R_OK)
-    return Access.READ_ONLY if readable else Access.COPY
+    return Access.READ_ONLY if os.access(sidecar(path, "-shm"), os.R_OK) else Access.COPY
 
 
-def private_copy(path: Path) -> Path:
+def private_copy(path: Path, stopped: Callable[[], bool]) -> Path:
     """Copy a database and its WAL into a new private folder and return the copy's path.
+
+    While *path* is written, a WAL that goes on during the copy holds every page that changed in it; one that
+    begins anew does not, so the copy is made again. Stops early, with half a copy, when *stopped* says so.
 
     Raises:
         DatabaseError: there is no room for the copy, or the files cannot be read.
     """
-    wal = sidecar(path, "-wal")
-    needed = path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+    path = real_path(path)
     folder = Path(tempfile.mkdtemp(prefix="lcm-tui-"))
     try:
-        if shutil.disk_usage(folder).free < needed * 1.1:
-            raise DatabaseError(
-                f"{path} has a WAL that can only be read from a copy of {needed:,} bytes, and {folder.parent} "
-                "has no room for it. Set TMPDIR to a folder that has."
-            )
-        copy = folder / path.name
-        shutil.copyfile(path, copy)
-        if wal.exists():
-            shutil.copyfile(wal, sidecar(copy, "-wal"))
+        for _ in range(COPY_ATTEMPTS):
+            state = file_state(path)
+            needed = 0 if state is None else state.size + state.wal_size
+            if shutil.disk_usage(folder).free < needed * 1.1:
+                raise DatabaseError(
+                    f"{path} has a WAL that can only be read from a copy of {needed:,} bytes, and "
+                    f"{folder.parent} has no room for it. Set TMPDIR to a folder that has."
+                )
+            if _copied(path, folder / path.name, stopped):
+                return folder / path.name
+        raise DatabaseBusyError(
+            f"{path} and its WAL change faster than they can be copied for reading. Try again later."
+        )
     except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_copy(folder / path.name)
         raise DatabaseError(f"{path} and its WAL cannot be copied for reading: {error.strerror}.") from error
     except DatabaseError:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_copy(folder / path.name)
         raise
-    return copy
 
 
-def _read_header(path: Path) -> bytes:
-    """The first 100 bytes, once it is clear that they are those of a SQLite database."""
+def remove_copy(copy: Path) -> None:
+    """Remove what `private_copy` made."""
+    shutil.rmtree(copy.parent, ignore_errors=True)
+
+
+def _copied(path: Path, copy: Path, stopped: Callable[[], bool]) -> bool:
+    """Copy database, then WAL; whether they belong together."""
+    begun = _wal_header(path)
+    _copy_file(path, copy, stopped)
+    with suppress(FileNotFoundError):
+        _copy_file(sidecar(path, "-wal"), sidecar(copy, "-wal"), stopped)
+    return stopped() or _wal_header(path) == begun
+
+
+def _copy_file(source: Path, target: Path, stopped: Callable[[], bool]) -> None:
+    target.unlink(missing_ok=True)
+    with source.open("rb") as original, target.open("wb") as copy:
+        while not stopped() and (chunk := original.read(CHUNK_BYTES)):
+            copy.write(chunk)
+
+
+def _wal_header(path: Path) -> bytes:
+    """The start of the WAL, which is another one whenever SQLite begins it anew; empty without a WAL."""
     try:
-        if path.is_dir():
+        with sidecar(path, "-wal").open("rb") as file:
+            return file.read(32)
+    except FileNotFoundError:
+        return b""
+
+
+def _wal_stat(path: Path) -> os.stat_result | None:
+    try:
+        return sidecar(path, "-wal").stat()
+    except OSError:
+        return None
+
+
+def _read_header(path: Path) -> tuple[bytes, int]:
+    """The first 100 bytes and the size, once it is clear that they are those of a SQLite database."""
+    try:
+        found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
             raise DatabaseError(
                 f"{path} is a folder. Give the database file in it, for example --db {path / 'lcm.db'}."
             )
+        if not stat.S_ISREG(found.st_mode):
+            raise DatabaseError(f"{path} is no regular file. Give the path of the engine's lcm.db with --db.")
         with path.open("rb") as file:
-            header = file.read(100)
+            header, size = file.read(100), os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
         raise DatabaseMissingError(
-            f"There is no database at {path}. Give its path with --db or LCM_DATABASE_PATH; nothing was created.",
+            f"There is no database at {path}. Give its path with --db or LCM_DATABASE_PATH; "
+            "nothing was created.",
             details={"path": str(path)},
         ) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DatabaseError(f"{path} cannot be read: {reason}. Check its permissions.") from error
+        raise DatabaseError(
+            f"{path} cannot be read: {reason}. Check the path and its permissions."
+        ) from error
     if not header:
         raise DatabaseError(f"{path} is empty: no engine has written to it yet. Check the path.")
-    if not header.startswith(MAGIC) or len(header) < 100:
+    if not header.startswith(MAGIC):
         raise DatabaseError(
             f"{path} is not a SQLite database, or it is encrypted. Check the path, or decrypt a copy first."
         )
-    return header
+    if len(header) < 100:
+        raise DatabaseError(f"{path} is truncated: it ends after {size} bytes. {_RESTORE}")
+    return header, size
 
 
-def _check_length(path: Path, header: bytes) -> None:
+def _check_length(path: Path, header: bytes, size: int) -> None:
     """Refuse a file that ends before its last page (only sure when the header's page count is current)."""
     page_size = int.from_bytes(header[16:18], "big")
     page_size = 65536 if page_size == 1 else page_size
     counted = header[24:28] == header[92:96]
     pages = int.from_bytes(header[28:32], "big")
-    size = path.stat().st_size
     if counted and pages and size < pages * page_size and not sidecar(path, "-journal").exists():
         raise DatabaseError(
-            f"{path} is truncated: {size:,} of {pages * page_size:,} bytes are there. "
-            "Copy it again (with its -wal), or restore a backup."
+            f"{path} is truncated: {size:,} of {pages * page_size:,} bytes are there. {_RESTORE}"
         )
 
 
@@ -160,6 +234,11 @@ def explain(error_name: str, text: str, path: Path) -> DatabaseError:
         return DatabaseError(
             f"{path} is damaged ({text}). Work on a copy: `sqlite3 COPY .recover` can save what is left.",
             code="DATABASE_CORRUPT",
+        )
+    if error_name == "SQLITE_READONLY_ROLLBACK":
+        return DatabaseError(
+            f"{path} holds a change that its writer left half done, and reading must not take it back. "
+            "Start the host once, or open a copy of it and its -journal with sqlite3."
         )
     if error_name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):
         return DatabaseError(f"{path} cannot be opened: {text}. Check its permissions and its folder's.")

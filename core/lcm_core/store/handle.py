@@ -1,0 +1,271 @@
+"""One opening of a database file: a way in, its schema, and read-only connections to it.
+
+Every read has a connection to itself while it runs. A handle that was retired (the file calls for another
+way in) serves the reads that still run and then closes; nothing is left behind by a read that is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
+
+from lcm_core.store.opening import (
+    Access,
+    FileState,
+    choose_access,
+    explain,
+    file_state,
+    private_copy,
+    real_path,
+    remove_copy,
+)
+from lcm_core.store.schema import Schema, check_essential
+
+T = TypeVar("T")
+
+#: How long an interrupted connection is given before it is interrupted again.
+AGAIN_SECONDS = 0.01
+#: A private copy is made anew at most every so many times as long as copying takes.
+COPY_PAUSE = 20
+
+
+class Handle:
+    """Connections to one state of the file system; made by `open_handle`."""
+
+    def __init__(self, path: Path, access: Access, location: Path, busy_seconds: float) -> None:
+        self.path = path
+        self.access = access
+        self.location = location  #: the file itself, or its private copy
+        self.state: FileState | None = None  #: the file as the connections see it
+        self.schema = Schema({})
+        self.schema_number = 0  #: what SQLite counts up at every change of the schema
+        self.keep_until = 0.0  #: a copy is not made anew before this (`time.monotonic`)
+        self._busy_seconds = busy_seconds
+        self._idle: list[aiosqlite.Connection] = []
+        self._busy: set[aiosqlite.Connection] = set()
+        self._users = 0
+        self._retired = False
+        self._closed = asyncio.Event()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[aiosqlite.Connection]:
+        """A connection in a read transaction; cancelling the caller interrupts what runs in it."""
+        self._users += 1
+        connection: aiosqlite.Connection | None = None
+        cancelled = False
+        try:
+            while not self._idle:
+                await _to_the_end(self._connect())
+            connection = self._idle.pop()
+            self._busy.add(connection)
+            await connection.execute("BEGIN")
+            yield connection
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
+        finally:
+            await _to_the_end(self._give_back(connection, interrupt=cancelled))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last connection is closed."""
+        return self._closed.is_set()
+
+    async def retire(self) -> None:
+        """Close as soon as no read runs any more."""
+        self._retired = True
+        if not self._users:
+            await self._close()
+
+    async def end(self) -> None:
+        """Interrupt the reads that run, and close."""
+        await self.retire()
+        while not self._closed.is_set():
+            for connection in tuple(self._busy):
+                await connection.interrupt()
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def read_schema(self) -> None:
+        """Every table with its columns; of a virtual one the name alone, for its module may be missing.
+
+        Raises:
+            DatabaseError: the database of another program.
+            sqlite3.Error: the file cannot be read.
+        """
+        tables: dict[str, frozenset[str]] = {}
+        async with self.transaction() as connection:
+            listed = await connection.execute_fetchall(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+            )
+            for name, sql in listed:
+                columns: list[Any] = []
+                if not str(sql or "").upper().startswith("CREATE VIRTUAL"):
+                    columns += await connection.execute_fetchall(
+                        "SELECT name FROM pragma_table_info(?)", (name,)
+                    )
+                tables[name] = frozenset(str(column[0]) for column in columns)
+            self.schema_number = await _pragma(connection, "schema_version")
+        self.schema = Schema(tables)
+        check_essential(self.schema, str(self.path))
+
+    async def sees_all(self, state: FileState) -> bool:
+        """Whether these connections, and the schema as it was read, fit the file in its new *state*.
+
+        A file that we hold locks on is not looked into: closing it would drop them (POSIX).
+
+        Raises:
+            DatabaseError: the file cannot be opened any more.
+        """
+        if self.access is Access.IMMUTABLE or self.state is None or state.inode != self.state.inode:
+            return False
+        if self.access is Access.COPY:
+            wanted = await asyncio.to_thread(choose_access, self.path)
+            return wanted is Access.COPY and time.monotonic() < self.keep_until
+        try:
+            async with self.transaction() as connection:
+                number = await _pragma(connection, "schema_version")
+                mode = await _pragma(connection, "journal_mode")
+        except sqlite3.Error:
+            return False
+        return number == self.schema_number and (mode != "wal" or state.wal_size > 0)
+
+    async def _connect(self) -> None:
+        query = "immutable=1" if self.access is Access.IMMUTABLE else "mode=ro"
+        connection = await aiosqlite.connect(
+            f"{real_path(self.location).as_uri()}?{query}",
+            uri=True,
+            isolation_level=None,
+            timeout=self._busy_seconds,
+            cached_statements=64,
+        )
+        try:
+            connection.row_factory = sqlite3.Row
+            connection.text_factory = _decode
+            await connection.execute("PRAGMA query_only = 1")
+        except BaseException:
+            await connection.close()
+            raise
+        self._idle.append(connection)
+        if self._closed.is_set():
+            await self._close()
+
+    async def _give_back(self, connection: aiosqlite.Connection | None, *, interrupt: bool) -> None:
+        try:
+            if connection is not None:
+                settled = await _settle(connection, interrupt=interrupt)
+                self._busy.discard(connection)
+                if settled:
+                    self._idle.append(connection)
+                else:
+                    await connection.close()
+        finally:
+            self._users -= 1
+            if self._retired and not self._users:
+                await self._close()
+
+    async def _close(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+        if self.access is Access.COPY:
+            await asyncio.to_thread(remove_copy, self.location)
+        self._closed.set()
+
+
+async def open_handle(path: Path, busy_seconds: float) -> Handle:
+    """Open *path* in the way that leaves no trace beside it, and read its schema.
+
+    Raises:
+        DatabaseError: it is missing, damaged, locked, encrypted, or of another program.
+    """
+    state = await asyncio.to_thread(file_state, path)
+    access = await asyncio.to_thread(choose_access, path)
+    try:
+        if access is not Access.COPY:
+            try:
+                return await _opened(Handle(path, access, path, busy_seconds), state)
+            except sqlite3.Error as error:
+                if not (state and state.wal_size and _wal_is_unreadable(error)):
+                    raise
+        begun = time.monotonic()
+        handle = Handle(path, Access.COPY, await _copy_of(path), busy_seconds)
+        handle.keep_until = time.monotonic() + COPY_PAUSE * (time.monotonic() - begun)
+        return await _opened(handle, state)
+    except sqlite3.Error as error:
+        raise explain(error_name(error), str(error), path) from error
+
+
+def error_name(error: sqlite3.Error) -> str:
+    """SQLite's name of an error, such as ``SQLITE_BUSY``; empty when Python alone raised it."""
+    return getattr(error, "sqlite_errorname", "") or ""
+
+
+async def _opened(handle: Handle, state: FileState | None) -> Handle:
+    handle.state = state
+    try:
+        await handle.read_schema()
+    except BaseException:
+        await handle.end()
+        raise
+    return handle
+
+
+async def _copy_of(path: Path) -> Path:
+    """A private copy; one that is not wanted any more is stopped and removed."""
+    stop = threading.Event()
+    copying = asyncio.ensure_future(asyncio.to_thread(private_copy, path, stop.is_set))
+    try:
+        return await asyncio.shield(copying)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait((copying,))
+        if copying.exception() is None:
+            remove_copy(copying.result())
+        raise
+
+
+async def _settle(connection: aiosqlite.Connection, *, interrupt: bool) -> bool:
+    """End its transaction; False when the connection is of no use any more.
+
+    A statement that has been asked for but not begun would not notice one interrupt.
+    """
+    ending = asyncio.ensure_future(connection.rollback())
+    while interrupt and not ending.done():
+        await connection.interrupt()
+        await asyncio.wait((ending,), timeout=AGAIN_SECONDS)
+    try:
+        await ending
+    except sqlite3.Error:
+        return False
+    return True
+
+
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await *work* to its end, also when the caller is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
+
+
+async def _pragma(connection: aiosqlite.Connection, name: str) -> Any:
+    [row] = await connection.execute_fetchall(f"PRAGMA {name}")
+    return row[0]
+
+
+def _decode(raw: bytes) -> str:
+    """TEXT may hold invalid UTF-8: what cannot be decoded survives as surrogate escapes."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _wal_is_unreadable(error: sqlite3.Error) -> bool:
+    return error_name(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
