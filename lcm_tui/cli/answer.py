@@ -19,6 +19,9 @@ from lcm_tui.cli import cursors
 from lcm_tui.cli.options import Presentation
 from lcm_tui.cli.readable import Block, Note
 
+#: How long a lock of another process is waited for.
+BUSY_SECONDS = 5.0
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -79,7 +82,9 @@ class Run:
         """Open the database and run *load* in one read transaction."""
 
         async def once() -> T:
-            async with await Database.open(self.settings.database.value) as database:
+            async with await Database.open(
+                self.settings.database.value, busy_seconds=BUSY_SECONDS
+            ) as database:
                 return await database.read(load, *args, **kwargs)
 
         return asyncio.run(once())

@@ -20,9 +20,10 @@ from lcm_core.text import preview
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Table, counted
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Table, counted, shown
 from lcm_tui.cli.registry import Group, command
 from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.session import DEFAULT_BUDGET
 
@@ -79,7 +80,7 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     """Read the context of a conversation; *budget* None means the configured one."""
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
-    entries = await entries_of(reader, await context_items(reader, key))
+    entries = [as_text(entry) for entry in await entries_of(reader, await context_items(reader, key))]
     settings = run.settings
     return ShownContext(
         reader.schema,
@@ -89,7 +90,7 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
             reader, [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
         ),
         tail_of(list(_raw(entries)), reader.schema, settings),
-        await list_briefs(reader, key),
+        [as_text(brief) for brief in await list_briefs(reader, key)],
         await focus_overlay(reader, key, run.zone),
         budget or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET,
     )
@@ -198,7 +199,9 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
             else None
         )
         stands = "" if over is None else _stands_for(over)
-        facts.append(("Focus brief", f"{brief.brief_id}  {brief.status}, {brief.tokens:,} tokens{stands}"))
+        facts.append(
+            ("Focus brief", f"{brief.brief_id}  {brief.status}, {shown(brief.tokens)} tokens{stands}")
+        )
     return [Facts(facts), _table(run, found)]
 
 
@@ -212,8 +215,8 @@ def _table(run: Run, found: ShownContext) -> Table:
         Column("Item"),
         Column("What"),
         Column("Tokens", right=True),
-        Column("Time"),
-        Column("Note"),
+        Column("Time", spare=2),
+        Column("Note", spare=1),
         Column("Text", grows=True),
     )
     return Table(columns, list(_rows(run, found)), empty="The context is empty.")

@@ -29,6 +29,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Prose, Table
 from lcm_tui.cli.registry import Group, command
 from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 
 #: State columns that hold 0 or 1.
@@ -108,15 +109,15 @@ async def _load_list(reader: Reader, settings: Settings, window: Window) -> tupl
 def _table(run: Run, schema: Schema, rows: tuple[_Counted, ...]) -> Table:
     columns = (
         Column("Id", right=True),
-        Column("Agent"),
+        Column("Agent", spare=1),
         Column("Session", grows=True),
-        Column("State"),
+        Column("State", spare=2),
         Column("Messages", right=True),
-        Column("Tokens", right=True),
-        Column("Summaries", right=True),
-        Column("Depth", right=True),
-        Column("Context", right=True),
-        Column("Tokens", right=True),
+        Column("Tokens", right=True, spare=6),
+        Column("Summaries", right=True, spare=4),
+        Column("Depth", right=True, spare=5),
+        Column("Context", right=True, spare=3),
+        Column("Tokens", right=True, spare=6),
         Column("Last message"),
     )
     cells = [
@@ -163,6 +164,7 @@ def show(
 async def _load(reader: Reader, settings: Settings, named: Selector) -> _Shown:
     record = await chosen(reader, named)
     [counted] = await statistics_of(reader, [record.conversation_id])
+    active = await active_brief(reader, record.conversation_id)
     return _Shown(
         reader.schema,
         _Counted(record, counted, tail_of(counted.context_messages, reader.schema, settings)),
@@ -170,7 +172,7 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> _Shown:
         await item_totals(reader, record.conversation_id),
         await state_of(reader, record.conversation_id),
         len(await list_briefs(reader, record.conversation_id)),
-        await active_brief(reader, record.conversation_id),
+        None if active is None else as_text(active),
     )
 
 
@@ -278,5 +280,7 @@ def _state_block(title: str, table: str, row: StateRow | None, schema: Schema) -
     cells: list[tuple[str, Cell]] = []
     for name, value in row.items():
         if value is not None:
-            cells.append((name.replace("_", " "), value if isinstance(value, int | str) else str(value)))
+            cells.append(
+                (name.replace("_", " "), value if isinstance(value, int) else str(documents.scalar(value)))
+            )
     return Facts(cells, title=title)

@@ -7,7 +7,10 @@ import binascii
 import json
 
 from lcm_core.errors import UsageError
+from lcm_core.settings import JsonObject
 from lcm_core.store.listing import Position
+
+from lcm_tui.cli.machine import json_text
 
 VERSION = 1
 #: Lists whose ids are numbers; those of the others are text.
@@ -17,8 +20,13 @@ _MAX_CHARACTERS = 4_000
 
 def encode(resource: str, position: Position) -> str:
     """The cursor behind *position* in the list of *resource*."""
-    content = {"v": VERSION, "resource": resource, "timestamp": position.timestamp, "id": position.id}
-    raw = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    content: JsonObject = {
+        "v": VERSION,
+        "resource": resource,
+        "timestamp": position.timestamp,
+        "id": position.id,
+    }
+    raw = json_text(content).encode()
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 

@@ -24,6 +24,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
 from lcm_tui.cli.registry import Group, command
 from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.stored import as_text
 
 #: What ``--content`` reads at the most.
 MAX_CONTENT_BYTES = 64 * 1024 * 1024
@@ -116,7 +117,7 @@ def show(run: Run, file_id: FileArgument, content: WithContent = False) -> Answe
 
 
 async def _load(reader: Reader, file_id: str) -> _Shown:
-    file = await get_file(reader, file_id)
+    file = as_text(await get_file(reader, file_id))
     return _Shown(reader.schema, file, await references_to(reader, file))
 
 
@@ -161,11 +162,11 @@ def _document(file: LargeFile, stored: StoredFile) -> Document:
 def _table(run: Run, schema: Schema, files: Sequence[LargeFile], stored: Sequence[StoredFile]) -> Table:
     columns = (
         Column("File"),
-        Column("Conv.", right=True),
-        Column("Name"),
-        Column("Type"),
-        Column("Bytes", right=True),
-        Column("Stored"),
+        Column("Conv.", right=True, spare=3),
+        Column("Name", grows=True),
+        Column("Type", spare=4),
+        Column("Bytes", right=True, spare=1),
+        Column("Stored", spare=2),
         Column("On disk"),
         Column("Exploration summary", grows=True),
     )

@@ -25,7 +25,8 @@ def json_text(value: Json, *, pretty: bool = False, for_terminal: bool = False) 
     a reader of the JSON gets the same values.
     """
     separators = None if pretty else (",", ":")
-    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=2 if pretty else None)
+    indent = 2 if pretty else None
+    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent, default=_as_text)
     text = _LONE_SURROGATE.sub(_escaped, text)
     return _MAYBE_UNSAFE.sub(_escaped_if_unsafe, text) if for_terminal else text
 
@@ -49,6 +50,11 @@ def table_text(envelope: JsonObject, *, for_terminal: bool = False) -> str:
     if for_terminal:
         return "\n".join("\t".join(map(safe_line, line.split("\t"))) for line in text.split("\n"))
     return text
+
+
+def _as_text(value: object) -> str:
+    """Bytes that stand where the schema means text."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _rows(items: Sequence[Json]) -> Iterator[list[str]]:

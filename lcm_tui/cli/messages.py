@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import typer
 from lcm_core.fresh_tail import FreshTail
-from lcm_core.records import Conversation, Message, MessageId
+from lcm_core.records import Conversation, Message
 from lcm_core.settings import Settings
-from lcm_core.store import messages as store
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, message_page, messages_by_id
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ConversationStatistics, statistics_of
-from lcm_core.text import preview
 
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Prose, Table, counted
+from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
+from lcm_tui.cli.readable import Block, Cell, Facts, Prose, counted
 from lcm_tui.cli.registry import Group, command
 from lcm_tui.cli.selecting import Selector, chosen, selector
 from lcm_tui.cli.tails import tail_of
-
-#: What a message without text of its own shows instead, by message: the beginning of its parts.
-PartTexts = Mapping[MessageId, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,7 @@ def list_(
     )
     found = run.read(_load_list, named, window, roles, include_content)
     items = found.page.items
-    blocks: list[Block] = [_table(run, items, found.parts)]
+    blocks: list[Block] = [message_table(run, items, found.parts)]
     if include_content:
         blocks = _whole(run, items, found.parts) or blocks
     return run.answer(
@@ -96,7 +92,7 @@ async def _load_list(
 ) -> _Listed:
     conversation = await chosen(reader, named)
     page = await message_page(reader, conversation.conversation_id, window, roles=roles, whole=whole)
-    return _Listed(reader.schema, conversation, page, await _part_texts(reader, page.items))
+    return _Listed(reader.schema, conversation, page, await part_texts(reader, page.items))
 
 
 def tail(
@@ -133,7 +129,7 @@ def tail(
     return run.answer(
         "messages.tail",
         data,
-        [Facts(facts), _table(run, messages, found.parts)],
+        [Facts(facts), message_table(run, messages, found.parts)],
         not_recorded=_not_recorded(found.schema, "conversationIdentity", "messages"),
     )
 
@@ -149,9 +145,7 @@ async def _load_tail(reader: Reader, settings: Settings, named: Selector, count:
         else [item.message_id for item in counted.context_messages if item.ordinal >= first]
     )
     messages = await messages_by_id(reader, ids)
-    return _Tail(
-        reader.schema, conversation, counted, selected, messages, await _part_texts(reader, messages)
-    )
+    return _Tail(reader.schema, conversation, counted, selected, messages, await part_texts(reader, messages))
 
 
 def _not_recorded(schema: Schema, conversation: str, messages: str) -> list[str]:
@@ -159,40 +153,6 @@ def _not_recorded(schema: Schema, conversation: str, messages: str) -> list[str]
         *(f"{conversation}.{name}" for name in documents.not_recorded(schema, "conversations")),
         *(f"{messages}.{name}" for name in documents.not_recorded(schema, "messages")),
     ]
-
-
-async def _part_texts(reader: Reader, messages: Sequence[Message]) -> PartTexts:
-    """What stands in the parts of those messages that have no text."""
-    blank = [message.message_id for message in messages if not message.content.strip()]
-    texts: dict[MessageId, str] = {}
-    for part in await store.parts_of(reader, blank, head=store.HEAD):
-        words = (part.tool_name, part.text or part.tool_output or part.tool_input or part.file_name)
-        text = ": ".join(word for word in words if word) or f"[{part.part_type}]"
-        texts[part.message_id] = f"{texts[part.message_id]} {text}" if part.message_id in texts else text
-    return texts
-
-
-def _table(run: Run, messages: Sequence[Message], parts: PartTexts) -> Table:
-    columns = (
-        Column("Seq", right=True),
-        Column("Id", right=True),
-        Column("Role"),
-        Column("Tokens", right=True),
-        Column("Time"),
-        Column("Text", grows=True),
-    )
-    rows = [
-        (
-            str(message.seq),
-            str(message.message_id),
-            message.role,
-            message.tokens,
-            run.time(message.created_at),
-            preview(message.content) or preview(parts.get(message.message_id, "")),
-        )
-        for message in messages
-    ]
-    return Table(columns, rows, empty="No message matches.")
 
 
 def _whole(run: Run, messages: Sequence[Message], parts: PartTexts) -> list[Block]:

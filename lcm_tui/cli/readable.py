@@ -6,7 +6,7 @@ Blocks hold texts as they stand in the database; everything is made safe here, o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -33,7 +33,8 @@ class Column:
 
     title: str
     right: bool = False
-    grows: bool = False  #: gives way when a line does not fit the terminal
+    grows: bool = False  #: becomes narrower when a line does not fit the terminal
+    spare: int = 0  #: left out when that does not help, the highest number first; 0: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,44 +116,38 @@ class Page:
 
     def _titled(self, title: str) -> Iterator[str]:
         if title:
-            yield self._bold(safe_line(title))
+            text = safe_line(title)
+            yield from (self._bold(line) for line in (wrap(text, self.width) if self.width else [text]))
 
     def _facts(self, block: Facts) -> Iterator[str]:
-        width = max((cell_width(name) for name, _ in block.rows), default=0)
-        for name, value in block.rows:
-            room = None if self.width is None else max(_MIN_GROWING, self.width - width - len(_GAP))
+        names = [safe_line(name) for name, _ in block.rows]
+        width = max(map(cell_width, names), default=0)
+        if self.width is not None:
+            width = min(width, self.width // 2)
+        for name, (_, value) in zip(names, block.rows, strict=True):
             text = shown(value)
-            first, *rest = wrap(text, room) if room else [text]
-            yield f"{self._dim(_padded(name, width))}{_GAP}{first}".rstrip()
+            first, *rest = [text] if self.width is None else wrap(text, self.width - width - len(_GAP))
+            yield f"{self._dim(_padded(clip(name, width), width))}{_GAP}{first}".rstrip()
             yield from (" " * (width + len(_GAP)) + line for line in rest)
 
     def _table(self, block: Table) -> Iterator[str]:
         if not block.rows:
             yield safe_line(block.empty)
             return
-        rows = [[shown(cell) for cell in row] for row in block.rows]
-        titles = [column.title for column in block.columns]
-        widths = [max(map(cell_width, texts)) for texts in zip(titles, *rows, strict=True)]
-        self._fit(block.columns, widths)
-        yield self._bold(_line(block.columns, titles, widths))
-        for row in rows:
-            yield _line(block.columns, row, widths)
-
-    def _fit(self, columns: Sequence[Column], widths: list[int]) -> None:
-        """Take from growing columns what a line is too long, the widest first."""
-        if self.width is None:
-            return
-        growing = [at for at, column in enumerate(columns) if column.grows]
-        excess = sum(widths) + len(_GAP) * (len(widths) - 1) - self.width
-        while excess > 0 and growing:
-            widest = max(growing, key=lambda at: widths[at])
-            least = max(_MIN_GROWING, cell_width(columns[widest].title))
-            others = [widths[at] for at in growing if at != widest]
-            taken = min(excess, widths[widest] - max([least, *(width - 1 for width in others)]))
-            if taken <= 0:
-                return
-            widths[widest] -= taken
-            excess -= taken
+        texts = [
+            [safe_line(column.title), *(shown(row[at]) for row in block.rows)]
+            for at, column in enumerate(block.columns)
+        ]
+        parts = [
+            _Part(column, found, max(map(cell_width, found)))
+            for column, found in zip(block.columns, texts, strict=True)
+        ]
+        if self.width is not None:
+            parts = _fitted(parts, self.width)
+        for at in range(len(block.rows) + 1):
+            line = _GAP.join(part.cell(at) for part in parts).rstrip()
+            line = line if self.width is None else clip(line, self.width)
+            yield line if at else self._bold(line)
 
     def _bold(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.color else text
@@ -176,12 +171,38 @@ def shown(value: Cell) -> str:
             return safe_line(value)
 
 
-def _line(columns: Sequence[Column], texts: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [
-        _padded(clip(text, width), width, right=column.right)
-        for column, text, width in zip(columns, texts, widths, strict=True)
-    ]
-    return _GAP.join(cells).rstrip()
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A column on its way out: its texts, the title first, and the cells that it takes."""
+
+    column: Column
+    texts: Sequence[str]
+    width: int
+
+    @property
+    def least(self) -> int:
+        """The narrowest that it becomes."""
+        return min(self.width, max(_MIN_GROWING, len(self.column.title))) if self.column.grows else self.width
+
+    def cell(self, at: int) -> str:
+        """One text in its cells."""
+        return _padded(clip(self.texts[at], self.width), self.width, right=self.column.right)
+
+
+def _fitted(parts: Sequence[_Part], width: int) -> list[_Part]:
+    """The columns that a terminal has room for, those that grow made narrower, the last first."""
+    left = list(parts)
+    while sum(part.least + len(_GAP) for part in left) - len(_GAP) > width:
+        spare = max(left, key=lambda part: part.column.spare)
+        if not spare.column.spare:
+            break
+        left.remove(spare)
+    excess = sum(part.width + len(_GAP) for part in left) - len(_GAP) - width
+    for at in reversed(range(len(left))):
+        taken = max(0, min(excess, left[at].width - left[at].least))
+        left[at] = replace(left[at], width=left[at].width - taken)
+        excess -= taken
+    return left
 
 
 def _padded(text: str, width: int, *, right: bool = False) -> str:

@@ -166,7 +166,7 @@ def first_presentation(arguments: Sequence[str]) -> Presentation:
             wanted = arguments[at + 1] if at + 1 < len(arguments) else wanted
         elif argument.startswith("--format="):
             wanted = argument.removeprefix("--format=")
-    if wanted is None:
+    if wanted not in {*OutputFormat}:
         try:
             wanted = resolve(Options(), os.environ, home=Path.home()).output_format.value
         except LcmError:

@@ -10,6 +10,7 @@ from lcm_core.store.conversations import find_by_session_key, get_conversation
 from lcm_core.store.database import Reader
 
 from lcm_tui.cli.options import invalid, readable_text, whole_number
+from lcm_tui.cli.stored import as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +62,5 @@ async def chosen(reader: Reader, named: Selector) -> Conversation:
         NotFoundError: there is none of that name.
     """
     if named.session_key is not None:
-        return await find_by_session_key(reader, named.session_key)
-    return await get_conversation(reader, named.conversation_id or 0)
+        return as_text(await find_by_session_key(reader, named.session_key))
+    return as_text(await get_conversation(reader, named.conversation_id or 0))

@@ -28,6 +28,7 @@ from lcm_core.text import preview
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
 from lcm_tui.cli.registry import Group, command
 from lcm_tui.cli.selecting import Selector, chosen, selector
@@ -50,6 +51,7 @@ class _Shown:
     consumers: list[ListedSummary]
     sources: list[ListedSummary]
     messages: list[Message]
+    parts: PartTexts
     gone: tuple[str, ...]  #: sources and source messages whose row is missing
 
 
@@ -145,6 +147,7 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
         await listed_summaries(reader, [edge.consumer for edge in await consumers_of(reader, summary_id)]),
         sources,
         messages,
+        await part_texts(reader, messages),
         tuple(str(key) for key in (*source_ids, *message_ids) if key not in there),
     )
 
@@ -241,13 +244,13 @@ def _choice(title: str, choice: PreviousChoice) -> list[Block]:
 def _table(run: Run, items: Sequence[ListedSummary], *, title: str = "", empty: str = "None.") -> Table:
     columns = (
         Column("Summary"),
-        Column("Conv.", right=True),
+        Column("Conv.", right=True, spare=1),
         Column("Depth", right=True),
-        Column("Kind"),
+        Column("Kind", spare=3),
         Column("Tokens", right=True),
-        Column("Covers until"),
-        Column("Consumers", right=True),
-        Column("Sources", right=True),
+        Column("Covers until", spare=2),
+        Column("Consumers", right=True, spare=4),
+        Column("Sources", right=True, spare=5),
         Column("Text", grows=True),
     )
     rows = [
@@ -301,7 +304,7 @@ def _blocks(run: Run, found: _Shown) -> list[Block]:
     if found.sources or record.kind != "leaf":
         blocks.append(_table(run, found.sources, title="Sources"))
     if found.messages or record.kind == "leaf":
-        blocks.append(_messages(run, found.messages))
+        blocks.append(message_table(run, found.messages, found.parts, title="Source messages", empty="None."))
     return blocks
 
 
@@ -309,26 +312,3 @@ def _ids(stored: Json) -> Cell:
     if stored is None:
         return "the list of ids is damaged"
     return ", ".join(str(item) for item in stored) if isinstance(stored, list) and stored else Mark.NOTHING
-
-
-def _messages(run: Run, messages: Sequence[Message]) -> Table:
-    columns = (
-        Column("Seq", right=True),
-        Column("Id", right=True),
-        Column("Role"),
-        Column("Tokens", right=True),
-        Column("Time"),
-        Column("Text", grows=True),
-    )
-    rows = [
-        (
-            str(item.seq),
-            str(item.message_id),
-            item.role,
-            item.tokens,
-            run.time(item.created_at),
-            preview(item.content),
-        )
-        for item in messages
-    ]
-    return Table(columns, rows, title="Source messages")

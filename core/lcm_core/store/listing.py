@@ -6,6 +6,7 @@ time itself, so that the two stored formats mix rightly, then by id; a row witho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +28,11 @@ from lcm_core.store.moments import moment
 from lcm_core.times import iso_z
 
 T = TypeVar("T")
+
+_NUMBERS = frozenset(
+    {"conversation_id", "message_id", "seq", "active", "token_count", "depth", "byte_size", "line_count"}
+    | {"descendant_count", "descendant_token_count", "source_message_token_count"}
+)
 
 #: Characters of a text that a list reads unless whole texts are asked for; a preview needs 240 of them.
 HEAD = 2_000
@@ -82,7 +88,7 @@ class _List:
 async def conversation_page(reader: Reader, window: Window) -> Page[Conversation]:
     """Conversations, the one last updated first."""
     listed = _List("conversations", "conversation_id", _column(reader, "conversations", "updated_at"))
-    columns = reader.schema.select("conversations", conversations.COLUMNS, "t")
+    columns = _select(reader, "conversations", conversations.COLUMNS)
     rows, end = await _page(reader, listed, columns, window, (), ())
     return Page(tuple(conversations.conversation_of(row) for row in rows), end)
 
@@ -100,15 +106,14 @@ async def message_page(
     if roles:
         where.append(f"t.role IN ({', '.join('?' * len(roles))})")
     listed = _List("messages", "message_id", _column(reader, "messages", "created_at"))
-    content = "t.content" if whole else f"substr(t.content, 1, {HEAD}) AS content"
-    columns = f"{reader.schema.select('messages', messages.COLUMNS, 't')}, {content}"
+    columns = f"{_select(reader, 'messages', messages.COLUMNS)}, {_content(whole=whole)}"
     rows, end = await _page(reader, listed, columns, window, where, parameters)
     return Page(tuple(messages.message_of(row) for row in rows), end)
 
 
 async def messages_by_id(reader: Reader, message_ids: Sequence[MessageId]) -> list[Message]:
     """Some messages whole, in the order asked; those that are gone are left out."""
-    columns = reader.schema.select("messages", (*messages.COLUMNS, "content"), "t")
+    columns = f"{_select(reader, 'messages', messages.COLUMNS)}, {_content(whole=True)}"
     rows = await reader.rows_in(
         f"SELECT {columns} FROM messages AS t WHERE t.message_id IN (?*)", message_ids
     )
@@ -131,7 +136,7 @@ async def summary_page(
     wanted = {"conversation_id": conversation_id, "depth": depth, "kind": kind}
     given = {name: value for name, value in wanted.items() if value is not None}
     where = [f"{_column(reader, 'summaries', name)} = ?" for name in given]
-    columns = f"{_summary_columns(reader, whole=whole)}, {_covers_until(reader)} AS covers_until"
+    columns = _summary_columns(reader, whole=whole)
     listed = _List("summaries", "summary_id", _covers_until(reader))
     rows, end = await _page(reader, listed, columns, window, where, tuple(given.values()))
     return Page(tuple(await _listed_summaries(reader, rows)), end)
@@ -142,7 +147,7 @@ async def listed_summaries(reader: Reader, summary_ids: Sequence[SummaryId]) -> 
     if not reader.schema.has("summaries"):
         return []
     rows = await reader.rows_in(
-        f"""SELECT {_summary_columns(reader, whole=True)}, {_covers_until(reader)} AS covers_until
+        f"""SELECT {_summary_columns(reader, whole=True)}
         FROM summaries AS t WHERE t.summary_id IN (?*)""",
         summary_ids,
     )
@@ -155,7 +160,8 @@ async def summaries_created(reader: Reader, summary_ids: Sequence[SummaryId]) ->
     if not reader.schema.has("summaries", "created_at"):
         return {}
     rows = await reader.rows_in(
-        "SELECT summary_id, created_at FROM summaries WHERE summary_id IN (?*)", summary_ids
+        "SELECT summary_id, CAST(created_at AS TEXT) AS created_at FROM summaries WHERE summary_id IN (?*)",
+        summary_ids,
     )
     return {row["summary_id"]: row["created_at"] for row in rows}
 
@@ -170,7 +176,7 @@ async def file_page(
         ([], ()) if conversation_id is None else (["t.conversation_id = ?"], (conversation_id,))
     )
     listed = _List("large_files", "file_id", _column(reader, "large_files", "created_at"))
-    columns = reader.schema.select("large_files", files.COLUMNS, "t")
+    columns = _select(reader, "large_files", files.COLUMNS)
     rows, end = await _page(reader, listed, columns, window, where, parameters)
     return Page(tuple(files.file_of(row) for row in rows), end)
 
@@ -198,8 +204,20 @@ def _covers_until(reader: Reader) -> str:
 
 
 def _summary_columns(reader: Reader, *, whole: bool) -> str:
-    content = "t.content" if whole else f"substr(t.content, 1, {HEAD}) AS content"
-    return f"{reader.schema.select('summaries', summaries.COLUMNS, 't')}, {content}"
+    covers = f"CAST({_covers_until(reader)} AS TEXT) AS covers_until"
+    return f"{_select(reader, 'summaries', summaries.COLUMNS)}, {_content(whole=whole)}, {covers}"
+
+
+def _content(*, whole: bool) -> str:
+    return f"CAST({'t.content' if whole else f'substr(t.content, 1, {HEAD})'} AS TEXT) AS content"
+
+
+def _select(reader: Reader, table: str, columns: Sequence[str]) -> str:
+    """A select list in which every value has the type of its column; SQLite stores what it is given."""
+    return ", ".join(
+        f"CAST({_column(reader, table, name)} AS {'INTEGER' if name in _NUMBERS else 'TEXT'}) AS {name}"
+        for name in columns
+    )
 
 
 async def _page(
@@ -224,9 +242,9 @@ async def _page(
         values.append(iso_z(window.until))
     if window.position is not None:
         conditions.append(f"(moment, id) < ((SELECT {moment('at')} FROM (SELECT ? AS at)), ?)")
-        values += [window.position.timestamp, window.position.id]
+        values += [_known_time(window.position.timestamp), window.position.id]
     rows = await reader.rows(
-        f"""SELECT page.time AS page_time, page.id AS page_id, {columns}
+        f"""SELECT CAST(page.time AS TEXT) AS page_time, page.id AS page_id, {columns}
         FROM (
             SELECT place, id, time, moment
             FROM (
@@ -246,6 +264,11 @@ async def _page(
         return rows, None
     last = rows[window.limit - 1]
     return rows[: window.limit], Position(last["page_time"], last["page_id"])
+
+
+def _known_time(stored: str | None) -> str | None:
+    """A stored time as a parameter; text that holds bytes of no UTF-8 is no time."""
+    return None if stored is None or re.search("[\ud800-\udfff]", stored) else stored
 
 
 def _where(conditions: Sequence[str]) -> str:

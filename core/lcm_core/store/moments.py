@@ -21,7 +21,7 @@ def moment_key(expression: str) -> str:
     """
     return (
         f"CASE WHEN {expression} {_LOOKS_LIKE_A_TIME} "
-        f"THEN strftime('%Y-%m-%d %H:%M:%f', {expression}) || '|' || {expression} END"
+        f"THEN strftime('%Y-%m-%d %H:%M:%f', {expression}) || '|' || CAST({expression} AS TEXT) END"
     )
 
 

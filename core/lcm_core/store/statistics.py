@@ -158,7 +158,8 @@ async def depth_totals(reader: Reader, conversation_id: ConversationId | None = 
     where, keys = _where(conversation_id)
     columns = reader.schema.select("summaries", ("kind", "depth", "token_count", "conversation_id"), "s")
     rows = await reader.rows(
-        f"""SELECT CAST(kind AS TEXT) AS kind, CAST(depth AS INTEGER) AS depth, count(*) AS count, {_sum("token_count")} AS tokens
+        f"""SELECT CAST(kind AS TEXT) AS kind, CAST(depth AS INTEGER) AS depth,
+        count(*) AS count, {_sum("token_count")} AS tokens
         FROM (SELECT {columns} FROM summaries AS s) {where}
         GROUP BY 2, 1 ORDER BY 2, 1 DESC""",
         *keys,

@@ -1,0 +1,265 @@
+"""What a command line may look like, and how each mistake is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from lcm_core import __version__
+
+from lcm_tui.cli.registry import in_order
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+#: Command line, error code, and a part of the sentence. No database is needed to see what is wrong.
+MISTAKES = [
+    (["bogus"], "INVALID_COMMAND", "Unknown command: bogus."),
+    (["conversations", "bogus"], "INVALID_COMMAND", "Unknown command: conversations bogus."),
+    (["conversations"], "INVALID_COMMAND", "needs a subcommand: list, show."),
+    (["status", "--bogus"], "INVALID_ARGUMENT", "Unknown option --bogus."),
+    (["status", "--limit", "3"], "INVALID_ARGUMENT", "--limit is not supported by status."),
+    (
+        ["messages", "tail", "1", "--role", "user"],
+        "INVALID_ARGUMENT",
+        "--role is not supported by messages.tail.",
+    ),
+    (
+        ["conversations", "list", "--depth", "1"],
+        "INVALID_ARGUMENT",
+        "--depth is not supported by conversations.list.",
+    ),
+    (
+        ["summaries", "list", "--count", "1"],
+        "INVALID_ARGUMENT",
+        "--count is not supported by summaries.list.",
+    ),
+    (["conversations", "list", "--limit"], "INVALID_ARGUMENT", "--limit needs a value."),
+    (["conversations", "list", "--json=yes"], "INVALID_ARGUMENT", "--json takes no value."),
+    (["status", "--format", "xml"], "INVALID_ARGUMENT", "--format must be json or table."),
+    (
+        ["conversations", "list", "--limit", "0"],
+        "INVALID_ARGUMENT",
+        "--limit must be a whole number from 1 to 500.",
+    ),
+    (["conversations", "list", "--limit", "501"], "INVALID_ARGUMENT", "from 1 to 500"),
+    (["conversations", "list", "--limit", "ten"], "INVALID_ARGUMENT", "from 1 to 500"),
+    (["conversations", "list", "--limit", "１"], "INVALID_ARGUMENT", "from 1 to 500"),
+    (["messages", "tail", "1", "--count", "0"], "INVALID_ARGUMENT", "--count must be"),
+    (["messages", "list"], "INVALID_ARGUMENT", "messages.list needs a conversation"),
+    (
+        ["messages", "list", "x"],
+        "INVALID_ARGUMENT",
+        "--conversation-id must be a whole number of at least 1.",
+    ),
+    (["messages", "list", "99999999999999999999"], "INVALID_ARGUMENT", "--conversation-id must be"),
+    (
+        ["messages", "list", "--conversation-id", "1", "--session-key", "k"],
+        "INVALID_ARGUMENT",
+        "cannot be combined",
+    ),
+    (["messages", "list", "1", "--conversation-id", "1"], "INVALID_ARGUMENT", "takes the conversation once"),
+    (["messages", "list", "1", "--role", "robot"], "INVALID_ARGUMENT", "--role must be one of"),
+    (["messages", "list", "1", "--after", "yesterday"], "INVALID_ARGUMENT", "--after must be a time"),
+    (["messages", "list", "1", "--before", "2026-13-01"], "INVALID_ARGUMENT", "--before must be a time"),
+    (["messages", "list", "1", "--between", "2026-01-01"], "INVALID_ARGUMENT", "--between must be two times"),
+    (
+        ["messages", "list", "1", "--between", "2026-01-02..2026-01-01"],
+        "INVALID_ARGUMENT",
+        "the earlier time first",
+    ),
+    (
+        ["messages", "list", "1", "--between", "2026-01-01..2026-01-02", "--after", "2026-01-01"],
+        "INVALID_ARGUMENT",
+        "--between cannot be combined with --after.",
+    ),
+    (
+        ["messages", "list", "1", "--recency", "1d", "--after", "2026-01-01"],
+        "INVALID_ARGUMENT",
+        "--recency cannot be combined with --after.",
+    ),
+    (
+        ["messages", "list", "1", "--recency", "1y"],
+        "INVALID_ARGUMENT",
+        "--recency must be a number and one of",
+    ),
+    (["messages", "list", "1", "--recency", "999999999w"], "INVALID_ARGUMENT", "--recency must be"),
+    (["summaries", "list", "--kind", "root"], "INVALID_ARGUMENT", "--kind must be leaf or condensed."),
+    (
+        ["summaries", "list", "--depth", "-1"],
+        "INVALID_ARGUMENT",
+        "--depth must be a whole number of at least 0.",
+    ),
+    (["summaries", "show"], "INVALID_ARGUMENT", "summaries.show needs an argument"),
+    (["summaries", "show", "a", "b"], "INVALID_ARGUMENT", "b"),
+    (["summaries", "show", "\udcff"], "INVALID_ARGUMENT", "not valid UTF-8"),
+    (["context", "show", "1", "--budget", "0"], "INVALID_ARGUMENT", "--budget must be"),
+    (["conversations", "list", "--cursor", "junk"], "INVALID_CURSOR", "The cursor cannot be used"),
+    (["status", "--db", ""], "INVALID_ARGUMENT", "--db is empty"),
+    (["completion", "tcsh"], "INVALID_ARGUMENT", "tcsh has no completion script"),
+    (["--limit", "3"], "INVALID_ARGUMENT", "--limit is not supported by lcm-tui without a command."),
+    ([], "NO_TERMINAL", "The app needs a terminal"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"), MISTAKES, ids=[" ".join(row[0])[:50] or "nothing" for row in MISTAKES]
+)
+def test_a_mistake_is_refused_in_one_sentence(
+    arguments: list[str], code: str, words: str, monkeypatch: pytest.MonkeyPatch
+):
+    plain = run(*arguments)
+    assert (plain.code, plain.out) == (2, "")
+    assert words in plain.err
+    assert plain.err.endswith(".\n") or plain.err.endswith(").\n")
+    assert plain.err.count("\n") == 1
+    monkeypatch.setenv("LCM_TUI_FORMAT", "json")
+    as_json = run(*arguments)
+    assert as_json.code == 2
+    assert as_json.error["code"] == code
+    assert as_json.error["message"] == plain.err.rstrip("\n")
+    assert list(as_json.error)[:2] == ["code", "message"]
+    assert as_json.error.get("details") != {}
+
+
+def test_options_stand_anywhere(database_file: DatabaseFactory):
+    path = str(database_file("0.15.3"))
+    expected = run("conversations", "list", "--db", path, "--limit", "2", "--json")
+    pieces = (["conversations"], ["list"], ["--db", path], ["--limit=2"], ["--json"])
+    for order in itertools.permutations(pieces):
+        if order.index(["conversations"]) < order.index(["list"]):
+            assert run(*itertools.chain(*order)) == expected
+
+
+def test_words_of_a_command_come_first_in_order():
+    groups = frozenset({"conversations"})
+    assert in_order(["--db", "status", "conversations", "--json", "list", "--limit", "1"], groups) == [
+        *("conversations", "list", "--db", "status", "--json", "--limit", "1")
+    ]
+    assert in_order(["--json"], groups) == ["--json"]
+    assert in_order(["--", "conversations", "list"], groups) == ["--", "conversations", "list"]
+
+
+def test_an_id_that_is_not_there_exits_with_3(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    for arguments, code, details in (
+        (["messages", "list", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
+        (["summaries", "list", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
+        (["context", "show", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
+        (
+            ["messages", "tail", "--session-key", "no"],
+            "CONVERSATION_NOT_FOUND",
+            {"kind": "sessionKey", "value": "no"},
+        ),
+        (["summaries", "show", "sum_nope"], "SUMMARY_NOT_FOUND", {"summaryId": "sum_nope"}),
+        (["summaries", "previous", "sum_nope"], "SUMMARY_NOT_FOUND", {"summaryId": "sum_nope"}),
+        (["files", "show", "file_no"], "FILE_NOT_FOUND", {"fileId": "file_no"}),
+    ):
+        result = run(*arguments, "--db", path, "--json")
+        assert result.code == 3
+        assert (result.error["code"], result.error["details"]) == (code, details)
+
+
+def test_a_session_key_means_the_active_conversation(database_file: DatabaseFactory):
+    """Conversations 5 (archived) and 8 (active) share one."""
+    named = ("--session-key", "agent:ops:discord:channel:ops-room", "--db", database_file("0.15.3"), "--json")
+    assert run("conversations", "show", *named).data["conversation"]["conversationId"] == 8
+
+
+def test_the_beginning_of_a_summary_id_is_enough(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    found = run("summaries", "show", "sum_06d84", "--db", path, "--json").data["summary"]["summaryId"]
+    assert found == "sum_06d84ef9c70348dc"
+    result = run("summaries", "show", "sum_0", "--db", path, "--json")
+    assert result.code == 2
+    assert result.error["code"] == "AMBIGUOUS_ID"
+    assert "sum_06d84ef9c70348dc" in result.error["details"]["candidates"]
+
+
+def test_a_budget_comes_from_the_option_then_the_environment(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    def budget(*arguments: str) -> int:
+        return run("context", "show", "1", "--db", database_file("0.15.3"), "--json", *arguments).data[
+            "totals"
+        ]["budget"]
+
+    assert budget() == 128_000
+    monkeypatch.setenv("LCM_MAX_ASSEMBLY_TOKEN_BUDGET", "9000")
+    assert budget() == 9000
+    monkeypatch.setenv("LCM_TUI_BUDGET", "8000")
+    assert budget() == 8000
+    assert budget("--budget", "7000") == 7000
+
+
+def test_json_is_the_default_where_the_environment_says_so(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_file("0.15.3")
+    assert not run("status", "--db", path).out.startswith("{")
+    monkeypatch.setenv("LCM_TUI_FORMAT", "json")
+    assert run("status", "--db", path).out.startswith('{"ok":true,')
+    assert run("status", "--db", path, "--pretty").out.startswith('{\n  "ok": true,')
+    assert run("status", "--db", path, "--format", "table").out.startswith("command\tstatus\ndata.version\t")
+
+
+def test_the_configuration_is_shown_and_never_written(tmp_path: Path):
+    config = tmp_path / "openclaw.json"
+    plugin = {"freshTailCount": 12, "leafMinFanout": "many", "apiKey": "sk-very-secret"}
+    config.write_text(json.dumps({"plugins": {"entries": {"lossless-claw": {"config": plugin}}}}))
+    before = config.read_bytes()
+    result = run("config", "show", "--config", config, "--json")
+    assert result.data["raw"] == {**plugin, "apiKey": "***"}
+    assert result.data["effective"]["freshTailCount"] == 12
+    assert "leafMinFanout" in result.data["diagnostics"][0]["message"]
+    assert result.document["meta"]["configPath"] == str(config)
+    value = run("config", "get", "freshTailCount", "--config", config, "--json").data
+    assert (value["value"], value["origin"]) == (12, "effective")
+    assert run("config", "get", "nothing", "--config", config).code == 3
+    refused = run("config", "set", "freshTailCount", "13", "--config", config, "--json")
+    assert (refused.code, refused.error["code"]) == (9, "REFUSED")
+    assert "does not write the host's configuration" in refused.error["message"]
+    assert config.read_bytes() == before
+    assert "sk-very-secret" not in run("config", "show", "--config", config).out
+    missing = run("status", "--config", tmp_path / "no.json", "--json")
+    assert (missing.code, missing.error["code"]) == (4, "CONFIG_NOT_FOUND")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize(
+    "command", [[], ["status"], ["conversations"], ["messages", "list"], ["config", "set"]]
+)
+def test_help_explains_and_exits_with_0(command: list[str], flag: str):
+    result = run(*command, flag)
+    assert (result.code, result.err) == (0, "")
+    assert "Usage: lcm-tui" in result.out
+
+
+def test_the_version_is_that_of_the_package():
+    assert run("--version").out == f"lcm-tui {__version__}\n"
+    assert run("--version", "--json").document == {
+        "ok": True,
+        "command": "version",
+        "data": {"version": __version__},
+        "meta": {},
+    }
+
+
+def test_files_are_found_below_the_state_folder(openclaw_home: Path):
+    listed = run("files", "list", "--openclaw-dir", openclaw_home, "--json").data["items"]
+    assert len(listed) == 11
+    assert {item["state"] for item in listed} == {"found"}
+    shown = run(
+        "files", "show", "file_b7b54f0887584669", "--content", "--openclaw-dir", openclaw_home, "--json"
+    ).data
+    assert shown["file"]["resolvedPath"].startswith(str(openclaw_home))
+    assert json.loads(shown["content"]["text"])
+    (openclaw_home / "lcm-files" / "2" / "file_56fa58c1f51044ba.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n" + bytes(30)
+    )
+    image = run("files", "show", "file_56fa58c1f51044ba", "--content", "--openclaw-dir", openclaw_home)
+    assert "The file is PNG image" in image.out
+    elsewhere = run("files", "show", "file_b7b54f0887584669", "--content", "--db", openclaw_home / "lcm.db")
+    assert (elsewhere.code, elsewhere.out) == (3, "")
+    assert "not on this machine" in elsewhere.err

@@ -1,0 +1,204 @@
+"""The program as a process of its own: without a terminal, with a broken pipe, interrupted, completed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pty
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lcm_tui import logfile
+from lcm_tui.cli import main, status
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+PROGRAM = [sys.executable, "-c", "import sys; from lcm_tui.cli import main; sys.exit(main())"]
+
+
+def start(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **options.pop("env", {})},  # type: ignore[dict-item]
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def test_the_app_refuses_without_a_terminal():
+    result = start()
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "`lcm-tui status`" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_the_app_refuses_a_terminal_that_cannot_draw(term: str):
+    controller, terminal = pty.openpty()
+    result = subprocess.run(
+        PROGRAM,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TERM": term},
+        check=False,
+    )
+    os.close(terminal)
+    os.close(controller)
+    assert result.returncode == 2
+    assert b"The app needs a terminal" in result.stderr
+
+
+def test_the_demonstration_is_text_without_a_terminal(tmp_path: Path):
+    result = start("demo", env={"TMPDIR": str(tmp_path)})
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "Messages            865" in result.stdout
+    assert "Ordinal" in result.stdout
+    assert f"a temporary copy in {tmp_path}/lcm-tui-demo-" in result.stdout
+    assert "which is gone again" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demonstration_ignores_the_settings_of_the_operator(
+    tmp_path: Path, database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(database_file("0.1.2")))
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "2")
+    data = run("demo", "--json").data
+    assert data["status"]["status"]["conversations"]["total"] == 8
+    assert data["status"]["freshTail"]["count"] == 64
+    assert not Path(data["temporaryFolder"]).exists()
+    assert run("demo", "--db", database_file("0.1.2")).code == 2
+
+
+def test_a_reader_that_leaves_early_is_no_error(database_file: DatabaseFactory):
+    arguments = ["messages", "list", "1", "--limit", "500", "--include-content", "--json"]
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments, "--db", str(database_file("0.15.3"))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+    process.stderr.close()
+
+
+INTERRUPTED = """
+import asyncio, os, signal, sys
+from lcm_tui.cli import main, status
+
+async def load(reader, settings):
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(60)
+
+status.load_status = load
+sys.exit(main())
+"""
+
+
+def test_an_interrupted_command_says_so(database_file: DatabaseFactory):
+    program = [sys.executable, "-c", INTERRUPTED, "status", "--db", str(database_file("0.15.3"))]
+    result = subprocess.run(program, capture_output=True, text=True, check=False, timeout=50)
+    assert (result.returncode, result.stdout) == (10, "")
+    assert result.stderr == "Cancelled; nothing was changed.\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("lcm-tui conv", ["conversations"]),
+        ("lcm-tui summaries ", ["list", "show", "previous"]),
+        ("lcm-tui messages list --db x --ro", ["--role"]),
+        ("lcm-tui messages list --role ", ["system", "user", "assistant", "tool"]),
+        ("lcm-tui completion ", ["bash", "zsh", "fish", "powershell"]),
+    ],
+)
+def test_the_shell_is_told_what_may_come_next(line: str, expected: list[str]):
+    words = line.split()
+    at = len(words) if line.endswith(" ") else len(words) - 1
+    env = {"_LCM_TUI_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(at)}
+    assert start(env=env).stdout.split() == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_completion_prints_a_script_for_the_shell(shell: str, monkeypatch: pytest.MonkeyPatch):
+    assert "_LCM_TUI_COMPLETE" in run("completion", shell).out
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    assert run("completion").out == run("completion", shell).out
+
+
+def test_the_unexpected_is_one_sentence_and_a_private_log(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("secret reason")
+
+    monkeypatch.setattr(status, "status_document", fail)
+    result = run("status", "--db", database_file("0.15.3"))
+    log = logfile.log_path()
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"Something unexpected went wrong (ZeroDivisionError). The details are in {log}.\n"
+    assert "secret reason" in log.read_text()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert run("status", "--db", database_file("0.15.3"), "--json").error["code"] == "INTERNAL_ERROR"
+
+
+def test_a_log_that_cannot_be_written_is_no_second_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(logfile, "log_path", lambda: tmp_path / "file" / "lcm-tui.log")
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("lcm_tui.cli._outcome", lambda *_: 1 / 0)
+    result = run("status")
+    assert result.code == 1
+    assert result.err.endswith("No log could be written.\n")
+
+
+def test_a_full_log_is_put_aside_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "log" / "lcm-tui.log"
+    monkeypatch.setattr(logfile, "log_path", lambda: path)
+    monkeypatch.setattr(logfile, "MAX_BYTES", 10)
+    handler = logfile.install()
+    for text in ("first", "second", "third"):
+        handler.handle(logging.LogRecord("x", logging.ERROR, "", 0, text, None, None))
+    assert "third" in path.read_text()
+    assert "second" in path.with_name("lcm-tui.log.1").read_text()
+    assert len(list(path.parent.iterdir())) == 2
+
+
+def test_what_goes_well_leaves_no_log(database_file: DatabaseFactory):
+    assert main(["status", "--db", str(database_file("0.15.3")), "--json"]) == 0
+    assert not logfile.log_path().exists()
+
+
+def test_the_app_is_opened_with_the_settings(monkeypatch: pytest.MonkeyPatch, database_file: DatabaseFactory):
+    from lcm_tui import app
+    from lcm_tui.cli import launch
+
+    opened: list[tuple[str, bool]] = []
+
+    def run_app(settings: object, *, demo: bool = False) -> int:
+        opened.append((str(settings.database.value), demo))  # type: ignore[attr-defined]
+        return 0
+
+    monkeypatch.setattr(launch, "has_terminal", lambda: True)
+    monkeypatch.setattr("lcm_tui.cli.other.has_terminal", lambda: True)
+    monkeypatch.setattr(app, "run_app", run_app)
+    path = str(database_file("0.15.3"))
+    assert run("--db", path).code == 0
+    assert opened == [(path, False)]
+    demo = run("demo")
+    assert demo.code == 0
+    assert opened[1][1] is True
+    assert "it is gone now" in demo.out
+    assert not Path(opened[1][0]).exists()
+    assert run("--json").code == 2
