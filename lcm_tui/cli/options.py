@@ -74,7 +74,7 @@ NoColor: TypeAlias = Annotated[
 ]
 
 ConversationArgument: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="[CONVERSATION_ID]", help="The conversation; or use an option.")
+    str | None, typer.Argument(metavar="CONVERSATION_ID", help="The conversation; or use an option.")
 ]
 ByConversationId: TypeAlias = Annotated[
     str | None, typer.Option("--conversation-id", metavar="ID", help="The conversation by its id.")

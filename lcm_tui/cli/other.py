@@ -26,7 +26,7 @@ DEMO_CONVERSATION = 1
 ShellArgument: TypeAlias = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SHELL]",
+        metavar="SHELL",
         help=f"One of {', '.join(SHELLS)}; else yours.",
         autocompletion=lambda: list(SHELLS),
     ),
