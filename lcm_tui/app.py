@@ -5,22 +5,26 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import ClassVar
 
 from lcm_core.errors import LcmError
 from lcm_core.settings import Settings
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
-from lcm_core.text import safe_text
+from lcm_core.text import safe_line, safe_text
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.markup import escape
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from lcm_tui.commands import COMMANDS
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.session import Session
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.text import TextView
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +53,29 @@ class CommandSource(Provider):
             command = COMMANDS[name]
             reason = screen.why_not(name)
             text = command.help if reason is None else f"{command.help} Not now: {reason}"
-            yield name, f"{command.title} ({screen.key_of(name)})", text
+            # The palette reads markup; a reason may hold a path, a key of the user may be a bracket.
+            yield name, escape(f"{command.title} ({screen.key_of(name)})"), escape(safe_line(text))
 
     async def _run(self, name: str) -> None:
         if isinstance(self.screen, CommandScreen):
             await self.screen.action_run(name)
+
+
+def unknown_actions(settings: Settings) -> list[str]:
+    """What to say of keys that the config file gives to actions that do not exist."""
+    moving = {
+        binding.id for binding in (*LineView.BINDINGS, *TextView.BINDINGS) if isinstance(binding, Binding)
+    }
+    return [
+        f"The config file gives a key to {action!r}, which is no action; {_like(action, COMMANDS)}"
+        for action in settings.keys
+        if action not in COMMANDS and action not in moving
+    ]
+
+
+def _like(action: str, known: Iterable[str]) -> str:
+    found = get_close_matches(action, list(known), 1)
+    return f"do you mean {found[0]!r}?" if found else "the help of a screen (?) names those that there are."
 
 
 class LcmApp(App[int]):
@@ -107,6 +129,8 @@ class LcmApp(App[int]):
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
         for diagnostic in self._settings.diagnostics[:3]:
             self.notify(diagnostic.message, title="Configuration", severity="warning")
+        for message in unknown_actions(self._settings):
+            self.notify(message, title="Configuration", severity="warning")
 
     async def on_unmount(self) -> None:
         """Close every connection: an open one would keep the process alive."""
@@ -126,7 +150,8 @@ class LcmApp(App[int]):
         except Exception:
             log.exception("the file is no longer followed")
             self.notify(
-                "Changes of the database are no longer noticed: ctrl+r reads it again. The log has the details.",
+                "Changes of the database are no longer noticed: ctrl+r reads it again. "
+                "The log has the details.",
                 severity="error",
             )
 

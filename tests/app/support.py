@@ -69,6 +69,17 @@ async def wait_for_text(pilot: Pilot[int], *texts: str) -> None:
     await wait_for(pilot, lambda: all(text in shown(pilot) for text in texts), f"{texts!r} on the screen")
 
 
+async def settled(pilot: Pilot[int]) -> None:
+    """Let the app work until no screen reads any more and what was read is shown."""
+    for _ in range(2):
+        await wait_for(pilot, lambda: not _working(pilot), "the end of all reading")
+        await pilot.pause()
+
+
+def _working(pilot: Pilot[int]) -> bool:
+    return any(not worker.is_finished and worker.group != "watch" for worker in pilot.app.workers)
+
+
 async def go_to(pilot: Pilot[int], screen: S) -> S:
     """Put a screen in front of the others and wait until it is there; its data may still be on its way."""
     await pilot.app.push_screen(screen)

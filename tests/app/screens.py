@@ -1,0 +1,44 @@
+"""Every screen of the app and the keys that lead to it from the list of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from textual.pilot import Pilot
+
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from tests.app.support import settled, wait_for
+
+#: Class of the screen, the conversation it is opened on, and what to press from the list of conversations.
+WAYS: Mapping[str, tuple[int, tuple[str, ...]]] = MappingProxyType(
+    {
+        "ConversationsScreen": (3, ()),
+        "ConversationScreen": (3, ("enter",)),
+        "DagScreen": (3, ("s",)),
+        "ContextScreen": (3, ("c",)),
+        "ItemScreen": (3, ("c", "enter")),
+        "PreviousScreen": (6, ("s", "p")),
+        "FilesScreen": (3, ("f",)),
+        "FileScreen": (3, ("f", "enter")),
+    }
+)
+
+
+async def open_screen(pilot: Pilot[int], name: str) -> CommandScreen:
+    """Press the keys that lead to a screen, each when the screen before it has shown its data."""
+    conversation_id, keys = WAYS[name]
+    first = pilot.app.screen
+    assert isinstance(first, ConversationsScreen)
+    assert first.table.select(conversation_id)
+    for key in keys:
+        before = pilot.app.screen
+        await settled(pilot)
+        await pilot.press(key)
+        await wait_for(pilot, lambda before=before: pilot.app.screen is not before, f"a screen after {key}")
+    await settled(pilot)
+    screen = pilot.app.screen
+    assert isinstance(screen, CommandScreen)
+    assert type(screen).__name__ == name
+    return screen

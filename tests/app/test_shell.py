@@ -1,0 +1,226 @@
+"""What holds for the app as a whole, whatever screen is in front."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from textual.command import CommandPalette
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
+from lcm_tui.screens.files import FilesScreen
+from lcm_tui.screens.help import HelpScreen
+from lcm_tui.widgets.text import TextView
+from tests.app.screens import WAYS, open_screen
+from tests.app.support import (
+    NARROW,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    strips,
+    wait_for,
+    wait_for_text,
+)
+from tests.conftest import DatabaseFactory
+
+
+async def help_text(pilot: Pilot[int]) -> str:
+    await pilot.press("question_mark")
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+    view = pilot.app.screen.query_one(TextView)
+    await wait_for(pilot, lambda: view.text)
+    await pilot.press("escape")
+    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, HelpScreen))
+    return view.text
+
+
+def write_config(**tables: dict[str, str]) -> None:
+    """A config file of the user, as the next app to be opened will read it."""
+    path = Path(os.environ["HOME"]) / "lcm-tui.toml"
+    lines = []
+    for name, table in tables.items():
+        lines += [f"[{name}]", *(f'{key} = "{value}"' for key, value in table.items())]
+    path.write_text("\n".join(lines))
+    os.environ["LCM_TUI_CONFIG"] = str(path)
+
+
+# -- leaving -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["q", "escape", "ctrl+c"])
+async def test_the_first_screen_is_left_with_the_app(database_file: DatabaseFactory, key: str):
+    async with open_app(database_file("0.15.3")) as pilot:
+        await pilot.press(key)
+        await wait_for(pilot, lambda: pilot.app._exit, "the end")
+    assert pilot.app.return_value == 0
+
+
+@pytest.mark.parametrize("key", ["q", "escape"])
+async def test_other_screens_lead_back_one_by_one(database_file: DatabaseFactory, key: str):
+    async with open_app(database_file("0.15.3")) as pilot:
+        first = pilot.app.screen
+        first.table.select(3)
+        files = await go_to(pilot, FilesScreen(conversation(pilot, 3)))
+        await settled(pilot)
+        await go_to(pilot, FilesScreen(None))
+        await pilot.press(key)
+        await wait_for(pilot, lambda: pilot.app.screen is files)
+        await pilot.press(key)
+        await wait_for(pilot, lambda: pilot.app.screen is first)
+        assert first.table.selected == 3
+        assert not pilot.app._exit
+
+
+async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        await pilot.press("slash", "q", "s", "colon", "question_mark")
+        await wait_for_text(pilot, "No conversation matches.")
+        assert pilot.app.screen.query_one(Input).value == "qs:?"
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: len(pilot.app.screen.table.keys) == 8)
+        assert not pilot.app._exit
+
+
+# -- help and palette --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WAYS)
+async def test_help_explains_a_screen_and_lists_all_its_commands(openclaw_home: Path, name: str):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
+        screen = await open_screen(pilot, name)
+        text = await help_text(pilot)
+        assert pilot.app.screen is screen
+        assert len(screen.HELP.split()) > 20
+        assert " ".join(screen.HELP.split()[:5]) in text
+        assert set(EVERYWHERE) < set(screen.commands) or set(EVERYWHERE) == set(screen.commands)
+        keys = text.split("Keys of this screen")[1]
+        for command in (COMMANDS[command] for command in screen.commands):
+            row = next(line for line in keys.splitlines() if f" {command.title} " in f"{line} ")
+            assert row.split()[0] == key_title(command.key)
+        for command in screen.commands:
+            action = f"action_{command.replace('-', '_')}"
+            assert hasattr(screen, action), f"{name} has no {action}"
+
+
+@pytest.mark.parametrize("name", WAYS)
+async def test_every_key_of_the_key_bar_is_drawn_in_full_at_the_wide_size(openclaw_home: Path, name: str):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
+        screen = await open_screen(pilot, name)
+        bar = shown_lines(pilot)[-1]
+        for hint in screen.key_hints():
+            assert f" {hint.key} {hint.title} " in f"{bar} "
+
+
+@pytest.mark.parametrize("key", ["colon", "ctrl+p"])
+async def test_the_palette_runs_a_command(database_file: DatabaseFactory, key: str):
+    async with open_app(database_file("0.15.3")) as pilot:
+        pilot.app.screen.table.select(3)
+        await pilot.press(key)
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
+        await pilot.press(*"large files")
+        await wait_for_text(pilot, "Files (f)", COMMANDS["files"].help)
+        await pilot.press("down", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        await wait_for_text(pilot, "Files of conversation 3")
+
+
+async def test_the_palette_names_the_reason_why_a_command_cannot_be_used(openclaw_home: Path):
+    home = openclaw_home.parent / "[red]odd[/]\x1b[31m"
+    home.parent.mkdir()
+    openclaw_home.rename(home)
+    for file in (home / "lcm-files").glob("3/*"):
+        file.unlink()
+    async with open_app(home / "lcm.db", state_dir=home) as pilot:
+        await open_screen(pilot, "FilesScreen")
+        await pilot.press("colon")
+        await wait_for_text(pilot, "Not now: The file is not on this machine")
+        assert "[red]odd[/]␛[31m" in " ".join(shown(pilot).split())
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+
+
+# -- keys of the user --------------------------------------------------------------------------------------
+
+
+async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database_file: DatabaseFactory):
+    write_config(keys={"files": "F7", "back": "left_square_bracket", "down": "e"})
+    async with open_app(database_file("0.15.3")) as pilot:
+        first = pilot.app.screen
+        await settled(pilot)
+        assert " F7 Files " in shown_lines(pilot)[-1]
+        assert " [ Back" in shown_lines(pilot)[-1]
+        assert any(line.split()[:2] == ["F7", "Files"] for line in (await help_text(pilot)).splitlines())
+        await pilot.press("f", "q", "escape")
+        await settled(pilot)
+        assert pilot.app.screen is first
+        assert not pilot.app._exit
+        await pilot.press("e", "F7")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        assert first.table.cursor == 1
+        await pilot.press("colon")
+        await wait_for_text(pilot, "Back ([)")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        await pilot.press("left_square_bracket")
+        await wait_for(pilot, lambda: pilot.app.screen is first)
+
+
+async def test_an_unknown_action_in_the_config_is_said_to_be_unknown(database_file: DatabaseFactory):
+    write_config(keys={"fiels": "x", "down": "e", "copy-id": "Y"})
+    async with open_app(database_file("0.15.3")) as pilot:
+        await wait_for(pilot, lambda: said(pilot), "a word about the unknown action")
+        assert len(said(pilot)) == 1
+        assert "'fiels'" in said(pilot)[0]
+
+
+# -- terminals ---------------------------------------------------------------------------------------------
+
+
+async def test_without_colours_nothing_is_coloured(database_file: DatabaseFactory, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await wait_for_text(pilot, "Conversations", "live")
+        styles = [segment.style for strip in strips(pilot) for segment in strip if segment.style]
+        colours = {colour for style in styles for colour in (style.color, style.bgcolor) if colour}
+        assert all(colour.is_default for colour in colours)
+        assert any(style.reverse for style in styles), "the cursor is seen without colours"
+
+
+@pytest.mark.parametrize("name", WAYS)
+async def test_resizing_keeps_the_selection(openclaw_home: Path, name: str):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
+        screen = await open_screen(pilot, name)
+        await pilot.press("down", "down")
+        await settled(pilot)
+        selected = screen.selected_id()
+        for size in ((80, 24), (40, 10), (20, 5), (160, 50)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            lines = strips(pilot)
+            assert len(lines) == size[1]
+            assert {line.cell_length for line in lines} == {size[0]}
+            assert screen.selected_id() == selected
+        assert pilot.app.screen is screen
+        assert pilot.app._exception is None
+
+
+# -- hostile words -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["[/", "[/]", "[red]x[/red]", "[@click=app.quit]x[/]", "\x1b[2J\x9b31m\u202e"]
+)
+async def test_a_notification_is_shown_as_it_is_and_obeys_nothing(database_file: DatabaseFactory, text: str):
+    async with open_app(database_file("0.15.3")) as pilot:
+        pilot.app.notify(f"<{text}>", title=f"«{text}»", markup=True)
+        visible = text.replace("\x1b", "␛").replace("\x9b", "‹U+009B›").replace("\u202e", "‹U+202E›")
+        await wait_for_text(pilot, f"<{visible}>", f"«{visible}»")
+        assert pilot.app._exception is None
