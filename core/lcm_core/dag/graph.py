@@ -55,14 +55,26 @@ class SummaryGraph:
         """Nodes without a consumer that the context does not hold either, newest first (B13)."""
         held = set(self.in_context)
         return tuple(
-            node for node in reversed(self.nodes) if not self.consumers.get(node) and node not in held
+            node for node in reversed(tuple(self.nodes)) if not self.consumers.get(node) and node not in held
         )
 
     @cached_property
     def unreachable(self) -> tuple[SummaryId, ...]:
         """Nodes that no walk from a root or an orphan meets: they lie on a cycle or below one (B6)."""
         seen = set(self.walk((*self.roots, *self.orphans)))
-        return tuple(node for node in reversed(self.nodes) if node not in seen)
+        return tuple(node for node in reversed(tuple(self.nodes)) if node not in seen)
+
+    @cached_property
+    def cycle_heads(self) -> tuple[SummaryId, ...]:
+        """Of the unreachable nodes the fewest from which a walk meets all: one on each outermost cycle."""
+        seen: set[SummaryId] = set()
+        heads = []
+        # What a depth-first walk finishes last, nothing that it finished before leads to.
+        for node in reversed(self.bottom_up(*self.unreachable)):
+            if node not in seen:
+                heads.append(node)
+                seen.update(found for found, _ in self._visits([node], seen))
+        return tuple(heads)
 
     @cached_property
     def dangling(self) -> tuple[SummaryId, ...]:
@@ -72,21 +84,29 @@ class SummaryGraph:
 
     def walk(self, start: Iterable[SummaryId]) -> Iterator[SummaryId]:
         """*start* and everything below it toward the messages, each node once, consumers first."""
-        seen: set[SummaryId] = set()
-        waiting = list(start)[::-1]
+        return (node for node, _ in self._visits(start, set()))
+
+    def first_visits(self, start: Iterable[SummaryId]) -> dict[SummaryId, SummaryId | None]:
+        """What `walk` meets, in its order, each with the consumer that led there (None: *start* did)."""
+        return dict(self._visits(start, set()))
+
+    def _visits(
+        self, start: Iterable[SummaryId], seen: set[SummaryId]
+    ) -> Iterator[tuple[SummaryId, SummaryId | None]]:
+        waiting: list[tuple[SummaryId, SummaryId | None]] = [(node, None) for node in reversed(tuple(start))]
         while waiting:
-            node = waiting.pop()
+            node, consumer = waiting.pop()
             if node in seen:
                 continue
             seen.add(node)
-            yield node
-            waiting.extend(reversed(self.sources.get(node, ())))
+            yield node, consumer
+            waiting.extend((source, node) for source in reversed(self.sources.get(node, ())))
 
-    def bottom_up(self, start: SummaryId) -> list[SummaryId]:
+    def bottom_up(self, *start: SummaryId) -> list[SummaryId]:
         """*start* and everything below it, every source before its consumers (as far as cycles allow)."""
         order: list[SummaryId] = []
         seen: set[SummaryId] = set()
-        waiting: list[tuple[SummaryId, bool]] = [(start, False)]
+        waiting: list[tuple[SummaryId, bool]] = [(node, False) for node in reversed(start)]
         while waiting:
             node, done = waiting.pop()
             if done:

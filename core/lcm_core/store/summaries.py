@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -112,7 +113,7 @@ async def entries_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[S
     source_messages = await _count_by(reader, "summary_messages", ids)
     ordinals: dict[str, list[int]] = {}
     for conversation_id in dict.fromkeys(text.summary.conversation_id for text in texts):
-        for summary_id, ordinal in await context_ordinals(reader, conversation_id):
+        for summary_id, ordinal in await context_ordinals(reader, conversation_id, ids):
             ordinals.setdefault(summary_id, []).append(ordinal)
     return [
         SummaryEntry(
@@ -128,21 +129,40 @@ async def entries_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[S
     ]
 
 
-async def context_ordinals(reader: Reader, conversation_id: ConversationId) -> list[tuple[SummaryId, int]]:
-    """The summaries in a conversation's context and where they stand, in order."""
+async def summaries_in(reader: Reader, summary_ids: Iterable[SummaryId]) -> list[Summary]:
+    """Some summaries without their texts, in no order; those that are gone are left out."""
+    if not reader.schema.has("summaries"):
+        return []
+    rows = await reader.rows_in(
+        f"""SELECT {reader.schema.select("summaries", COLUMNS, "s")}
+        FROM summaries AS s WHERE s.summary_id IN (?*)""",
+        summary_ids,
+    )
+    return [summary_of(row) for row in rows]
+
+
+async def context_ordinals(
+    reader: Reader, conversation_id: ConversationId, summary_ids: Sequence[SummaryId] | None = None
+) -> list[tuple[SummaryId, int]]:
+    """The summaries in a conversation's context (or some of them) and where they stand, in order."""
     if not reader.schema.has("context_items"):
         return []
-    rows = await reader.rows(
-        """SELECT summary_id, ordinal FROM context_items
-        WHERE conversation_id = ? AND summary_id IS NOT NULL ORDER BY ordinal""",
-        conversation_id,
-    )
+    sql = "SELECT summary_id, ordinal FROM context_items WHERE conversation_id = ? AND summary_id"
+    if summary_ids is None:
+        rows = await reader.rows(f"{sql} IS NOT NULL ORDER BY ordinal", conversation_id)
+    else:
+        rows = await reader.rows_in(f"{sql} IN (?*) ORDER BY ordinal", summary_ids, conversation_id)
     return [(SummaryId(row["summary_id"]), row["ordinal"]) for row in rows]
 
 
 async def sources_of(reader: Reader, summary_id: SummaryId) -> list[Edge]:
     """What a summary was condensed from, in the order of condensation."""
     return await _edges(reader, "summary_id", [summary_id])
+
+
+async def edges_of(reader: Reader, consumers: Iterable[SummaryId]) -> list[Edge]:
+    """What some summaries were condensed from, each one's sources in the order of condensation."""
+    return await _edges(reader, "summary_id", consumers)
 
 
 async def consumers_of(reader: Reader, summary_id: SummaryId) -> list[Edge]:
@@ -192,7 +212,9 @@ async def load_graph(reader: Reader, conversation_id: ConversationId) -> Summary
             conversation_id,
         )
     in_context = [summary_id for summary_id, _ in await context_ordinals(reader, conversation_id)]
-    return SummaryGraph.build(
+    # In a thread: a graph of 12,000 nodes takes longer to build than a key may wait.
+    return await asyncio.to_thread(
+        SummaryGraph.build,
         (Node(SummaryId(row["summary_id"]), row["kind"], row["depth"] or 0) for row in nodes),
         (_edge(row) for row in edges),
         in_context,

@@ -1,0 +1,90 @@
+"""What the detail beside the summary tree says about a row."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lcm_core.errors import NotFoundError
+from lcm_core.records import SummaryId
+from lcm_core.store import lineage
+from lcm_core.store import summaries as store
+from lcm_core.store.messages import get_message
+
+from lcm_tui.screens.dag_known import Known
+from lcm_tui.screens.dag_rows import Place, Section
+from lcm_tui.screens.summary_detail import message_document, summary_document
+from lcm_tui.session import Session
+from lcm_tui.widgets.spans import Span
+from lcm_tui.widgets.text import Block, Document, heading
+
+_SECTIONS = {
+    Section.ORPHANS: (
+        "Orphans",
+        "Summaries that stand in the context of this conversation no more and that no other summary was made "
+        "from: the model cannot see them, and nothing leads to them. After /new, and in an archived "
+        "conversation, that is how it should be; else a write was cut short between making the summary and "
+        "putting it into the context.",
+    ),
+    Section.CYCLES: (
+        "Cycles",
+        "Summaries that are, by the recorded edges, made from themselves, and what stands below them. No row "
+        "at the left margin leads to them. One summary of each cycle stands here; it is marked again where "
+        "the cycle closes.",
+    ),
+    Section.DANGLING: (
+        "Dangling ids",
+        "Ids that the context or a summary of this conversation names as a source, and that no summary of "
+        "this conversation has. The engine skips them without a word. Where another conversation has the "
+        "row, its number is shown.",
+    ),
+}
+
+
+async def detail_of(session: Session, known: Known, place: Place | None) -> Document:
+    """The document for a row; reads what it needs."""
+    if place is None:
+        return ()
+    match place.step:
+        case Section() as section:
+            title, said = _SECTIONS[section]
+            return (heading(title), Block(), Block(said))
+        case str():
+            return await _summary(session, known, SummaryId(place.step))
+        case _:
+            return await _message(session, known, place)
+
+
+async def _summary(session: Session, known: Known, summary_id: SummaryId) -> Document:
+    try:
+        detail = await session.read(lineage.summary_detail, summary_id)
+    except NotFoundError:
+        return await _gone(session, known, summary_id)
+    schema = session.database.schema
+    # In a thread: a text of a megabyte takes its time to count.
+    return await asyncio.to_thread(summary_document, detail, zone=session.zone, schema=schema)
+
+
+async def _gone(session: Session, known: Known, summary_id: SummaryId) -> Document:
+    """What still names a summary whose row is gone."""
+    edges = await session.read(store.consumers_of, summary_id)
+    ordinals = known.ordinals.get(summary_id, ())
+    return (
+        Block(spans=(Span(summary_id, "title"), Span("  ✗ its row is gone", "error"))),
+        Block(),
+        Block("No summary of this database has this id. It is named by:"),
+        *(Block(f"the context, at ordinal {ordinal}", indent=2) for ordinal in ordinals),
+        *(Block(f"{edge.consumer}, as its source {edge.ordinal}", indent=2) for edge in edges),
+    )
+
+
+async def _message(session: Session, known: Known, place: Place) -> Document:
+    source = known.message_of(place)
+    try:
+        entry = await session.read(get_message, source.message_id if source else -1)
+    except NotFoundError:
+        return (
+            Block(spans=(Span(f"m{place.step}", "title"), Span("  ✗ its row is gone", "error"))),
+            Block(),
+            Block("The leaf names this message, and no message of this database has this id."),
+        )
+    return await asyncio.to_thread(message_document, entry, zone=session.zone)

@@ -1,0 +1,197 @@
+"""How a row of the summary tree looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from lcm_core.dag.markers import BrokenKind
+from lcm_core.records import Summary, SummaryId, Timestamp
+from lcm_core.store.lineage import SourceMessage
+from lcm_core.store.summaries import SummaryEntry
+from lcm_core.text import cell_width, clip, safe_line
+from lcm_core.times import format_local, parse_utc
+
+from lcm_tui.screens.dag_known import Known, badge_of
+from lcm_tui.screens.dag_rows import Place, Section, Tree
+from lcm_tui.widgets.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
+
+PENDING = "…"
+UNRECORDED = "–"
+#: Cells of a summary id as the engine makes it, of the fold mark before it, and of the mark behind it.
+ID_CELLS = 20
+MARK_CELLS = 2
+PLACES_CELLS = 3
+
+TREE = Column("tree", "summary", ID_CELLS + MARK_CELLS + PLACES_CELLS + 10, keep=100)
+COLUMNS = (
+    Column("depth", "", 3, keep=95),  # "L", "D2": kind and depth need no title
+    Column("tokens", "tokens", 7, right=True, keep=85),
+    Column("below", "below", 6, right=True, keep=50),
+    Column("time", "covers", 22, keep=40),
+    Column("model", "model", 14, keep=20),
+    Column("context", "context", 9, keep=90),
+    Column("broken", "broken", 11, keep=92),
+)
+PREVIEW = Column("preview", "begins", 24, grows=True)
+
+_HEADINGS = {
+    Section.ORPHANS: ("Orphans: no consumer, and not in the context", "warn"),
+    Section.CYCLES: ("Cycles: no root leads to these", "error"),
+    Section.DANGLING: ("Dangling: named here, no row in this conversation", "error"),
+}
+
+
+def columns_for(width: int) -> Layout:
+    """The columns of the list; a preview only where it has room."""
+    with_preview = (TREE, *COLUMNS, PREVIEW)
+    if sum(column.width + 1 for column in with_preview) - 1 <= width:
+        return lay_out(with_preview, width)
+    growing = Column(TREE.name, TREE.title, TREE.width, grows=True, keep=TREE.keep)
+    return lay_out((growing, *COLUMNS), width)
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Draws the rows of one tree."""
+
+    known: Known
+    tree: Tree
+    zone: tzinfo | None
+
+    def line(self, place: Place, width: int) -> Line:
+        """The row of a place."""
+        layout = columns_for(width)
+        match place.step:
+            case Section() as section:
+                return self._heading(place, section)
+            case str():
+                return row_of(layout, self._summary_cells(place, SummaryId(place.step), layout.widths[0]))
+            case _:
+                return self._message_line(place, layout)
+
+    def _heading(self, place: Place, section: Section) -> Line:
+        said, style = _HEADINGS[section]
+        found = self.known.survey.sections.get(section, ()) if self.known.survey else ()
+        count = len(found)
+        if section is Section.CYCLES and self.known.survey is not None:
+            count = len(self.known.survey.graph.unreachable)
+        head = Span(f"{self._mark(place)} {said} ", "error" if style == "error" else "warn")
+        return (head, Span(f"{count:,}", "title"))
+
+    def _mark(self, place: Place) -> str:
+        if place.step is None or not self.known.can_unfold(place.step) or place.repeats:
+            return " "
+        return "▾" if place in self.tree.unfolded else "▸"
+
+    def _tree_cell(self, place: Place, name: str, width: int, mark: str) -> str:
+        """Indentation, fold mark and name; a level that would push the name out stands there as a number."""
+        indent = " " * (2 * (place.level - 1))
+        room = width - MARK_CELLS - max(cell_width(name), ID_CELLS)
+        if len(indent) > room:
+            deep = f"{place.level - 1}·"
+            indent = deep.rjust(max(min(room, len(indent)), len(deep)))
+        return f"{indent}{mark} {name}"
+
+    def _summary_cells(self, place: Place, summary_id: SummaryId, width: int) -> dict[str, Span]:
+        known = self.known
+        entry = known.entries.get(summary_id)
+        places = known.places(summary_id)
+        name = safe_line(summary_id) + (f" ×{places}" if places > 1 else "")
+        cells = {
+            "tree": Span(
+                self._tree_cell(place, name, width, self._mark(place)), "warn" if places > 1 else "key"
+            ),
+            "context": _context_cell(known.ordinals.get(summary_id, ())),
+        }
+        if entry is None:
+            gone = summary_id in known.gone
+            node = known.survey.graph.nodes.get(summary_id) if known.survey else None
+            badge = Span(badge_of(node.kind, node.depth), depth_style(node.depth)) if node else Span("")
+            return cells | {
+                "depth": badge,
+                "tokens": Span("" if gone else PENDING, "dim"),
+                "broken": Span("✗ no row", "error") if gone else self._repeat(place),
+            }
+        summary = entry.summary
+        return cells | {
+            "depth": Span(badge_of(summary.kind, summary.depth), depth_style(summary.depth)),
+            "tokens": Span(f"{summary.tokens:,}", "text" if summary.tokens >= 0 else "error"),
+            "below": Span(below_text(entry), "dim"),
+            "time": Span(time_range(summary.earliest_at, summary.latest_at, self.zone)),
+            "model": Span(model_text(summary), "dim"),
+            "broken": self._broken_cell(place, entry),
+            "preview": Span(safe_line(entry.preview), "dim"),
+        }
+
+    def _repeat(self, place: Place) -> Span:
+        return Span("↺ cycle", "error") if place.repeats else Span("")
+
+    def _broken_cell(self, place: Place, entry: SummaryEntry) -> Span:
+        if entry.broken is not None:
+            return Span(broken_text(entry.broken), "error")
+        if place.repeats:
+            return self._repeat(place)
+        if entry.summary.conversation_id != self.known.conversation_id:
+            return Span(f"✗ in conv {entry.summary.conversation_id}", "error")
+        if not entry.source_summaries and not entry.source_messages:
+            return Span("no source", "warn")
+        return Span("")
+
+    def _message_line(self, place: Place, layout: Layout) -> Line:
+        found = self.known.message_of(place)
+        width = layout.widths[0]
+        message = found.message if found else None
+        if found is None or message is None:
+            cell = self._tree_cell(place, f"m{place.step}", width, " ")
+            return (Span(clip(cell, width), "error"), Span(" ✗ the message's row is gone", "error"))
+        tree = self._tree_cell(place, f"#{message.seq} {safe_line(message.role)}", width, " ")
+        head = Layout(
+            layout.columns[:3] if layout.shows("tokens") else layout.columns[:1],
+            layout.widths[:3] if layout.shows("tokens") else layout.widths[:1],
+        )
+        cells = {"tree": Span(tree, role_style(message.role)), "tokens": Span(f"{message.tokens:,}")}
+        said = format_local(parse_utc(message.created_at), self.zone)[:16] or safe_line(message.created_at)
+        return (*row_of(head, cells), Span(f" {said} ", "dim"), Span(message_preview(found)))
+
+
+def message_preview(found: SourceMessage) -> str:
+    """The beginning of what a message says, on one line."""
+    return safe_line(found.preview.strip())
+
+
+def broken_text(kind: BrokenKind) -> str:
+    """What is wrong with a summary's text, in a word."""
+    return f"✗ {kind.value}"
+
+
+def below_text(entry: SummaryEntry) -> str:
+    """How many summaries stand below, as stored; of a leaf, how many messages."""
+    summary = entry.summary
+    if summary.kind == "leaf":
+        return f"{entry.source_messages:,} msg"
+    return UNRECORDED if summary.descendant_count is None else f"{summary.descendant_count:,}"
+
+
+def model_text(summary: Summary) -> str:
+    """The model without its provider."""
+    return UNRECORDED if summary.model is None else safe_line(summary.model).rsplit("/", 1)[-1]
+
+
+def time_range(first: Timestamp | None, last: Timestamp | None, zone: tzinfo | None) -> str:
+    """From when to when, in at most 22 cells: times within a day, days across several."""
+    start, end = parse_utc(first), parse_utc(last)
+    if start is None or end is None:
+        return UNRECORDED if first is None and last is None else safe_line(first or last or "")
+    begun, ended = format_local(start, zone)[:16], format_local(end, zone)[:16]
+    if begun[:10] != ended[:10]:
+        return f"{begun[:10]}→{ended[:10]}"
+    return begun if begun == ended else f"{begun}→{ended[11:]}"
+
+
+def _context_cell(ordinals: tuple[int, ...]) -> Span:
+    if not ordinals:
+        return Span("")
+    if len(ordinals) > 1:  # the same summary twice is damage (A3)
+        return Span("ctx " + ",".join(str(ordinal) for ordinal in ordinals), "error")
+    return Span(f"ctx {ordinals[0]}", "ok")

@@ -1,0 +1,200 @@
+"""The tree of summaries as a widget: what is unfolded, and where the cursor stands, by path."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from lcm_core.records import ConversationId, SummaryId
+
+from lcm_tui.screens.dag_draw import Painter
+from lcm_tui.screens.dag_known import Known, Match, Survey
+from lcm_tui.screens.dag_rows import Place, Section, Tree, Way
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Line
+
+#: A heading over more than so many is folded at first.
+FEW = 5
+#: Rows above and below the visible ones that are read with them.
+MARGIN = 30
+
+
+class SummaryTree(LineView[Place]):
+    """The rows of one conversation's summaries; what it knows of them is told to it."""
+
+    def __init__(self, conversation_id: ConversationId, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(self._draw_place, empty="Reading …", id=id)
+        self.known = Known(conversation_id)
+        self.unfolding = Tree()
+        self.painter = Painter(self.known, self.unfolding, None)
+        self._sections: set[Section] = set()  #: headings that were there before
+
+    # -- what it shows -------------------------------------------------------------------------------------
+
+    def lay_rows(self, select: Place | None = None) -> None:
+        """Compute all rows again, from what is known and unfolded."""
+        rows = self.unfolding.rows(self.known.tops, self.known.below)
+        self.replace(rows, select=select, changed=False)
+        self.redraw()
+
+    def take_survey(self, found: Survey) -> None:
+        """Take the whole graph; what was unfolded below a root stays so when something was made from it."""
+        roots = self.known.roots
+        self.known.learn_survey(found)
+        for section, nodes in found.sections.items():
+            if section not in self._sections and (len(nodes) <= FEW or not found.graph.roots):
+                self.unfolding.unfolded.add(self.unfolding.at((section,)))
+        self._sections = set(found.sections)
+        for root in set(roots) - set(self.known.roots):
+            path = self.known.path_to(root)
+            if path is not None and path[0] != root:
+                self.unfolding.graft(self.unfolding.at((root,)), self.unfolding.at(path))
+
+    def place_to_keep(self) -> Place | None:
+        """Where what is selected stands now, when no row stands for it any more where it stood."""
+        selected = self.selected
+        if selected is None or selected in self.unfolding.rows(self.known.tops, self.known.below):
+            return None
+        above = selected.above
+        if isinstance(selected.step, str):
+            path = self.known.path_to(SummaryId(selected.step))
+        elif selected.step is not None and above is not None and isinstance(above.step, str):
+            leaf = self.known.path_to(SummaryId(above.step))
+            held = leaf is not None and selected.step in self.known.below(above.step)
+            path = (*leaf, selected.step) if leaf is not None and held else leaf
+        else:
+            path = None
+        return None if path is None else self.unfolded_to(path)
+
+    def unfolded_to(self, path: Way) -> Place:
+        """The place at the end of *path*, with everything above it unfolded."""
+        place = self.unfolding.at(path)
+        self.unfolding.unfold_above(place)
+        return place
+
+    def reveal(self, path: Way) -> None:
+        """Stand on the place at the end of *path*."""
+        self.lay_rows(self.unfolded_to(path))
+
+    # -- folding -------------------------------------------------------------------------------------------
+
+    def can_unfold(self, place: Place | None) -> bool:
+        """Whether a place can be unfolded, or folded again."""
+        if place is None or place.step is None:
+            return False
+        return self.known.can_unfold(place.step) and not place.repeats
+
+    def is_unfolded(self, place: Place) -> bool:
+        """Whether what is below a place is shown."""
+        return place in self.unfolding.unfolded
+
+    def toggle(self, place: Place) -> None:
+        """Unfold a place, or fold it."""
+        if self.can_unfold(place):
+            self.unfolding.unfolded ^= {place}
+            self._respread(place)
+
+    def _respread(self, place: Place) -> None:
+        """Show what is below a place now, and leave all other rows as they are."""
+        index = self.index_of(place)
+        if index is not None:
+            rows = self.unfolding.respliced(self.keys, index, self.known.below)
+            self.replace(rows, changed=False)
+            self.redraw([place])
+
+    def step_out(self, place: Place) -> None:
+        """Fold a place; from one that is folded go to its consumer."""
+        if self.is_unfolded(place):
+            self.toggle(place)
+        elif place.above is not None:
+            self.select(place.above)
+
+    def step_in(self, place: Place) -> None:
+        """Unfold a place; from one that is unfolded go to the first below it."""
+        if not self.is_unfolded(place):
+            self.toggle(place)
+        elif place.step is not None and (below := self.known.below(place.step)):
+            self.select(place.to(below[0]))
+
+    def fold_all(self) -> None:
+        """Fold everything; the cursor goes out to the left margin."""
+        above = list(self.selected.upward()) if self.selected is not None else [None]
+        self.unfolding.unfolded.clear()
+        self.lay_rows(above[-1])
+
+    def unfold_below(self, place: Place) -> None:
+        """Unfold every summary below a place; when nothing was folded there, below everything."""
+        tree, known = self.unfolding, self.known
+        starts = [place]
+        opened = False
+        if isinstance(place.step, Section):
+            opened = place not in tree.unfolded
+            tree.unfolded.add(place)
+            starts = [place.to(step) for step in known.below(place.step)]
+        if not tree.unfold_all(starts, known.edges) and not opened:
+            tops = [tree.top.to(step) for step in known.tops]
+            tree.unfolded.update(top for top in tops if isinstance(top.step, Section))
+            below = [
+                top.to(step)
+                for top in tops
+                if isinstance(top.step, Section)
+                for step in known.below(top.step)
+            ]
+            tree.unfold_all([*tops, *below], known.edges)
+        self.lay_rows()
+
+    # -- what it needs -------------------------------------------------------------------------------------
+
+    def unread_rows(self) -> list[SummaryId]:
+        """The summaries in sight, and near it, whose rows have not been read."""
+        seen = self.visible_keys
+        if not seen:
+            return []
+        first = max(0, (self.index_of(seen[0]) or 0) - MARGIN)
+        near = self.keys[first : first + len(seen) + 2 * MARGIN]
+        ids = dict.fromkeys(SummaryId(place.step) for place in (*seen, *near) if isinstance(place.step, str))
+        return [summary_id for summary_id in ids if self.known.unread_entry(summary_id)]
+
+    def unread_below(self, places: Iterable[Place]) -> tuple[list[SummaryId], list[SummaryId]]:
+        """Of these, the summaries that are unfolded and whose sources, or messages, have not been read."""
+        unfolded = [
+            SummaryId(place.step)
+            for place in places
+            if self.is_unfolded(place) and isinstance(place.step, str)
+        ]
+        ids = list(dict.fromkeys(unfolded))
+        return (
+            [summary_id for summary_id in ids if self.known.unread_sources(summary_id)],
+            [summary_id for summary_id in ids if self.known.unread_messages(summary_id)],
+        )
+
+    def places_of(self, summary_ids: Collection[SummaryId]) -> list[Place]:
+        """The rows of some summaries."""
+        return [place for place in self.keys if place.step in summary_ids]
+
+    # -- searching -----------------------------------------------------------------------------------------
+
+    def match_at(self, place: Place | None) -> Match | None:
+        """What a place is to a search."""
+        if place is None or place.step is None or isinstance(place.step, Section):
+            return None
+        if isinstance(place.step, str):
+            return Match(SummaryId(place.step))
+        leaf = place.above.step if place.above is not None else None
+        if not isinstance(leaf, str):
+            return None
+        below = list(self.known.messages.get(SummaryId(leaf), ()))
+        return Match(SummaryId(leaf), below.index(place.step) if place.step in below else None)
+
+    def go_to(self, match: Match) -> bool:
+        """Stand on a match, where it stands first; False when it stands nowhere any more."""
+        path = self.known.path_to(match.summary_id)
+        if path is None:
+            return False
+        if match.message is not None:
+            messages = list(self.known.messages.get(match.summary_id, ()))
+            path = (*path, *messages[match.message : match.message + 1])
+        self.reveal(path)
+        return True
+
+    def _draw_place(self, place: Place, width: int) -> Sequence[Line]:
+        return (self.painter.line(place, width),)
