@@ -42,3 +42,11 @@ async def open_screen(pilot: Pilot[int], name: str) -> CommandScreen:
     assert isinstance(screen, CommandScreen)
     assert type(screen).__name__ == name
     return screen
+
+
+async def leave(pilot: Pilot[int]) -> None:
+    """Go back to the list of conversations."""
+    while not isinstance(pilot.app.screen, ConversationsScreen):
+        before = pilot.app.screen
+        await pilot.press("escape")
+        await wait_for(pilot, lambda before=before: pilot.app.screen is not before, "the screen before")

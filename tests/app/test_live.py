@@ -1,0 +1,283 @@
+"""Following a database that another process writes to, replaces and takes away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from lcm_core.store.opening import Access
+from textual.pilot import Pilot
+
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.widgets.lines import LineView
+from tests.app.host import Host
+from tests.app.screens import WAYS, leave, open_screen
+from tests.app.support import NARROW, open_app, said, settled, shown_lines, wait_for, wait_for_text
+from tests.conftest import DatabaseFactory
+
+
+def title(pilot: Pilot[int]) -> str:
+    return shown_lines(pilot)[0]
+
+
+def listed(screen: CommandScreen) -> LineView:
+    view = screen.main_widget()
+    assert isinstance(view, LineView)
+    return view
+
+
+def folder(path: Path) -> dict[str, tuple[int, int]]:
+    """What lies in a folder, with sizes and times."""
+    return {
+        str(found.relative_to(path)): (found.stat().st_size, found.stat().st_mtime_ns)
+        for found in path.rglob("*")
+        if found.is_file()
+    }
+
+
+async def marked(pilot: Pilot[int], screen: CommandScreen) -> None:
+    """Wait until some rows are marked as new, which they are for a moment only."""
+    await wait_for(pilot, lambda: listed(screen)._fresh, "rows marked as new")
+
+
+async def test_messages_appear_below_while_the_selection_stays(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            assert "no change yet" in title(pilot)
+            screen = await open_screen(pilot, "ConversationScreen")
+            messages = listed(screen)
+            await pilot.press("end", "k", "k")
+            selected, last = screen.selected_id(), messages.keys[-1]
+            host.say(3, "the host is here")
+            await marked(pilot, screen)
+            assert set(messages._fresh) == {last + 1}
+            assert messages.keys[-1] == last + 1
+            assert screen.selected_id() == selected
+            assert "changed" in title(pilot)
+            assert "no change yet" not in title(pilot)
+            assert "WAL" in title(pilot)
+            await pilot.press("end")
+            await wait_for_text(pilot, "the host is here")
+
+
+async def test_the_list_of_conversations_counts_and_grows(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen = pilot.app.screen
+            screen.table.select(3)
+            await settled(pilot)
+            assert " 136 " in next(line for line in shown_lines(pilot) if " research " in line)
+            host.say(3, "one more")
+            await wait_for(pilot, lambda: any(" 137 " in line for line in shown_lines(pilot)))
+            assert screen.table.keys[0] == 3, "the newest activity comes first"
+            host.write(
+                ("INSERT INTO conversations (session_id, session_key) VALUES ('s9', 'agent:new:x')", [])
+            )
+            await wait_for(pilot, lambda: 9 in screen.table.keys)
+            await wait_for_text(pilot, "Conversations  9")
+            assert screen.table.selected == 3
+
+
+async def test_the_context_grows_and_is_compacted_around_the_selection(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen = await open_screen(pilot, "ContextScreen")
+            await pilot.press("j")
+            selected, count = screen.selected_id(), len(listed(screen).keys)
+            host.say(3, "another one")
+            await wait_for(pilot, lambda: len(listed(screen).keys) == count + 1)
+            await pilot.press("end")
+            await wait_for_text(pilot, "another one")
+            await pilot.press("home", "j")
+            assert screen.selected_id() == selected
+            host.write(
+                ("DELETE FROM context_items WHERE conversation_id = 3 AND ordinal = 0", []),
+                ("UPDATE context_items SET ordinal = -ordinal WHERE conversation_id = 3", []),
+                ("UPDATE context_items SET ordinal = -ordinal - 1 WHERE conversation_id = 3", []),
+            )
+            await wait_for(pilot, lambda: listed(screen).cursor == 0)
+            assert screen.selected_id() == selected
+
+
+async def test_a_new_summary_appears_in_the_tree(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen = await open_screen(pilot, "DagScreen")
+            await pilot.press("j")
+            selected = screen.selected_id()
+            host.write(
+                (
+                    """INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count)
+                    VALUES ('sum_feedfacefeedface', 3, 'leaf', 0, 'what the host made', 5)""",
+                    [],
+                ),
+                (
+                    """INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)
+                    SELECT 3, max(ordinal) + 1, 'summary', 'sum_feedfacefeedface' FROM context_items
+                    WHERE conversation_id = 3""",
+                    [],
+                ),
+            )
+            await wait_for_text(pilot, "sum_feedfacefeedface")
+            assert screen.selected_id() == selected
+
+
+async def test_a_new_file_appears_in_the_list(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen = await open_screen(pilot, "FilesScreen")
+            selected = screen.selected_id()
+            host.write(
+                (
+                    """INSERT INTO large_files (file_id, conversation_id, file_name, storage_uri)
+                    VALUES ('file_feedfacefeedface', 3, 'new.txt', '/nowhere/new.txt')""",
+                    [],
+                )
+            )
+            await wait_for_text(pilot, "new.txt")
+            assert screen.selected_id() == selected
+            await wait_for(
+                pilot, lambda: "missing" in next(at for at in shown_lines(pilot) if "new.txt" in at)
+            )
+
+
+async def test_a_screen_behind_others_is_true_again_when_it_comes_back(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen = await open_screen(pilot, "ConversationScreen")
+            await pilot.press("f")
+            await wait_for(pilot, lambda: pilot.app.screen is not screen)
+            count = len(listed(screen).keys)
+            host.say(3, "said meanwhile")
+            await wait_for(pilot, lambda: "no change yet" not in title(pilot))
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: len(listed(screen).keys) == count + 1)
+
+
+async def test_keys_are_answered_while_the_host_commits_without_a_pause(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen = await open_screen(pilot, "ConversationScreen")
+            await pilot.press("home")
+            await settled(pilot)
+            view = listed(screen)
+            first = view.keys[0]
+            places = []
+            for number in range(15):
+                host.say(3, f"burst {number}")
+                await pilot.press("pagedown" if number % 2 else "pageup")
+                places.append(view.selected)
+            assert first in places
+            assert len(set(places)) == 2, "the same two keys lead to the same two places"
+            await pilot.press("end")
+            await wait_for_text(pilot, "burst 14")
+            assert not said(pilot)
+
+
+# -- ways in -------------------------------------------------------------------------------------------------
+
+
+async def test_a_host_that_comes_and_goes_is_followed_both_times(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path) as pilot:
+        screen = await open_screen(pilot, "ConversationScreen")
+        database = pilot.app.session.database
+        assert database.access is Access.IMMUTABLE
+        await pilot.press("end", "k")
+        selected, count = screen.selected_id(), len(listed(screen).keys)
+        with Host(path) as host:
+            host.say(3, "with a WAL")
+            await wait_for(pilot, lambda: database.access is Access.READ_ONLY)
+            await wait_for(pilot, lambda: len(listed(screen).keys) == count + 1)
+            await pilot.press("end")
+            await wait_for_text(pilot, "with a WAL", "WAL")
+            await pilot.press("k", "k")
+            assert screen.selected_id() == selected
+        with Host(path) as host:
+            host.say(3, "again with one")
+            await wait_for(pilot, lambda: len(listed(screen).keys) == count + 2)
+            await pilot.press("end")
+            await wait_for_text(pilot, "again with one")
+        assert not said(pilot)
+    # The host cannot take its WAL with it while somebody else has the file open; the next one does.
+    Host(path).close()
+    assert os.listdir(path.parent) == ["lcm.db"]
+
+
+async def test_a_file_that_was_replaced_is_read_anew(database_copy: DatabaseFactory, tmp_path: Path):
+    path, other = database_copy("0.15.3"), database_copy("0.15.3")
+    with Host(other) as host:
+        host.say(3, "from the backup")
+    async with open_app(path) as pilot:
+        screen = await open_screen(pilot, "ConversationScreen")
+        await pilot.press("end", "k")
+        selected, count = screen.selected_id(), len(listed(screen).keys)
+        other.replace(path)
+        await wait_for(pilot, lambda: len(listed(screen).keys) == count + 1)
+        await pilot.press("end")
+        await wait_for_text(pilot, "from the backup")
+        await pilot.press("k", "k")
+        assert screen.selected_id() == selected
+        assert not said(pilot)
+
+
+async def test_a_file_that_is_gone_is_said_to_be_gone_and_stays_on_the_screen(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    kept = path.with_name("kept")
+    shutil.copyfile(path, kept)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await open_screen(pilot, "FilesScreen")
+        lines = shown_lines(pilot)[1:]
+        path.unlink()
+        await wait_for(pilot, lambda: "file is gone" in title(pilot))
+        await settled(pilot)
+        assert shown_lines(pilot)[1:6] == lines[:5]
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen)
+        assert "file is gone" in title(pilot)
+        assert len(pilot.app.screen.table.keys) == 8
+        assert not path.exists(), "nothing was created in its place"
+        kept.rename(path)
+        await wait_for(pilot, lambda: "live" in title(pilot), "the file that came back")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen)
+        assert pilot.app._exception is None
+
+
+# -- traces --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["no host", "a live host"])
+async def test_walking_over_all_screens_leaves_no_trace(openclaw_home: Path, live: bool):
+    path = openclaw_home / "lcm.db"
+    host = Host(path) if live else None
+    if host is not None:
+        host.say(3, "so that there is a WAL")
+    before = folder(openclaw_home)
+    assert ("lcm.db-wal" in before) is live
+    async with open_app(path, state_dir=openclaw_home) as pilot:
+        for name in WAYS:
+            await open_screen(pilot, name)
+            await pilot.press("down", "end", "home", "ctrl+r")
+            await settled(pilot)
+            await leave(pilot)
+    after = folder(openclaw_home)
+    if host is None:
+        assert after == before
+    else:
+        del before["lcm.db-shm"], after["lcm.db-shm"]  # readers of a live WAL take their turn in it
+        assert after == before
+        host.close()
+    assert (os.listdir(openclaw_home).count("lcm.db-shm"), os.listdir(openclaw_home).count("lcm.db-wal")) == (
+        0,
+        0,
+    )
