@@ -12,6 +12,7 @@ class TextSearch(CommandScreen):
     """A screen with a text: `/` searches in it as you type, `n` and `N` go on from match to match."""
 
     _needle = ""
+    _found = False
     _asked_from: Widget | None = None
 
     @property
@@ -31,9 +32,12 @@ class TextSearch(CommandScreen):
         self.ask("search in the text", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
-        """Go to the first match; say so when there is none."""
-        self._needle = text
-        self._find(forward=True, quiet=not done)
+        """Go to the first match while it is typed; say so at the end when there is none."""
+        if text != self._needle:
+            self._needle = text
+            self._found = self.text.find(text)
+        if done and text and not self._found:
+            self._find(forward=True)
 
     def action_next(self) -> None:
         """Go to the next match."""
@@ -49,6 +53,6 @@ class TextSearch(CommandScreen):
         if self._asked_from is not None:
             self._asked_from.focus()
 
-    def _find(self, *, forward: bool, quiet: bool = False) -> None:
-        if self._needle and not self.text.find(self._needle, forward=forward) and not quiet:
+    def _find(self, *, forward: bool) -> None:
+        if self._needle and not self.text.find(self._needle, forward=forward):
             self.app.notify(f"“{self._needle}” does not stand in this text.", timeout=3)

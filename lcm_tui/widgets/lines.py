@@ -8,47 +8,35 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.scrolling import Scroller
 from lcm_tui.widgets.spans import Line, Span, strip_of
 
 K = TypeVar("K", bound=Hashable)
 
 #: How long a new row stays marked.
 NEW_SECONDS = 2.0
+#: Lines that an arrow scrolls within a key that is taller than the view.
+INSIDE_LINES = 3
+#: Drawn keys that are kept.
+CACHED = 1_000
+#: Keys around the selected one that are asked for its successor when it goes.
+NEAR = 100
 
 
-class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
+class LineView(Scroller, Generic[K]):
     """A list of keys, each drawn as one line or more by a function of the owner."""
-
-    BINDING_GROUP_TITLE = "Moving"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="up"),
-        Binding("down,j", "move(1)", "Down", show=False, id="down"),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="page-up"),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="page-down"),
-        Binding("home,g", "first", "First", show=False, id="first"),
-        Binding("end,G", "last", "Last", show=False, id="last"),
-        Binding("left,h", "side(-1)", "Fold", show=False, id="fold"),
-        Binding("right,l", "side(1)", "Unfold", show=False, id="unfold"),
-    ]
-    DEFAULT_CSS = """
-    LineView {
-        height: 1fr; width: 1fr; background: $background; scrollbar-size-vertical: 1;
-        overflow-x: hidden; overflow-y: scroll;
-    }
-    """
 
     class Highlighted(Message):
         """The cursor stands on another key."""
@@ -106,8 +94,10 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
         self._index: dict[K, int] | None = None
         self._cursor = 0
         self._offsets: list[int] = [0]
-        self._lines: LRUCache[tuple[K, int], Sequence[Line]] = LRUCache(1_000)
-        self._fresh: frozenset[K] = frozenset()
+        self._lines: LRUCache[K, Sequence[Line]] = LRUCache(CACHED)
+        self._drawn_at = 0  #: the width that the lines were drawn for
+        self._room = 0  #: lines in sight at the last layout
+        self._fresh: dict[K, object] = {}  #: marked keys, each with what will take its mark away
 
     # -- what the owner asks and says ---------------------------------------------------------------
 
@@ -126,45 +116,46 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
         """The keys of which at least one line is in sight."""
         if not self.keys:
             return ()
-        top = self.scroll_offset.y
-        first = self._key_at(top)
-        last = self._key_at(top + max(self.size.height, 1) - 1)
+        first, last = self._key_at(self._top), self._key_at(self._top + self._height - 1)
         return self.keys[first : last + 1]
 
     @property
     def at_end(self) -> bool:
         """Whether the last line is in sight."""
-        return self.scroll_offset.y + self.size.height >= self.virtual_size.height
+        return self._top >= self._bottom
 
-    def index_of(self, key: K) -> int | None:
-        """The place of a key, None when the view does not hold it."""
+    def index_of(self, key: K, near: Iterable[int] = ()) -> int | None:
+        """The place of a key, None when the view does not hold it; *near*: places to look at first."""
+        for place in near:
+            if 0 <= place < len(self.keys) and self.keys[place] == key:
+                return place
         if self._index is None:
             self._index = {held: place for place, held in enumerate(self.keys)}
         return self._index.get(key)
 
     def replace(self, keys: Sequence[K], *, select: K | None = None, changed: bool = True) -> None:
-        """Show other keys, keeping the selection and its place on the screen.
+        """Show other keys, keeping the selection and what is in sight where it stands on the screen.
 
-        *select* moves the cursor; else it stays on its key, or where that key was. *changed* forgets what
+        *select* moves the cursor; else it stays on its key, or where that key was. A view of tall keys that
+        shows its end goes on showing it, as long as the selected key stays in sight. *changed* forgets what
         the keys looked like.
         """
-        kept, row = self.selected, self._row_of_cursor()
-        place = self._cursor
-        followed = self.at_end and bool(self.keys)
-        self.keys = keys
-        self._index = None
+        before, kept, seen = self.keys, self.selected, self._cursor_is_seen
+        followed = self._tall and self.at_end and bool(before)
         if changed:
             self._lines.clear()
-        wanted = select if select is not None else kept
-        found = self.index_of(wanted) if wanted is not None else None
-        self._cursor = max(0, min(found if found is not None else place, len(keys) - 1))
-        self._measure()
-        top = self._offset(self._cursor) - row
-        if followed and select is None and self._tall:
-            end = self.virtual_size.height - self.size.height
-            top = min(end, self._offset(self._cursor)) if end > top else top
-        self.scroll_to(y=max(0, top), animate=False, immediate=True, force=True)
-        if found is None or select is not None:
+        with self._in_place():
+            self.keys = keys
+            self._index = None
+            place = None if select is None else self.index_of(select)
+            moved = place is not None
+            if place is None:
+                place = self._successor(before, self._cursor)
+            self._cursor = max(0, min(place, len(keys) - 1))
+        if followed and not moved:
+            end = min(self._bottom, self._offset(self._cursor)) if seen else self._bottom
+            self._show_from(max(self._top, end))
+        if moved or (seen and self.selected != kept):
             self._reveal()
         self.refresh()
         if self.selected != kept or changed:
@@ -177,16 +168,9 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
         else:
             self._forget(keys)
         if self._tall:
-            row = self._row_of_cursor()
-            self._measure()
-            self.scroll_to(
-                y=max(0, self._offset(self._cursor) - row), animate=False, immediate=True, force=True
-            )
+            with self._in_place():
+                pass
         self.refresh()
-
-    def _forget(self, keys: Iterable[K]) -> None:
-        for key in keys:
-            self._lines.discard((key, self._width))
 
     def select(self, key: K) -> bool:
         """Put the cursor on a key and bring it into sight; False when the view does not hold it."""
@@ -199,42 +183,40 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
     def mark_fresh(self, keys: Collection[K]) -> None:
         """Mark new keys for a moment."""
         if keys:
-            self._fresh = frozenset(keys)
+            mark = object()
+            self._fresh.update(dict.fromkeys(keys, mark))
             self.refresh()
-            self.set_timer(NEW_SECONDS, self._unmark)
+            self.set_timer(NEW_SECONDS, partial(self._unmark, mark))
 
     # -- moving -------------------------------------------------------------------------------------
 
     def action_move(self, step: int) -> None:
         """Move the cursor; inside a key that is taller than the view, scroll it first."""
-        if self._tall and self._scroll_inside(step):
-            return
-        self._move_to(self._cursor + step)
+        if not (self._tall and self._scroll_inside(step)):
+            self._move_to(self._cursor + step, reveal=False)
+            self._reveal(upward=step < 0)
 
     def action_page(self, direction: int) -> None:
         """Move by what fits on the screen."""
         if not self.keys:
             return
-        height = max(self.size.height - 1, 1)
+        height = max(self._height - 1, 1)
         if not self._tall:
             self._move_to(self._cursor + direction * height)
             return
-        target = self._offset(self._cursor) + self._line_in_cursor() + direction * height
-        bottom = self.virtual_size.height - 1
-        self._move_to(self._key_at(max(0, min(target, bottom))), reveal=False)
-        self.scroll_to(y=max(0, self.scroll_offset.y + direction * height), animate=False, immediate=True)
-        self._reveal()
+        target = max(self._offset(self._cursor), self._top) + direction * height
+        self._show_from(self._top + direction * height)
+        self._move_to(self._whole_key_at(target), reveal=False)
 
     def action_first(self) -> None:
         """Go to the first key."""
         self._move_to(0)
-        self.scroll_to(y=0, animate=False, immediate=True)
+        self._show_from(0)
 
     def action_last(self) -> None:
-        """Go to the last key."""
+        """Go to the last key, and to its end."""
         self._move_to(len(self.keys) - 1)
-        if self._tall:
-            self.scroll_end(animate=False, immediate=True)
+        self._show_from(self._bottom)
 
     def action_side(self, side: int) -> None:
         """Ask the owner to fold or unfold."""
@@ -247,27 +229,26 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
 
     async def _on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is None or not self.keys:
+        if offset is None or self._top + offset.y >= self._total:
             return
-        place = self._key_at(min(self.scroll_offset.y + offset.y, self.virtual_size.height - 1))
-        again = place == self._cursor
-        self._move_to(place, reveal=False)
-        if again or event.chain > 1:
+        place = self._key_at(self._top + offset.y)
+        if place == self._cursor:
             self.open_selected()
+        else:
+            self._move_to(place, reveal=False)
 
     # -- drawing ------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        width = self.scrollable_content_region.width
-        top = self.scroll_offset.y + y
-        if top >= self._offsets_total():
+        width, line = self._width, self._top + y
+        if line >= self._total:
             said = (Span(self.empty, "dim"),) if y == 0 and not self.keys else ()
             return strip_of(said, self.style_of, width)
-        place = self._key_at(top)
+        place = self._key_at(line)
         key = self.keys[place]
         drawn = self._lines_of(key)
-        at = top - self._offset(place)
+        at = line - self._offset(place)
         strip = strip_of(drawn[at] if at < len(drawn) else (), self.style_of, width)
         if place == self._cursor:
             return self._over(strip, "line--cursor" if self.has_focus else "line--cursor-blur")
@@ -285,69 +266,114 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
             self.post_message(self.Scrolled(self))
 
     def _on_resize(self, event: events.Resize) -> None:
-        row = self._row_of_cursor()
-        self._measure()
-        self.scroll_to(y=max(0, self._offset(self._cursor) - row), animate=False, immediate=True, force=True)
-        self._reveal()
+        seen = self._cursor_is_seen
+        with self._in_place():
+            pass
+        self._room = self.size.height
+        if seen:
+            self._reveal()
         self.post_message(self.Scrolled(self))
 
-    def _on_focus(self, event: events.Focus) -> None:
-        super()._on_focus(event)
+    def _lines_of(self, key: K) -> Sequence[Line]:
+        width = self._width
+        if width != self._drawn_at:
+            self._lines.clear()
+            self._drawn_at = width
+        drawn = self._lines.get(key)
+        if drawn is None:
+            drawn = self._draw(key, width)
+            self._lines.set(key, drawn)
+        return drawn
+
+    def _forget(self, keys: Iterable[K]) -> None:
+        for key in keys:
+            self._lines.discard(key)
+
+    def _refresh_key(self, place: int) -> None:
+        first = self._offset(place) - self._top
+        for row in range(max(0, first), min(self.size.height, first + self._height_of(place))):
+            self.refresh(Region(0, row, self._width, 1))
+
+    def _unmark(self, mark: object) -> None:
+        self._fresh = {key: held for key, held in self._fresh.items() if held is not mark}
         self.refresh()
 
     # -- places -------------------------------------------------------------------------------------
 
     @property
-    def _width(self) -> int:
-        return self.scrollable_content_region.width
-
-    def _lines_of(self, key: K) -> Sequence[Line]:
-        at = (key, self._width)
-        drawn = self._lines.get(at)
-        if drawn is None:
-            drawn = self._draw(key, self._width)
-            self._lines.set(at, drawn)
-        return drawn
+    def _total(self) -> int:
+        """Lines of all keys."""
+        return self._offsets[-1] if self._tall else len(self.keys)
 
     def _measure(self) -> None:
         """Count the lines of all keys."""
         if self._tall:
-            if len(self.keys) > self._lines.maxsize:
-                self._lines.maxsize = 2 * len(self.keys)
+            self._lines.maxsize = max(CACHED, 2 * len(self.keys))
             self._offsets = [0, *accumulate(max(1, len(self._lines_of(key))) for key in self.keys)]
-        self.virtual_size = Size(self._width, self._offsets_total())
-
-    def _offsets_total(self) -> int:
-        return self._offsets[-1] if self._tall else len(self.keys)
+        self.virtual_size = Size(self._width, self._total)
 
     def _offset(self, place: int) -> int:
-        return self._offsets[min(place, len(self._offsets) - 1)] if self._tall else place
-
-    def _key_at(self, y: int) -> int:
-        """The place of the key that the line *y* belongs to."""
-        place = bisect_right(self._offsets, y) - 1 if self._tall else y
-        return max(0, min(place, len(self.keys) - 1))
+        return self._offsets[max(0, min(place, len(self._offsets) - 1))] if self._tall else place
 
     def _height_of(self, place: int) -> int:
         return self._offset(place + 1) - self._offset(place) if self._tall else 1
 
-    def _row_of_cursor(self) -> int:
-        """Where on the screen the selected key begins; negative when it begins above."""
-        return self._offset(self._cursor) - self.scroll_offset.y
+    def _key_at(self, line: int) -> int:
+        """The place of the key that a line belongs to."""
+        place = bisect_right(self._offsets, line) - 1 if self._tall else line
+        return max(0, min(place, len(self.keys) - 1))
 
-    def _line_in_cursor(self) -> int:
-        """How far the view has scrolled into the selected key."""
-        return max(0, -self._row_of_cursor())
+    def _whole_key_at(self, line: int) -> int:
+        """The place of the key at a line, or of the one next to it when that one is in sight as a whole."""
+        place = self._key_at(max(0, line))
+        first, last = self._top, self._top + self._height
+        if self._offset(place + 1) > last and first <= self._offset(place - 1) < self._offset(place):
+            return place - 1
+        if self._offset(place) < first < self._offset(place + 1) < self._offset(place + 2) <= last:
+            return place + 1
+        return place
+
+    @property
+    def _cursor_is_seen(self) -> bool:
+        """Whether a line of the selected key is in sight, or would be if the view had a place already."""
+        row = self._offset(self._cursor) - self._top
+        return not self._room or -self._height_of(self._cursor) < row < self._room
+
+    @contextmanager
+    def _in_place(self) -> Iterator[None]:
+        """Measure again; what stands on the screen stays there: the selected key, else the topmost."""
+        first, total = self._key_at(self._top), len(self.keys)
+        places = [*([self._cursor] if self._cursor_is_seen else []), *range(first, first + self._height)]
+        kept = [
+            (self.keys[place], place, self._offset(place) - self._top) for place in places if place < total
+        ]
+        yield
+        self._measure()
+        for key, place, row in kept:
+            found = self.index_of(key, (place, place + len(self.keys) - total))
+            if found is not None:
+                self._show_from(self._offset(found) - row)
+                return
+        self._show_from(self._top)
+
+    def _successor(self, before: Sequence[K], place: int) -> int:
+        """Where the key that stood at *place* stands now, else the nearest one after it, else before it."""
+        grown = len(self.keys) - len(before)
+        for old in (*range(place, place + NEAR), *range(place - 1, place - NEAR, -1)):
+            found = self.index_of(before[old], (old, old + grown)) if 0 <= old < len(before) else None
+            if found is not None:
+                return found
+        return place
 
     def _scroll_inside(self, step: int) -> bool:
-        top, height = self.scroll_offset.y, self.size.height
         first = self._offset(self._cursor)
         last = first + self._height_of(self._cursor)
+        top, height = self._top, self._height
         if step > 0 and last > top + height > first:
-            self.scroll_to(y=min(top + 3, last - height), animate=False, immediate=True)
+            self._show_from(min(top + INSIDE_LINES, last - height))
             return True
         if step < 0 and first < top < last:
-            self.scroll_to(y=max(top - 3, first), animate=False, immediate=True)
+            self._show_from(max(top - INSIDE_LINES, first))
             return True
         return False
 
@@ -361,27 +387,15 @@ class LineView(Drawn, ScrollView, Generic[K], can_focus=True):
         if reveal:
             self._reveal()
 
-    def _reveal(self) -> None:
-        """Bring the selected key into sight, all of it when it fits."""
-        top, height = self.scroll_offset.y, max(self.size.height, 1)
+    def _reveal(self, *, upward: bool = False) -> None:
+        """Bring the selected key into sight: all of it, else its start, or its end on the way *upward*."""
+        top, height = self._top, self._height
         first = self._offset(self._cursor)
         last = first + self._height_of(self._cursor)
         if last - first > height:
             if top >= last or top + height <= first:
-                self.scroll_to(y=first, animate=False, immediate=True, force=True)
+                self._show_from(last - height if upward else first)
         elif first < top:
-            self.scroll_to(y=first, animate=False, immediate=True, force=True)
+            self._show_from(first)
         elif last > top + height:
-            self.scroll_to(y=last - height, animate=False, immediate=True, force=True)
-
-    def _refresh_key(self, place: int) -> None:
-        y = self._offset(place) - self.scroll_offset.y
-        for row in self._rows_in_sight(y, self._height_of(place)):
-            self.refresh(Region(0, row, self._width, 1))
-
-    def _rows_in_sight(self, y: int, height: int) -> Iterator[int]:
-        return iter(range(max(0, y), min(self.size.height, y + height)))
-
-    def _unmark(self) -> None:
-        self._fresh = frozenset()
-        self.refresh()
+            self._show_from(last - height)

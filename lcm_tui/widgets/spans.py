@@ -63,6 +63,30 @@ def text_of(spans: Iterable[Span]) -> str:
     return "".join(span.text for span in spans)
 
 
+def slice_of(spans: Line, start: int, end: int) -> Line:
+    """The part of a line from one character to another."""
+    found: list[Span] = []
+    at = 0
+    for span in spans:
+        first, last = max(start - at, 0), min(end - at, len(span.text))
+        if first < last:
+            found.append(Span(span.text[first:last], span.style))
+        at += len(span.text)
+    return tuple(found)
+
+
+def recoloured(spans: Line, ranges: Iterable[tuple[int, int]], style: StyleName) -> Line:
+    """The line with the characters of some ranges (in order, apart from each other) in another style."""
+    found: list[Span] = []
+    done = 0
+    for start, end in ranges:
+        start, end = max(start, done), max(end, done)
+        found += slice_of(spans, done, start)
+        found += (Span(span.text, style) for span in slice_of(spans, start, end))
+        done = end
+    return (*found, *slice_of(spans, done, sum(len(span.text) for span in spans))) if done else spans
+
+
 def strip_of(spans: Line, style_of: Callable[[StyleName], Style], width: int) -> Strip:
     """The line as the terminal gets it: safe, and exactly *width* cells wide."""
     segments: list[Segment] = []

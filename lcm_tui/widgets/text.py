@@ -2,57 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from bisect import bisect_right
+from itertools import accumulate
 from typing import ClassVar
 
-from lcm_core.text import safe_text, wrap
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.strip import Strip
 
-from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Line, Span, StyleName, strip_of, text_of
+from lcm_tui.widgets.scrolling import Scroller
+from lcm_tui.widgets.spans import Line, Span, recoloured, strip_of, text_of
+from lcm_tui.widgets.wrapped import Block, Document, WrappedBlock, field, heading
+
+__all__ = ["Block", "Document", "TextView", "field", "heading", "mark"]
+
+#: Lines that stand above a match when it is scrolled to.
+ABOVE = 2
+
+#: A place in a document: number of the block, offset in its text.
+Place = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A piece of a document: a line of spans as it is, or a text to be wrapped."""
-
-    text: str = ""
-    style: StyleName = "text"
-    spans: Line | None = None
-    indent: int = 0
-
-
-Document = tuple[Block, ...]
-
-
-def heading(text: str) -> Block:
-    """A heading within a document."""
-    return Block(spans=(Span(text, "heading"),))
-
-
-def field(name: str, value: str, style: StyleName = "text", width: int = 14) -> Block:
-    """A name and its value on one line, or more when the value is long."""
-    return Block(spans=(Span(f"{name:<{width}}", "dim"), Span(value, style)))
-
-
-def lines_of(document: Document, width: int) -> list[Line]:
-    """The document as lines of at most *width* cells."""
-    lines: list[Line] = []
-    for block in document:
-        if block.spans is not None:
-            lines.append(block.spans)
-            continue
-        margin = (Span(" " * block.indent),) if block.indent else ()
-        wrapped = wrap(safe_text(block.text), max(width - block.indent, 1))
-        lines.extend((*margin, Span(text, block.style)) for text in wrapped)
-    return lines
-
-
-class TextView(LineView[int]):
+class TextView(Scroller):
     """A document to read: arrows scroll, nothing is selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,12 +33,15 @@ class TextView(LineView[int]):
     ]
 
     def __init__(self, document: Document = (), *, empty: str = "", id: str | None = None) -> None:  # noqa: A002
-        super().__init__(self._draw_line, empty=empty, id=id)
+        super().__init__(id=id)
+        self.empty = empty
         self._document = document
-        self._wrapped: list[Line] = []
-        self._wrapped_at = -1
+        self._wrapped: list[WrappedBlock] = []
+        self._tops = [0]  #: the first line of each block, and the end
+        self._wrapped_at = 0
+        self._wanted: re.Pattern[str] | None = None
         self._needle = ""
-        self._hit = -1
+        self._hit: Place | None = None
 
     @property
     def document(self) -> Document:
@@ -75,97 +51,124 @@ class TextView(LineView[int]):
     @property
     def text(self) -> str:
         """What is shown, as lines of text."""
-        return "\n".join(text_of(line) for line in self._wrapped)
+        return "\n".join(text_of(self._line(at)) for at in range(self._tops[-1]))
 
     def show(self, document: Document, *, keep_place: bool = False) -> None:
         """Show another document, from its top unless it is the same one grown."""
         if document == self._document and self._wrapped_at == self._width:
             return
+        place = self._place() if keep_place else (0, 0)
         self._document = document
-        self._wrapped_at = -1
-        self._wrap()
+        self._wrapped_at = 0
         if not keep_place:
-            self.scroll_to(y=0, animate=False, immediate=True, force=True)
+            self._hit = None
+        self._wrap()
+        self._show_from(self._line_of(place))
         self.refresh()
 
     def find(self, needle: str, *, forward: bool = True) -> bool:
-        """Scroll to the next (or previous) line that holds *needle*, ignoring case; False when none does."""
-        folded = needle.casefold()
-        if folded != self._needle:
-            self._needle, self._hit = folded, self.scroll_offset.y - 1
-        total = len(self._wrapped)
-        for step in range(1, total + 1):
-            at = (self._hit + (step if forward else -step)) % total
-            if folded in text_of(self._wrapped[at]).casefold():
-                self._hit = at
-                self.scroll_to(y=max(0, at - 2), animate=False, immediate=True, force=True)
-                self.refresh()
-                return True
-        return False
+        """Scroll to the next (or previous) place where *needle* stands, ignoring case, and mark all of them.
+
+        A needle that was not looked for before is found from the top of the screen on. False when it stands
+        nowhere; an empty one ends the search.
+        """
+        if needle != self._needle:
+            self._needle, self._wanted = needle, _pattern(needle)
+            block, offset = self._place()
+            self._hit = (block, offset - 1 if forward else offset)
+        self.refresh()
+        if self._wanted is None or not self._wrapped:
+            return False
+        found = self._next_hit(self._wanted) if forward else self._hit_before(self._wanted)
+        if found is not None:
+            self._hit = found
+            self._show_from(self._line_of(found) - ABOVE)
+        return found is not None
 
     def render_line(self, y: int) -> Strip:
         """One line of the document, its matches marked."""
-        at = self.scroll_offset.y + y
-        width = self.scrollable_content_region.width
-        if at >= len(self._wrapped):
-            said = (Span(self.empty, "dim"),) if y == 0 and not self._document else ()
-            return strip_of(said, self.style_of, width)
-        line = self._wrapped[at]
-        if self._needle and self._needle in text_of(line).casefold():
-            line = mark(line, self._needle)
-        return strip_of(line, self.style_of, width)
+        at = self._top + y
+        if at < self._tops[-1]:
+            return strip_of(self._line(at, self._wanted), self.style_of, self._width)
+        said = (Span(self.empty, "dim"),) if y == 0 and not self._document else ()
+        return strip_of(said, self.style_of, self._width)
 
     def action_move(self, step: int) -> None:
         """Scroll by a line."""
-        self._scroll_by(step)
+        self._show_from(self._top + step)
 
     def action_page(self, direction: int) -> None:
         """Scroll by a page."""
-        self._scroll_by(direction * max(self.size.height - 1, 1))
-
-    def action_last(self) -> None:
-        """Scroll to the end."""
-        self._scroll_by(len(self._wrapped))
+        self._show_from(self._top + direction * max(self._height - 1, 1))
 
     def action_first(self) -> None:
         """Scroll to the top."""
-        self._scroll_by(-len(self._wrapped))
+        self._show_from(0)
 
-    def _scroll_by(self, lines: int) -> None:
-        bottom = max(0, len(self._wrapped) - self.size.height)
-        self.scroll_to(
-            y=max(0, min(self.scroll_offset.y + lines, bottom)), animate=False, immediate=True, force=True
-        )
-
-    def _draw_line(self, key: int, width: int) -> Sequence[Line]:
-        return (self._wrapped[key],)
-
-    async def _on_click(self, event: events.Click) -> None:
-        event.stop()
+    def action_last(self) -> None:
+        """Scroll to the end."""
+        self._show_from(self._bottom)
 
     def _on_resize(self, event: events.Resize) -> None:
-        event.prevent_default()  # Textual calls the handlers of base classes too: there are no keys to measure
+        place = self._place()
         self._wrap()
+        self._show_from(self._line_of(place))
 
     def _wrap(self) -> None:
         if self._wrapped_at != self._width and self._width > 0:
-            self._wrapped = lines_of(self._document, self._width)
             self._wrapped_at = self._width
-            self._hit = -1
-            self.virtual_size = Size(self._width, len(self._wrapped))
+            self._wrapped = [WrappedBlock(block, self._width) for block in self._document]
+            self._tops = [0, *accumulate(map(len, self._wrapped))]
+            self.virtual_size = Size(self._width, self._tops[-1])
+
+    def _line(self, at: int, wanted: re.Pattern[str] | None = None) -> Line:
+        block = bisect_right(self._tops, at) - 1
+        return self._wrapped[block].line(at - self._tops[block], wanted, len(self._needle))
+
+    def _place(self) -> Place:
+        """Where in the document the screen begins."""
+        if not self._wrapped:
+            return (0, 0)
+        at = min(self._top, self._tops[-1] - 1)
+        block = bisect_right(self._tops, at) - 1
+        return block, self._wrapped[block].starts[at - self._tops[block]]
+
+    def _line_of(self, place: Place) -> int:
+        block, offset = place
+        if block >= len(self._wrapped):
+            return self._tops[-1]
+        return self._tops[block] + self._wrapped[block].line_at(offset)
+
+    def _next_hit(self, wanted: re.Pattern[str]) -> Place | None:
+        block, offset = self._hit or (0, -1)
+        total = len(self._wrapped)
+        for step in range(total + 1):
+            at = (block + step) % total
+            match = wanted.search(self._wrapped[at].text, offset + 1 if step == 0 else 0)
+            if match is not None:
+                return at, match.start()
+        return None
+
+    def _hit_before(self, wanted: re.Pattern[str]) -> Place | None:
+        block, offset = self._hit or (0, 0)
+        total = len(self._wrapped)
+        for step in range(total + 1):
+            at = (block - step) % total
+            text = self._wrapped[at].text
+            end = offset + len(self._needle) - 1 if step == 0 else len(text)
+            matches = list(wanted.finditer(text, 0, max(0, end)))
+            if matches:
+                return at, matches[-1].start()
+        return None
 
 
 def mark(line: Line, needle: str) -> Line:
-    """The line with every place where *needle* (folded) stands in one span drawn as a match."""
-    spans: list[Span] = []
-    for span in line:
-        folded = span.text.casefold()
-        # Folding can change the length of a text; then its places are not those of the original.
-        at = folded.find(needle) if len(folded) == len(span.text) else -1
-        done = 0
-        while at >= 0:
-            spans += [Span(span.text[done:at], span.style), Span(span.text[at : at + len(needle)], "match")]
-            done = at + len(needle)
-            at = folded.find(needle, done)
-        spans.append(Span(span.text[done:], span.style))
-    return tuple(span for span in spans if span.text)
+    """The line with every place where *needle* stands, ignoring case, drawn as a match."""
+    wanted = _pattern(needle)
+    if wanted is None:
+        return line
+    return recoloured(line, [match.span() for match in wanted.finditer(text_of(line))], "match")
+
+
+def _pattern(needle: str) -> re.Pattern[str] | None:
+    return re.compile(re.escape(needle), re.IGNORECASE) if needle else None

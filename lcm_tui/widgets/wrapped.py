@@ -1,0 +1,83 @@
+"""A document as a value, and how its blocks fall into lines at one width."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from lcm_core.text import cell_width, safe_line, safe_text, wrap_spans
+
+from lcm_tui.widgets.spans import Line, Span, StyleName, recoloured, slice_of, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a document: a text of any number of lines, or one line of spans; both are wrapped."""
+
+    text: str = ""
+    style: StyleName = "text"
+    spans: Line | None = None
+    indent: int = 0  #: cells before each line; a line of spans has as many of its own
+
+
+Document = tuple[Block, ...]
+
+
+def heading(text: str) -> Block:
+    """A heading within a document."""
+    return Block(spans=(Span(text, "heading"),))
+
+
+def field(name: str, value: str, style: StyleName = "text", width: int = 14) -> Block:
+    """A name and its value, on one line or on more when the value is long."""
+    return Block(spans=(Span(f"{name:<{width}}", "dim"), Span(value, style)), indent=width)
+
+
+class WrappedBlock:
+    """A block at one width: its safe text, and where in it each of its lines begins and ends."""
+
+    def __init__(self, block: Block, width: int) -> None:
+        self._margin = " " * max(0, min(block.indent, width - 8))
+        self.starts, self.ends = array("q"), array("q")
+        if block.spans is None:
+            self._hangs = False
+            self._spans: Line = (Span(safe_text(block.text), block.style),)
+            self.text = self._spans[0].text
+            self._break(0, width - len(self._margin))
+        else:
+            self._hangs = True
+            self._spans = tuple(Span(safe_line(span.text), span.style) for span in block.spans)
+            self.text = text_of(self._spans)
+            if cell_width(self.text) <= width:
+                self._break(0, width)
+            else:  # what stands in the margin of the first line is not wrapped
+                head = len(self._margin)
+                fits = cell_width(self.text[:head]) == head
+                self._break(head if fits else 0, width - head)
+
+    def _break(self, head: int, room: int) -> None:
+        start = head
+        for line in self.text[head:].split("\n"):
+            for first, last in wrap_spans(line, room):
+                self.starts.append(start + first)
+                self.ends.append(start + last)
+            start += len(line) + 1
+        self.starts[0] = 0
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def line(self, at: int, wanted: re.Pattern[str] | None = None, length: int = 0) -> Line:
+        """One line; in it is marked what matches *wanted*, a pattern for texts of this *length*."""
+        start, end = self.starts[at], self.ends[at]
+        line = slice_of(self._spans, start, end)
+        if wanted is not None:  # a match may begin on the line before and end on the next
+            near = wanted.finditer(self.text, max(0, start - length), min(len(self.text), end + length))
+            line = recoloured(line, [(match.start() - start, match.end() - start) for match in near], "match")
+        return (Span(self._margin), *line) if self._margin and not (self._hangs and at == 0) else line
+
+    def line_at(self, offset: int) -> int:
+        """The line on which a place in the text stands."""
+        return max(0, bisect_right(self.starts, offset) - 1)
