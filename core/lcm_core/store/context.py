@@ -1,15 +1,81 @@
-"""The context of a conversation: what the model sees, in order."""
+"""The context of a conversation: what the model sees, in order.
+
+It is read in three layers, since a context may hold tens of thousands of items: references (which row
+stands where), weights (tokens and role of what they refer to, by pages), and entries (with a preview, for
+the rows in sight).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.database import Reader, Row
+from lcm_core.tokens import TokenCheck, Verdict, check_message_tokens, estimate_weighted, estimator_of
 
 #: Characters of an item that the list reads.
 HEAD = 300
+#: Characters from which counting tokens is worth a thread.
+LONG = 50_000
+
+#: What an item stands for: a summary's id where it names one, else a message's; None when it names neither.
+ItemId = SummaryId | MessageId | None
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The items of a context by ordinal, column by column: most of a long one is never looked at."""
+
+    ordinals: tuple[int, ...] = ()
+    types: tuple[str, ...] = ()
+    message_ids: tuple[MessageId | None, ...] = ()
+    summary_ids: tuple[SummaryId | None, ...] = ()
+    created: tuple[Timestamp, ...] = ()
+    ids: tuple[ItemId, ...] = ()
+    complete: bool = True  #: False: more items follow these
+    signature: str = ""  #: equal for equal lists, and a list that was only appended to begins with it
+
+    def __len__(self) -> int:
+        return len(self.ordinals)
+
+    def item(self, place: int) -> ContextItem:
+        """The item at a place, counted from 0 whatever the ordinals are."""
+        return ContextItem(
+            ordinal=self.ordinals[place],
+            item_type=self.types[place],
+            message_id=self.message_ids[place],
+            summary_id=self.summary_ids[place],
+            created_at=self.created[place],
+        )
+
+    def items(self) -> list[ContextItem]:
+        """All items."""
+        return [self.item(place) for place in range(len(self))]
+
+    def then(self, other: References) -> References:
+        """These items and, behind them, others."""
+        return References(
+            self.ordinals + other.ordinals,
+            self.types + other.types,
+            self.message_ids + other.message_ids,
+            self.summary_ids + other.summary_ids,
+            self.created + other.created,
+            self.ids + other.ids,
+            other.complete,
+            other.signature,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What sums over a context need to know of a message or summary."""
+
+    tokens: int  #: stored estimate
+    role: str | None  #: of a message
+    depth: int | None  #: of a summary
+    conversation_id: ConversationId
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +103,59 @@ class ContextEntry:
         return self.tokens is None
 
 
-def item_of(row: Row) -> ContextItem:
-    """A row of ``context_items`` as a record."""
-    return ContextItem(
-        ordinal=row["ordinal"],
-        item_type=row["item_type"],
-        message_id=None if row["message_id"] is None else MessageId(row["message_id"]),
-        summary_id=None if row["summary_id"] is None else SummaryId(row["summary_id"]),
-        created_at=row["created_at"] or Timestamp(""),
-    )
+async def references(
+    reader: Reader,
+    conversation_id: ConversationId,
+    *,
+    known: References | None = None,
+    limit: int | None = None,
+) -> References:
+    """All items of a context by ordinal, or the first *limit* of them; nothing of what they refer to.
+
+    What is *known* is given back as it is when the list has not changed, and is gone on with when items were
+    only appended: a list under a busy host is not read again and again.
+    """
+    if not reader.schema.has("context_items"):
+        return References()
+    if limit is not None:
+        return await _rows_from(reader, conversation_id, None, limit, "")
+    signature = await _signature(reader, conversation_id)
+    if known is None or not known.complete or not known.signature:
+        return await _rows_from(reader, conversation_id, None, None, signature)
+    if signature == known.signature:
+        return known
+    if signature.startswith(f"{known.signature}\n"):
+        return known.then(await _rows_from(reader, conversation_id, known.ordinals[-1], None, signature))
+    return await _rows_from(reader, conversation_id, None, None, signature)
 
 
 async def context_items(reader: Reader, conversation_id: ConversationId) -> list[ContextItem]:
     """All items of a context by ordinal: references only, whatever they cost to read."""
-    if not reader.schema.has("context_items"):
-        return []
-    columns = reader.schema.select(
-        "context_items", ("ordinal", "item_type", "message_id", "summary_id", "created_at"), "c"
-    )
-    rows = await reader.rows(
-        f"SELECT {columns} FROM context_items AS c WHERE c.conversation_id = ? ORDER BY c.ordinal",
-        conversation_id,
-    )
-    return [item_of(row) for row in rows]
+    return (await references(reader, conversation_id)).items()
+
+
+async def weights_of(reader: Reader, ids: Sequence[ItemId]) -> dict[ItemId, Weight | None]:
+    """What some items weigh; None: the row is gone."""
+    found: dict[ItemId, Weight | None] = dict.fromkeys(ids)
+    messages = [one for one in ids if isinstance(one, int)]
+    for row in await reader.rows_in(
+        """SELECT message_id, conversation_id, role, CAST(token_count AS INTEGER) AS tokens
+        FROM messages WHERE message_id IN (?*)""",
+        messages,
+    ):
+        found[row["message_id"]] = Weight(row["tokens"] or 0, row["role"], None, row["conversation_id"])
+    summaries = [one for one in ids if isinstance(one, str)]
+    if summaries and reader.schema.has("summaries"):
+        depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
+        for row in await reader.rows_in(
+            f"""SELECT s.summary_id, s.conversation_id, {depth} AS depth,
+            CAST(s.token_count AS INTEGER) AS tokens FROM summaries AS s WHERE s.summary_id IN (?*)""",
+            summaries,
+        ):
+            found[row["summary_id"]] = Weight(
+                row["tokens"] or 0, None, row["depth"] or 0, row["conversation_id"]
+            )
+    return found
 
 
 async def entries_of(reader: Reader, items: Sequence[ContextItem]) -> list[ContextEntry]:
@@ -67,33 +163,136 @@ async def entries_of(reader: Reader, items: Sequence[ContextItem]) -> list[Conte
     messages = {
         row["message_id"]: row
         for row in await reader.rows_in(
-            f"""SELECT message_id, conversation_id, seq, role, created_at, token_count,
-            substr(content, 1, {HEAD}) AS head FROM messages WHERE message_id IN (?*)""",
+            f"""SELECT message_id, conversation_id, seq, role, created_at,
+            CAST(token_count AS INTEGER) AS token_count, {_head("content")} AS head
+            FROM messages WHERE message_id IN (?*)""",
             [item.message_id for item in items if item.message_id is not None],
         )
     }
-    texts = await _part_heads(reader, [key for key, row in messages.items() if not row["head"].strip()])
-    summaries: dict[str, Row] = {}
-    if reader.schema.has("summaries"):
-        columns = reader.schema.select(
-            "summaries",
-            ("summary_id", "conversation_id", "kind", "depth", "latest_at", "created_at", "token_count"),
-            "s",
-        )
-        summaries = {
-            row["summary_id"]: row
-            for row in await reader.rows_in(
-                f"""SELECT {columns}, substr(s.content, 1, {HEAD}) AS head
-                FROM summaries AS s WHERE s.summary_id IN (?*)""",
-                [item.summary_id for item in items if item.summary_id is not None],
-            )
-        }
+    texts = await _part_heads(
+        reader, [key for key, row in messages.items() if not (row["head"] or "").strip()]
+    )
+    summaries = await _summary_rows(
+        reader, [item.summary_id for item in items if item.summary_id is not None]
+    )
     return [
         _summary_entry(item, summaries.get(item.summary_id))
         if item.summary_id is not None
         else _message_entry(item, messages.get(item.message_id), texts)
         for item in items
     ]
+
+
+async def check_tokens(reader: Reader, item: ItemId) -> TokenCheck | None:
+    """Count what stands behind an item anew and compare (engine.md 2.1); None when the row is gone.
+
+    Reads the whole text of one message or summary.
+    """
+    if isinstance(item, str):
+        return await _check_summary(reader, item)
+    row = await reader.row(
+        """SELECT CAST(token_count AS INTEGER) AS tokens, CAST(content AS TEXT) AS content
+        FROM messages WHERE message_id = ?""",
+        item,
+    )
+    if row is None:
+        return None
+    metadata: list[str | None] = []
+    if reader.schema.has("message_parts"):
+        parts = await reader.rows(
+            f"""SELECT {reader.schema.select("message_parts", ("metadata",), "p")}
+            FROM message_parts AS p WHERE p.message_id = ? ORDER BY p.ordinal""",
+            item,
+        )
+        metadata = [part["metadata"] if isinstance(part["metadata"], str) else None for part in parts]
+    content, stored = row["content"] or "", row["tokens"] or 0
+    if len(content) + sum(len(text or "") for text in metadata) < LONG:
+        return check_message_tokens(stored, content, metadata)
+    return await asyncio.to_thread(check_message_tokens, stored, content, metadata)
+
+
+async def standing_sources(reader: Reader, summary_id: SummaryId) -> list[SummaryId]:
+    """The sources of a summary that have a row, in the order of condensation: its wrapper names them."""
+    if not (reader.schema.has("summary_parents") and reader.schema.has("summaries")):
+        return []
+    rows = await reader.rows(
+        """SELECT s.summary_id FROM summary_parents AS edge
+        JOIN summaries AS s ON s.summary_id = edge.parent_summary_id
+        WHERE edge.summary_id = ? ORDER BY edge.ordinal, edge.rowid""",
+        summary_id,
+    )
+    return [SummaryId(row["summary_id"]) for row in rows]
+
+
+# -- references ------------------------------------------------------------------------------------------
+
+
+async def _signature(reader: Reader, conversation_id: ConversationId) -> str:
+    """The whole list as one text, made within one statement: the interpreter is free meanwhile."""
+    found = await reader.value(
+        """SELECT group_concat(ordinal || ' ' || item_type || ' ' || ifnull(message_id, '') || ' '
+        || ifnull(summary_id, ''), char(10))
+        FROM (SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal)""",
+        conversation_id,
+    )
+    return str(found or "")
+
+
+async def _rows_from(
+    reader: Reader, conversation_id: ConversationId, after: int | None, limit: int | None, signature: str
+) -> References:
+    columns = reader.schema.select(
+        "context_items", ("item_type", "message_id", "summary_id", "created_at"), "c"
+    )
+    rows = await reader.rows(
+        f"""SELECT CAST(c.ordinal AS INTEGER) AS ordinal, {columns} FROM context_items AS c
+        WHERE c.conversation_id = ? {"" if after is None else "AND c.ordinal > ?"}
+        ORDER BY c.ordinal {"" if limit is None else f"LIMIT {limit + 1}"}""",
+        conversation_id,
+        *(() if after is None else (after,)),
+    )
+    more = limit is not None and len(rows) > limit
+    if len(rows) < LONG // 10:
+        return _columns(rows[:limit], not more, signature)
+    return await asyncio.to_thread(_columns, rows[:limit], not more, signature)
+
+
+def _columns(rows: Sequence[Row], complete: bool, signature: str) -> References:
+    messages = [row[2] for row in rows]
+    summaries = [row[3] for row in rows]
+    return References(
+        tuple([row[0] for row in rows]),
+        tuple([str(row[1]) for row in rows]),
+        tuple(messages),
+        tuple(summaries),
+        tuple([row[4] or Timestamp("") for row in rows]),
+        tuple([m if s is None else s for m, s in zip(messages, summaries, strict=True)]),
+        complete,
+        signature,
+    )
+
+
+# -- entries ---------------------------------------------------------------------------------------------
+
+
+def _head(expression: str) -> str:
+    """SQL: the beginning of a text, also where a program has stored bytes in its place."""
+    return f"CAST(substr({expression}, 1, {HEAD}) AS TEXT)"
+
+
+async def _summary_rows(reader: Reader, ids: Sequence[SummaryId]) -> Mapping[str, Row]:
+    if not ids or not reader.schema.has("summaries"):
+        return {}
+    columns = reader.schema.select(
+        "summaries", ("summary_id", "conversation_id", "kind", "latest_at", "created_at"), "s"
+    )
+    depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
+    rows = await reader.rows_in(
+        f"""SELECT {columns}, {depth} AS depth, CAST(s.token_count AS INTEGER) AS token_count,
+        {_head("s.content")} AS head FROM summaries AS s WHERE s.summary_id IN (?*)""",
+        ids,
+    )
+    return {row["summary_id"]: row for row in rows}
 
 
 def _summary_entry(item: ContextItem, row: Row | None) -> ContextEntry:
@@ -112,9 +311,10 @@ def _summary_entry(item: ContextItem, row: Row | None) -> ContextEntry:
     )
 
 
-def _message_entry(item: ContextItem, row: Row | None, texts: dict[int, str]) -> ContextEntry:
+def _message_entry(item: ContextItem, row: Row | None, texts: Mapping[int, str]) -> ContextEntry:
     if row is None:
         return ContextEntry(item, None, None, None, None, None, None, None, "")
+    head = row["head"] or ""
     return ContextEntry(
         item,
         tokens=row["token_count"] or 0,
@@ -124,7 +324,7 @@ def _message_entry(item: ContextItem, row: Row | None, texts: dict[int, str]) ->
         depth=None,
         conversation_id=row["conversation_id"],
         said_at=row["created_at"],
-        preview=row["head"] if row["head"].strip() else texts.get(row["message_id"], ""),
+        preview=head if head.strip() else texts.get(row["message_id"], ""),
     )
 
 
@@ -132,9 +332,10 @@ async def _part_heads(reader: Reader, message_ids: Sequence[int]) -> dict[int, s
     """What stands in the parts of messages whose own text is blank (tool calls, results)."""
     if not message_ids or not reader.schema.has("message_parts"):
         return {}
+    text = "coalesce(nullif(text_content, ''), tool_output, tool_input, '')"
     rows = await reader.rows_in(
-        f"""SELECT message_id, tool_name, substr(coalesce(nullif(text_content, ''), tool_output, tool_input, ''),
-        1, {HEAD}) AS head FROM message_parts WHERE message_id IN (?*) ORDER BY message_id, ordinal""",
+        f"""SELECT message_id, tool_name, {_head(text)} AS head
+        FROM message_parts WHERE message_id IN (?*) ORDER BY message_id, ordinal""",
         message_ids,
     )
     found: dict[int, str] = {}
@@ -142,3 +343,28 @@ async def _part_heads(reader: Reader, message_ids: Sequence[int]) -> dict[int, s
         text = f"{row['tool_name']}: {row['head']}" if row["tool_name"] else row["head"]
         found[row["message_id"]] = f"{found.get(row['message_id'], '')} {text}".strip()
     return found
+
+
+# -- tokens ----------------------------------------------------------------------------------------------
+
+
+async def _check_summary(reader: Reader, summary_id: SummaryId) -> TokenCheck | None:
+    if not reader.schema.has("summaries"):
+        return None
+    row = await reader.row(
+        """SELECT CAST(token_count AS INTEGER) AS tokens, CAST(content AS TEXT) AS content
+        FROM summaries WHERE summary_id = ?""",
+        summary_id,
+    )
+    if row is None:
+        return None
+    content, stored = row["content"] or "", row["tokens"] or 0
+    if len(content) < LONG:
+        return _checked(content, stored)
+    return await asyncio.to_thread(_checked, content, stored)
+
+
+def _checked(content: str, stored: int) -> TokenCheck:
+    estimator = estimator_of(content, stored)
+    verdict = Verdict.DIFFERS if estimator is None else Verdict.FITS
+    return TokenCheck(verdict, estimator, weighted=estimate_weighted(content))

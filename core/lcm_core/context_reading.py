@@ -1,0 +1,170 @@
+"""Reading a context again and again while a host writes to it: what changed, and what is in sight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Final
+
+from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.context_view import ContextView, RowKey, depth_name, view_context
+from lcm_core.fresh_tail import FreshTail
+from lcm_core.known_context import KnownContext
+from lcm_core.records import FocusBrief, SummaryId
+from lcm_core.store import context as store
+from lcm_core.store.briefs import active_brief, focus_overlay
+from lcm_core.store.context import ContextEntry, ItemId, References, Weight
+from lcm_core.store.database import Reader
+
+#: Items that fill the largest screen.
+SIGHT: Final = 80
+#: Raw messages at the end that are weighed first, above what the rule of the fresh tail asks for.
+TAIL_SPARE: Final = 64
+#: Lists longer than this are laid out in a thread.
+LONG: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOverlay:
+    """An overlay and what it was found from: it is looked for again when that changes."""
+
+    brief: FocusBrief | None
+    summary_ids: tuple[SummaryId | None, ...]
+    overlay: FocusOverlay | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A context as it is now: laid out, with what is in sight."""
+
+    view: ContextView  #: that of before, when nothing in it has changed
+    weights: Mapping[ItemId, Weight | None]
+    entries: Mapping[ItemId, ContextEntry]
+    fresh: tuple[RowKey, ...]  #: items that were not in the list before
+    overlay: FoundOverlay
+    selected: RowKey | None = None  #: the line that was asked for
+
+
+async def read_context(
+    reader: Reader,
+    known: KnownContext,
+    *,
+    sight: Collection[ItemId] = (),
+    select: Sequence[str] | None = None,
+    limit: int | None = None,
+    overlay: FoundOverlay | None = None,
+    zone: tzinfo | None = None,
+) -> Fetched:
+    """Read what has changed of a context since *known*, and what is in *sight* anew.
+
+    *limit* asks for the first items only; *select* is a kind and an id, around which entries are read when
+    nothing is known yet. *known* is not touched: `KnownContext.adopt` and `learn` take the answer in.
+    """
+    before = known.view
+    items = await store.references(
+        reader, known.conversation_id, known=before.items if len(before.items) else None, limit=limit
+    )
+    over = await _overlay(reader, known, items, overlay, zone)
+    weights = await store.weights_of(reader, list(dict.fromkeys([*_end_of(items, known), *sight])))
+    tail = known.rule.tail_of(items, ChainMap(weights, known.weights)) if items.complete else None
+    view: ContextView = before
+    fresh: tuple[RowKey, ...] = ()
+    if items is not before.items or over.overlay != before.overlay or tail != before.tail:
+        arguments = (before, items, tail, over.overlay)
+        long = len(items) > LONG
+        view, fresh = await asyncio.to_thread(_laid_out, *arguments) if long else _laid_out(*arguments)
+    selected = _line_of(view, select) if select else None
+    places = _places(view, before, sight, fresh, selected)
+    entries = await store.entries_of(reader, [items.item(place) for place in places])
+    found = {items.ids[place]: entry for place, entry in zip(places, entries, strict=True)}
+    unweighed = [item for item in found if item not in weights]
+    weights.update(await store.weights_of(reader, unweighed))
+    return Fetched(view, weights, found, fresh, over, view.keys[selected] if selected is not None else None)
+
+
+async def _overlay(
+    reader: Reader, known: KnownContext, items: References, found: FoundOverlay | None, zone: tzinfo | None
+) -> FoundOverlay:
+    brief = await active_brief(reader, known.conversation_id)
+    if brief is None:
+        return FoundOverlay(None, (), None)
+    if found is not None and found.brief == brief and found.summary_ids == items.summary_ids:
+        return found
+    return FoundOverlay(brief, items.summary_ids, await focus_overlay(reader, known.conversation_id, zone))
+
+
+def _end_of(items: References, known: KnownContext) -> list[ItemId]:
+    """The raw messages near the end, in which the fresh tail most likely lies."""
+    if not items.complete:
+        return []
+    rule = known.rule
+    wanted = (rule.rules.fresh_tail_count if rule.count is None else rule.count) + TAIL_SPARE
+    found: list[ItemId] = []
+    for item in reversed(items.ids):
+        if not isinstance(item, str) and item is not None:
+            found.append(item)
+            if len(found) >= wanted:
+                break
+    return found
+
+
+def _laid_out(
+    before: ContextView, items: References, tail: FreshTail | None, overlay: FocusOverlay | None
+) -> tuple[ContextView, tuple[RowKey, ...]]:
+    view = view_context(items, tail, overlay, before)
+    return view, _fresh(before, view)
+
+
+def _fresh(before: ContextView, view: ContextView) -> tuple[RowKey, ...]:
+    """The items of a list that the one before did not hold, when that was complete."""
+    if not before.items.complete or not before.items.signature:
+        return ()
+    known = len(before.items)
+    if view.items.ids[:known] == before.items.ids:
+        return tuple(view.item_keys[known:])
+    held = set(before.item_keys)
+    return tuple(key for key in view.item_keys if key not in held)
+
+
+def _line_of(view: ContextView, select: Sequence[str]) -> int | None:
+    wanted = tuple(map(str, select))
+    for line, key in enumerate(view.keys):
+        if tuple(map(str, key))[: len(wanted)] == wanted:
+            return line
+    return None
+
+
+def _places(
+    view: ContextView,
+    before: ContextView,
+    sight: Collection[ItemId],
+    fresh: Sequence[RowKey],
+    selected: int | None,
+) -> list[int]:
+    """Where the items stand whose entries are read: those in sight and new ones; at first the beginning."""
+    if not len(before.items):
+        start = max(0, (selected or 0) - SIGHT // 2)
+        held = range(len(view.items))
+        return list(dict.fromkeys(place for place in view.places[start : start + SIGHT] if place in held))
+    wanted = {*sight, *(key[1] for key in fresh[-SIGHT:])}
+    return [place for place, item in enumerate(view.items.ids) if item in wanted][: 3 * SIGHT]
+
+
+async def find_item(reader: Reader, items: References, needle: str, places: Sequence[int]) -> int | None:
+    """The first of some *places* whose id, kind, role or preview holds *needle*, ignoring case."""
+    folded = needle.casefold()
+    entries = await store.entries_of(reader, [items.item(place) for place in places])
+    found = zip(places, entries, strict=True)
+    return next((place for place, entry in found if folded in searched_text(entry).casefold()), None)
+
+
+def searched_text(entry: ContextEntry) -> str:
+    """What a search looks at: the ids, seq and kind of an item as the list writes them, and its preview."""
+    depth = "" if entry.kind is None else depth_name(entry.depth or 0)
+    seq = "" if entry.seq is None else f"#{entry.seq}"
+    item = entry.item
+    name = item.summary_id or f"m{item.message_id}"
+    return f"{name} {seq} {entry.kind or entry.role or item.item_type} {depth} {entry.preview}"

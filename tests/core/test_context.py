@@ -1,0 +1,441 @@
+"""The context of a conversation: its items, what is wrong with them, and what they add up to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.budget import STEPS, parse_budget, step
+from lcm_core.context_reading import find_item, read_context
+from lcm_core.context_view import (
+    HUGE_ORDINAL,
+    TAIL,
+    Finding,
+    TailRule,
+    structure_of,
+    totals_of,
+    view_context,
+)
+from lcm_core.known_context import KnownContext
+from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.rules import RULES_PRESENT, rules_of
+from lcm_core.store import context as store
+from lcm_core.store.context import References
+from lcm_core.store.database import Database
+from lcm_core.tokens import Lacking, Verdict
+
+from tests.support import VERSIONS
+
+DatabaseFactory = Callable[[str], Path]
+ONE = ConversationId(1)
+
+
+@contextmanager
+def changed(path: Path) -> Iterator[sqlite3.Connection]:
+    """The database, opened by somebody who minds neither foreign keys nor checks."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = 1")
+        yield connection
+        connection.commit()
+
+
+async def known_context(database: Database, number: int, limit: int | None = None) -> KnownContext:
+    """A context read to the end, as a screen does it."""
+    known = KnownContext(ConversationId(number), TailRule(rules_of(database.schema)))
+    await read_on(database, known, limit)
+    while ids := known.unread(5):
+        known.learn(await database.read(store.weights_of, ids))
+    return known
+
+
+async def read_on(database: Database, known: KnownContext, limit: int | None = None) -> None:
+    data = await database.read(read_context, known, limit=limit)
+    known.adopt(data.view)
+    known.learn(data.weights)
+
+
+def sql(path: Path, query: str) -> list[tuple[int, ...]]:
+    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
+        return connection.execute(query).fetchall()
+
+
+# -- what is right ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_totals_are_what_plain_sql_says(database_file: DatabaseFactory, version: str):
+    path = database_file(version)
+    expected = {
+        number: row
+        for number, *row in sql(
+            path,
+            """SELECT c.conversation_id, count(*), count(c.message_id), count(c.summary_id),
+            sum(coalesce(m.token_count, s.token_count, 0)),
+            sum(m.message_id IS NULL AND s.summary_id IS NULL)
+            FROM context_items AS c LEFT JOIN messages AS m USING (message_id)
+            LEFT JOIN summaries AS s ON s.summary_id = c.summary_id GROUP BY c.conversation_id""",
+        )
+    }
+    assert len(expected) >= 7
+    async with await Database.open(path) as database:
+        for number, (items, messages, summaries, tokens, dangling) in expected.items():
+            totals = (await known_context(database, number)).totals
+            assert totals is not None
+            assert (totals.items, totals.messages, totals.summaries) == (items, messages, summaries)
+            assert (totals.tokens, totals.dangling, totals.foreign) == (tokens, dangling, 0)
+            assert sum(group.tokens for group in totals.groups) == tokens
+            assert sum(group.count for group in totals.groups) == items - dangling
+
+
+async def test_groups_of_a_context(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        known = await known_context(database, 1)
+        few = TailRule(RULES_PRESENT, count=2)
+        tail = few.tail_of(known.view.items, known.weights)
+        split = totals_of(known.view.items, known.weights, tail, ONE)
+    assert known.totals is not None
+    assert split is not None
+    assert [(group.name, group.protected, group.count, group.tokens) for group in known.totals.groups] == [
+        ("D3", False, 2, 509),
+        ("D2", False, 2, 456),
+        ("user", True, 4, 284),
+        ("assistant", True, 9, 1195),
+        ("tool", True, 5, 860),
+    ]
+    assert [(group.name, group.protected) for group in split.groups] == [
+        ("D3", False),
+        ("D2", False),
+        ("user", False),
+        ("assistant", False),
+        ("tool", False),
+        ("user", True),
+        ("assistant", True),
+        ("tool", True),
+    ]
+    assert round(known.totals.share(128_000), 4) == 0.0258
+    assert [known.running_total(place) for place in (0, 1, 21)] == [282, 509, 3304]
+
+
+async def test_stored_counts_are_the_engines_but_for_signed_reasoning(database_file: DatabaseFactory):
+    found = []
+    async with await Database.open(database_file("0.15.3")) as database:
+        for number in range(1, 9):
+            items = await database.read(store.references, ConversationId(number))
+            found += [await database.read(store.check_tokens, item) for item in items.ids]
+    odd = [check for check in found if check is None or check.verdict is not Verdict.FITS]
+    assert len(found) == 150
+    assert {check and check.lacking for check in odd} == {Lacking.SIGNATURE}
+    assert len(odd) == 5
+
+
+@pytest.mark.parametrize(("table", "key", "item"), [
+    ("summaries", "summary_id", SummaryId("sum_bb692ab9b90b6a49")),
+    ("messages", "message_id", MessageId(848)),
+])  # fmt: skip
+async def test_a_wrong_count_is_told_from_a_right_one(
+    database_copy: DatabaseFactory, table: str, key: str, item: store.ItemId
+):
+    path = database_copy("0.15.3")
+    async with await Database.open(path) as database:
+        before = await database.read(store.check_tokens, item)
+    with changed(path) as connection:
+        connection.execute(f"UPDATE {table} SET token_count = token_count + 7 WHERE {key} = ?", (item,))
+    async with await Database.open(path) as database:
+        after = await database.read(store.check_tokens, item)
+        gone = await database.read(store.check_tokens, SummaryId("sum_gone"))
+    assert before is not None
+    assert after is not None
+    assert (before.verdict, after.verdict) == (Verdict.FITS, Verdict.DIFFERS)
+    assert after.weighted in (before.weighted, 91)  # the blocks of message 848 as JSON count 91, its text 85
+    assert gone is None
+
+
+async def test_the_sources_that_a_wrapper_names(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        sources = await database.read(store.standing_sources, SummaryId("sum_253c14ef1ca84d7c"))
+        leaf = await database.read(store.standing_sources, SummaryId("sum_9a7f94a529fbc394"))
+    assert sources == ["sum_41231e346260ecbc", "sum_a9293ba83e71ce65"]
+    assert leaf == []
+
+
+async def test_a_search_looks_at_ids_kinds_and_previews(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        items = await database.read(store.references, ONE)
+        places = range(len(items))
+
+        async def found(needle: str) -> int | None:
+            return await database.read(find_item, items, needle, places)
+
+        assert await found("SUM_BB69") == 3
+        assert await found("m848 #367") == 4
+        assert await found("tool") == 6
+        assert await found("d2") == 2
+        assert await found("nowhere to be found") is None
+
+
+# -- what is wrong ---------------------------------------------------------------------------------------
+
+
+async def test_the_damage_that_was_made(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3-damaged")) as database:
+        three, four = await known_context(database, 3), await known_context(database, 4)
+    assert [gap.text for gap in three.view.structure.gaps] == ["gap: ordinal 2 is missing"]
+    assert [key for key in three.view.keys if key[0] == "gap"] == [("gap", 2, 0)]
+    assert three.view.keys[2] == ("gap", 2, 0)
+    dangling = [place for place in range(14) if four.findings(place)]
+    assert dangling == [13]
+    assert four.view.items.ids[13] == 286
+    [found] = four.findings(13)
+    assert (found.finding, found.text) == (Finding.DANGLING, "row is gone: the engine skips it")
+    assert not any(three.findings(place) for place in range(27))
+
+
+async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with changed(path) as connection:
+        insert = "INSERT INTO context_items VALUES (1, ?, ?, ?, ?, datetime('now'))"
+        columns = "(conversation_id, ordinal, item_type, message_id, summary_id, created_at)"
+        for row in (
+            (-3, "message", 848, None),
+            (24, "summary", None, "sum_4c4bd5292abfa225"),
+            (25, "message", 569, None),
+            (26, "message", None, "sum_6f28c0a7f6f90a1a"),
+            (27, "summary", None, None),
+            (HUGE_ORDINAL + 5, "message", 865, None),
+        ):
+            connection.execute(insert.replace("context_items", f"context_items {columns}"), row)
+    async with await Database.open(path) as database:
+        known = await known_context(database, 1)
+    view = known.view
+    said = {
+        ordinal: [(found.finding, found.text) for found in known.findings(place)]
+        for place, ordinal in enumerate(view.items.ordinals)
+        if known.findings(place)
+    }
+    negative = "negative ordinal: a resequencing was interrupted"
+    huge = "ordinal out of range: a resequencing was interrupted"
+    both = "duplicate: stands at {} too"
+    assert said == {
+        -3: [(Finding.DUPLICATE, both.format("4")), (Finding.ORDINAL, negative)],
+        0: [(Finding.DUPLICATE, both.format("24"))],
+        1: [(Finding.DUPLICATE, both.format("26"))],
+        4: [(Finding.DUPLICATE, both.format("-3"))],
+        21: [(Finding.DUPLICATE, both.format("10,000,005"))],
+        24: [(Finding.DUPLICATE, both.format("0"))],
+        25: [(Finding.FOREIGN, "belongs to conversation 2")],
+        26: [
+            (Finding.TYPE, "item_type is message, but it refers to a summary"),
+            (Finding.DUPLICATE, both.format("1")),
+        ],
+        27: [(Finding.DANGLING, "refers to nothing: the engine skips it")],
+        HUGE_ORDINAL + 5: [(Finding.DUPLICATE, both.format("21")), (Finding.ORDINAL, huge)],
+    }
+    assert [gap.text for gap in view.structure.gaps] == ["gap: ordinals 22–23 are missing"]
+    assert len(view.keys) == len(set(view.keys)) == 28 + 2
+    assert ("summary", "sum_4c4bd5292abfa225", 0) in view.keys
+    assert ("summary", "sum_4c4bd5292abfa225", 1) in view.keys
+    assert ("item", 27, 0) in view.keys
+    assert known.totals is not None
+    assert (known.totals.foreign, known.totals.dangling) == (1, 1)
+
+
+@given(st.sets(st.integers(-20, 60) | st.integers(HUGE_ORDINAL - 3, HUGE_ORDINAL + 5), min_size=1))
+def test_gaps_are_the_missing_ordinals(ordinals: set[int]):
+    held = tuple(sorted(ordinals))
+    items = References(held, ids=tuple(range(len(held))))
+    normal = [ordinal for ordinal in held if 0 <= ordinal < HUGE_ORDINAL]
+    missing = [at for gap in structure_of(items).gaps for at in (gap.first, gap.last)]
+    gaps = structure_of(items).gaps
+    assert sum(gap.last - gap.first + 1 for gap in gaps) == (normal[-1] + 1 - len(normal) if normal else 0)
+    assert not set(missing) & ordinals
+    assert all(held[gap.place] == gap.last + 1 for gap in gaps)
+
+
+async def test_lines_between_items_stand_where_they_belong(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        known = await known_context(database, 2)
+    assert known.view.keys[:3] == [
+        ("brief", "focus_0641d2bb900b47e2", 0),
+        ("summary", "sum_253c14ef1ca84d7c", 0),
+        TAIL,
+    ]
+    assert known.view.places[:4] == [0, 0, 1, 1]
+    assert known.is_covered(SummaryId("sum_253c14ef1ca84d7c"))
+    assert not known.is_covered(MessageId(569))
+    assert known.tokens_with_brief() == 2235 - 248 + 40
+    assert [known.is_protected(place) for place in (0, 1)] == [False, True]
+
+
+async def test_a_brief_whose_place_is_unknown_stands_nowhere():
+    view = view_context(References((0,), ids=(MessageId(1),)), None, None)
+    assert view.keys == [("message", 1, 0)]
+
+
+# -- reading again ---------------------------------------------------------------------------------------
+
+
+async def test_a_list_that_has_not_changed_is_not_read_again(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        known = await known_context(database, 1)
+        before, statements = known.view, database.statements
+        data = await database.read(read_context, known)
+    assert data.view is before
+    assert data.fresh == ()
+    assert data.view.items is before.items
+    # The list as one text, the active brief, the weights of the tail.
+    assert database.statements - statements == 3
+
+
+async def test_appended_items_are_read_alone(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with await Database.open(path) as database:
+        known = await known_context(database, 1)
+        before = known.view
+        with changed(path) as connection:
+            connection.execute(
+                """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
+                VALUES (1, 22, 'message', 1)"""
+            )
+    async with await Database.open(path) as database:
+        data = await database.read(read_context, known)
+    assert data.fresh == (("message", 1, 0),)
+    assert data.view.items.ids[:22] == before.items.ids
+    assert data.view.items.complete
+    assert all(held is kept for held, kept in zip(data.view.item_keys, before.item_keys, strict=False))
+
+
+async def test_compaction_replaces_a_run(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with await Database.open(path) as database:
+        known = await known_context(database, 1)
+        assert known.totals is not None
+        tokens = known.totals.tokens
+        with changed(path) as connection:
+            connection.execute("DELETE FROM context_items WHERE conversation_id = 1 AND ordinal IN (4, 5)")
+            connection.execute(
+                """INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)
+                SELECT 1, 4, 'summary', summary_id FROM summaries WHERE summary_id = 'sum_253c14ef1ca84d7c'"""
+            )
+            connection.execute(
+                """UPDATE context_items SET ordinal = ordinal - 1 WHERE conversation_id = 1 AND ordinal > 5"""
+            )
+    async with await Database.open(path) as database:
+        data = await database.read(read_context, known)
+        known.adopt(data.view)
+        assert known.totals is None or known.totals.tokens != tokens
+        known.learn(data.weights)
+        while ids := known.unread(100):
+            known.learn(await database.read(store.weights_of, ids))
+    assert data.fresh == (("summary", "sum_253c14ef1ca84d7c", 0),)
+    assert known.totals is not None
+    assert known.totals.tokens == tokens - 85 - 86 + 248
+    assert MessageId(848) not in known.weights
+
+
+async def test_a_change_of_a_row_is_found_by_verifying(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with await Database.open(path) as database:
+        known = await known_context(database, 1)
+        with changed(path) as connection:
+            connection.execute("DELETE FROM messages WHERE message_id = 850")
+            connection.execute(
+                "UPDATE summaries SET token_count = 1 WHERE summary_id = 'sum_6f28c0a7f6f90a1a'"
+            )
+    async with await Database.open(path) as database:
+        await read_on(database, known)
+        while ids := known.unverified(4):
+            known.learn(await database.read(store.weights_of, ids))
+    assert known.totals is not None
+    assert known.totals.tokens == 3304 - 168 - 227 + 1
+    assert known.totals.dangling == 1
+    assert known.running_total(1) == 283
+
+
+async def test_verifying_goes_round_when_it_is_interrupted(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        known = await known_context(database, 1)
+        seen: set[store.ItemId] = set()
+        for _ in range(6):
+            await read_on(database, known)  # a host writes, and everything is due again
+            seen.update(known.unverified(4))
+    assert seen == set(known.view.items.ids)
+
+
+async def test_a_long_list_begins_before_it_has_been_read(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        known = await known_context(database, 1, limit=10)
+        assert len(known.view.items) == 10
+        assert not known.view.items.complete
+        assert (known.totals, known.view.tail) == (None, None)
+        assert known.running_total(9) == 1742
+        await read_on(database, known)
+        assert known.view.items.complete
+        while ids := known.unread(5):
+            known.learn(await database.read(store.weights_of, ids))
+    assert known.totals is not None
+    assert known.totals.tokens == 3304
+
+
+async def test_a_file_without_context_items(database_copy: DatabaseFactory):
+    path = database_copy("0.1.2")
+    with changed(path) as connection:
+        connection.execute("DROP TABLE context_items")
+    async with await Database.open(path) as database:
+        known = await known_context(database, 1)
+    assert known.totals is not None
+    assert (known.totals.items, known.totals.tokens, list(known.view.keys)) == (0, 0, [])
+
+
+async def test_values_of_the_wrong_type_are_no_defect(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with changed(path) as connection:
+        connection.execute("UPDATE messages SET token_count = 'many' WHERE message_id = 848")
+        connection.execute("UPDATE messages SET content = x'ff00fe' WHERE message_id = 849")
+        connection.execute("UPDATE context_items SET ordinal = 7.5 WHERE conversation_id = 1 AND ordinal = 7")
+    async with await Database.open(path) as database:
+        known = await known_context(database, 1)
+        entries = await database.read(store.entries_of, known.view.items.items())
+        checks = [await database.read(store.check_tokens, item) for item in known.view.items.ids]
+    assert known.totals is not None
+    assert known.totals.tokens == 3304 - 85
+    assert entries[5].preview == "\udcff\x00\udcfe"
+    assert all(check is not None for check in checks)
+
+
+# -- the budget ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "tokens"),
+    [
+        ("128000", 128_000),
+        ("128,000", 128_000),
+        (" 128 k ", 128_000),
+        ("1m", 1_000_000),
+        ("1.5M", 1_500_000),
+        ("0.25k", 250),
+        ("1", 1),
+    ],
+)
+def test_budgets_as_people_write_them(written: str, tokens: int):
+    assert parse_budget(written) == tokens
+
+
+@pytest.mark.parametrize("written", ["", "0", "0k", "-1", "k", "1.5", "12kk", "1e6", "٣", "9" * 40])
+def test_what_is_no_budget(written: str):
+    assert parse_budget(written) is None
+
+
+def test_steps_go_up_and_down_through_the_same_sizes():
+    sizes = [STEPS[0]]
+    while (larger := step(sizes[-1], 1)) != sizes[-1]:
+        sizes.append(larger)
+    assert tuple(sizes) == STEPS
+    assert [step(size, -1) for size in STEPS[1:]] == list(STEPS[:-1])
+    assert step(STEPS[0], -1) == STEPS[0]
+    assert (step(130_000, 1), step(130_000, -1)) == (200_000, 128_000)

@@ -1,0 +1,131 @@
+"""Where the fresh tail begins, against what the real engine said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.context_view import fresh_tail_of
+from lcm_core.fresh_tail import fresh_tail
+from lcm_core.records import ConversationId
+from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules, rules_of
+from lcm_core.store import context
+from lcm_core.store.database import Database
+
+from tests.support import recorded
+
+DatabaseFactory = Callable[[str], Path]
+
+#: First ordinal and number of raw messages that the assembler of 0.15.3 reported for each conversation
+#: (freshTailOrdinal, baseFreshTailCount), with a tail of 10 messages, of 2, and of 10 within 400 tokens.
+ENGINE = {
+    1: ((12, 10), (14, 8), (14, 8)),
+    2: ((16, 10), (17, 9), (17, 9)),
+    3: ((18, 10), (20, 8), (20, 8)),
+    4: ((4, 10), (12, 2), (9, 5)),
+    5: ((2, 10), (3, 9), (3, 9)),
+    6: ((5, 10), (7, 8), (7, 8)),
+    7: ((9, 10), (10, 9), (10, 9)),
+    8: ((4, 10), (4, 10), (4, 10)),
+}
+
+
+@dataclass(frozen=True)
+class Item:
+    ordinal: int
+    is_message: bool
+    role: str | None
+    tokens: int
+
+
+def items(text: str, tokens: int = 10) -> list[Item]:
+    """``s`` a summary; ``u`` ``a`` ``t`` messages of the user, the assistant, a tool."""
+    roles = {"u": "user", "a": "assistant", "t": "tool"}
+    return [Item(at, sign != "s", roles.get(sign), tokens) for at, sign in enumerate(text)]
+
+
+@pytest.mark.parametrize("number", ENGINE)
+async def test_the_tail_of_the_real_engine(database_file: DatabaseFactory, number: int):
+    async with await Database.open(database_file("0.15.3")) as database:
+        held = await database.read(context.references, ConversationId(number))
+        weights = await database.read(context.weights_of, held.ids)
+        rules = rules_of(database.schema)
+    found = [
+        fresh_tail_of(held, weights, rules, count=count, max_tokens=limit)
+        for count, limit in ((10, None), (2, None), (10, 400))
+    ]
+    assert tuple((tail and tail.first_ordinal, tail and tail.messages) for tail in found) == ENGINE[number]
+
+
+async def test_the_tail_of_the_engines_command(database_file: DatabaseFactory):
+    """Its rule does not go back to the newest user message; no context here is long enough to tell."""
+    answers = recorded("lcm-0.15.3.cli.json.gz")
+    (said,) = [one["stdout"] for one in answers if one["args"] == ["conversations", "list"]]
+    listed = (json.loads(said) if isinstance(said, str) else said)["data"]["items"]
+    assert len(listed) == 8
+    async with await Database.open(database_file("0.15.3")) as database:
+        for one in listed:
+            held = await database.read(context.references, ConversationId(one["conversationId"]))
+            weights = await database.read(context.weights_of, held.ids)
+            tail = fresh_tail_of(held, weights, rules_of(database.schema))
+            assert tail is not None
+            assert (tail.messages, tail.tokens) == (one["freshTailMessages"], one["freshTailTokens"])
+            assert tail.count == 64
+
+
+def test_the_turn_stays_whole_only_for_the_present_engine():
+    context_items = items("ssuatat")
+    assert fresh_tail(context_items, RULES_PRESENT, count=2).first_ordinal == 2
+    assert fresh_tail(context_items, RULES_0_1, count=2).first_ordinal == 5
+
+
+def test_a_tail_that_holds_the_user_is_not_moved():
+    assert fresh_tail(items("uatuat"), RULES_PRESENT, count=3).first_ordinal == 3
+    assert fresh_tail(items("uatuat"), RULES_PRESENT, count=4).first_ordinal == 2
+
+
+def test_no_raw_message_means_nothing_is_protected():
+    tail = fresh_tail(items("sss"), RULES_PRESENT)
+    assert (tail.first_ordinal, tail.messages, tail.tokens) == (None, 0, 0)
+
+
+def test_the_newest_message_is_protected_whatever_it_weighs():
+    tail = fresh_tail(items("taa", 500), RULES_0_1, max_tokens=100)
+    assert (tail.first_ordinal, tail.messages, tail.tokens) == (2, 1, 500)
+
+
+@given(
+    st.text(alphabet="suat", max_size=30),
+    st.integers(0, 12),
+    st.one_of(st.none(), st.integers(0, 100)),
+    st.sampled_from([RULES_0_1, RULES_PRESENT]),
+)
+def test_looking_only_at_the_end_finds_the_same_tail(text: str, count: int, limit: int | None, rules: Rules):
+    made = items(text)
+    references, weights = as_context(made)
+    found = fresh_tail_of(references, weights, rules, count=count, max_tokens=limit)
+    assert found == fresh_tail(made, rules, count=count, max_tokens=limit)
+
+
+def as_context(
+    made: Sequence[Item],
+) -> tuple[context.References, dict[context.ItemId, context.Weight | None]]:
+    ids = tuple(item.ordinal + 1 if item.is_message else f"sum_{item.ordinal}" for item in made)
+    references = context.References(tuple(item.ordinal for item in made), ids=ids)
+    weights = {
+        held: context.Weight(item.tokens, item.role, None if item.is_message else 0, ConversationId(1))
+        for held, item in zip(ids, made, strict=True)
+    }
+    return references, weights
+
+
+def test_the_tail_is_not_told_before_enough_has_been_read():
+    references, weights = as_context(items("sataua"))
+    weights.pop(5)
+    assert fresh_tail_of(references, weights, RULES_PRESENT, count=1) is None
+    assert fresh_tail_of(references, weights, RULES_0_1, count=0) is not None
