@@ -34,8 +34,6 @@ DIFFERENCES: dict[str, set[tuple[str, str]]] = {
         ("data.usage", "changed"),
         ("data.commands", "changed"),
         ("data.globalOptions", "changed"),
-        ("data.contextOptions", "added"),
-        ("data.fileOptions", "added"),
         ("data", "order"),
     },
 }
@@ -89,7 +87,10 @@ def test_a_recorded_call(call: dict[str, Any], arguments_for):
     expected = DIFFERENCES.get(ours.get("command", ""), set())
     if ours.get("command") == "conversations.show" and ours["data"]["bootstrap"] is None:
         expected = expected - {("data.bootstrap.softResetPrunedAt", "added")}
-    assert set(differences(ours, theirs)) == expected
+    found = set(differences(ours, theirs))
+    if ours.get("command") == "help":  # which grows with every command of ours
+        found = {(path, how) for path, how in found if how != "added"}
+    assert found == expected
 
 
 def assert_same_table(ours: str, theirs: str) -> None:
