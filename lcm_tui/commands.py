@@ -29,6 +29,7 @@ _ALL = (
     Command("context", "c", "Context", "Show what the model sees of this conversation, in order."),
     Command("summaries", "s", "Summaries", "Show the summary DAG; on a message, the summary that covers it."),
     Command("previous", "p", "Previous", "Show the previous context that this summary was made with."),
+    Command("messages", "M", "Messages", "Go to the selected message in its conversation."),
     Command("files", "f", "Files", "Show the large files of this conversation."),
     Command("briefs", "b", "Briefs", "Show the focus briefs of this conversation."),
     Command("search", "slash", "Search", "Filter the list, or search in the text."),

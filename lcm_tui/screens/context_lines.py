@@ -1,0 +1,218 @@
+"""How a context looks as a list: the cells of an item, and the lines between items."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from lcm_core.context_view import TAIL, Found, RowKey, depth_name
+from lcm_core.known_context import KnownContext
+from lcm_core.store.context import ContextEntry, ItemId, Weight
+from lcm_core.text import cell_width, clip, safe_line
+from lcm_core.times import age, parse_utc
+from lcm_core.tokens import TokenCheck, Verdict
+
+from lcm_tui.widgets.spans import (
+    Column,
+    Layout,
+    Line,
+    Span,
+    StyleName,
+    depth_style,
+    lay_out,
+    role_style,
+    row_of,
+)
+
+PENDING: Final = "…"
+NO_VALUE: Final = "–"
+
+WIDEST_ID: Final = "sum_0123456789abcdef"
+
+_PLACES = (
+    Column("mark", "", 1, keep=99),
+    Column("ordinal", "#", 5, right=True, keep=98),
+    Column("kind", "kind", 9, keep=97),
+)
+_NUMBERS = (
+    Column("tokens", "tokens", 10, right=True, keep=80),
+    Column("total", "total", 8, right=True, keep=50),
+    Column("age", "age", 5, right=True, keep=40),
+)
+WIDE_COLUMNS = (
+    *_PLACES,
+    Column("id", "id", len(WIDEST_ID), keep=90),
+    *_NUMBERS,
+    Column("preview", "preview", 12, grows=True, keep=60),
+)
+NARROW_COLUMNS = (*_PLACES, Column("id", "id", len(WIDEST_ID), grows=True, keep=90), *_NUMBERS)
+#: Below this a preview would be a word or two, and the text stands beside the list.
+PREVIEW_FROM = 78
+
+
+def columns(width: int) -> Layout:
+    """The columns for a list of *width* cells."""
+    return lay_out(WIDE_COLUMNS if width >= PREVIEW_FROM else NARROW_COLUMNS, width)
+
+
+def item_line(
+    known: KnownContext,
+    place: int,
+    entry: ContextEntry | None,
+    check: TokenCheck | None,
+    now: datetime,
+    width: int,
+) -> Line:
+    """An item as a line of the list; one whose row is gone says so in place of its numbers."""
+    layout = columns(width)
+    cells = item_cells(known, place, entry, check, now)
+    item = known.view.items.ids[place]
+    if item not in known.weights or known.weights[item] is not None:
+        return row_of(layout, cells)
+    head = Layout(layout.columns[:4], (*layout.widths[:3], len(WIDEST_ID)))
+    return (*row_of(head, cells), Span(" "), cells["preview"])
+
+
+def item_cells(
+    known: KnownContext,
+    place: int,
+    entry: ContextEntry | None,
+    check: TokenCheck | None,
+    now: datetime,
+) -> dict[str, Span]:
+    """The cells of an item, as far as it has been read."""
+    items = known.view.items
+    item = items.ids[place]
+    weight = known.weights.get(item)
+    findings = known.findings(place)
+    running = known.running_total(place)
+    return {
+        "mark": _mark(known, place, findings, check),
+        "ordinal": Span(str(items.ordinals[place]), "error" if items.ordinals[place] < 0 else "dim"),
+        "kind": kind_cell(items.types[place], weight, entry),
+        "id": id_cell(item, entry),
+        "tokens": tokens_cell(weight, check, read=item in known.weights),
+        "total": Span(PENDING if running is None else f"{running:,}", "dim"),
+        "age": Span(_age(entry, now), "dim"),
+        "preview": _preview(known, item, entry, findings),
+    }
+
+
+def _mark(known: KnownContext, place: int, findings: list[Found], check: TokenCheck | None) -> Span:
+    if findings:
+        return Span("✗", "error")
+    if check is not None and check.verdict is Verdict.DIFFERS:
+        return Span("!", "warn")
+    if known.is_covered(known.view.items.ids[place]):
+        return Span("┆", "brief")
+    return Span("│" if known.is_protected(place) else " ", "tail")
+
+
+def kind_cell(item_type: str, weight: Weight | None, entry: ContextEntry | None) -> Span:
+    """``L``, ``D2`` or a role; the type of the item while nothing more is known."""
+    if entry is not None and entry.kind is not None:
+        return Span(kind_name(entry.kind, entry.depth or 0), depth_style(entry.depth))
+    if weight is None:
+        return Span(item_type, "dim")
+    if weight.role is not None:
+        return Span(weight.role, role_style(weight.role))
+    return Span(depth_name(weight.depth or 0), depth_style(weight.depth))
+
+
+def kind_name(kind: str, depth: int) -> str:
+    """The short name of a summary's kind and depth; one that does not fit the other is written out."""
+    fits = (kind == "leaf") == (depth == 0)
+    return depth_name(depth) if fits else f"{kind[:4]} {depth}"
+
+
+def id_cell(item: ItemId, entry: ContextEntry | None) -> Span:
+    """A summary's id, or a message's with its seq."""
+    if isinstance(item, str):
+        return Span(item, "key")
+    if item is None:
+        return Span("refers to nothing", "error")
+    seq = f" #{entry.seq}" if entry is not None and entry.seq is not None else ""
+    return Span(f"m{item}{seq}", "key")
+
+
+def tokens_cell(weight: Weight | None, check: TokenCheck | None, *, read: bool) -> Span:
+    """The stored count, beside ours when no estimator of the engine gives it."""
+    if weight is None:
+        return Span(NO_VALUE if read else PENDING, "dim")
+    if check is None or check.verdict is not Verdict.DIFFERS:
+        return Span(f"{weight.tokens:,}")
+    return Span(f"{weight.tokens:,} ≠ ~{check.weighted or 0:,}", "warn")
+
+
+def _age(entry: ContextEntry | None, now: datetime) -> str:
+    if entry is None:
+        return PENDING
+    then = parse_utc(entry.said_at)
+    return age(then, now) if then is not None else NO_VALUE
+
+
+def _preview(known: KnownContext, item: ItemId, entry: ContextEntry | None, findings: list[Found]) -> Span:
+    text = PENDING if entry is None and item not in known.weights else entry.preview if entry else ""
+    if findings:
+        return Span(" · ".join([*(found.text for found in findings), text]).strip(" ·"), "error")
+    style: StyleName = "brief" if known.is_covered(item) else "text" if entry else "dim"
+    return Span(text, style)
+
+
+# -- what stands between items -----------------------------------------------------------------------------
+
+
+def line_between(known: KnownContext, key: RowKey, width: int) -> Line:
+    """A line that no item stands in: a gap, the beginning of the fresh tail, a focus brief."""
+    kind = key[0]
+    if kind == "gap":
+        gap = known.gap(key)
+        return _ruler(gap.text if gap else "gap", width, "warn")
+    if key == TAIL:
+        return _ruler(tail_text(known), width, "tail")
+    return _ruler(brief_text(known), width, "brief")
+
+
+def tail_text(known: KnownContext) -> str:
+    """Where the fresh tail begins, in words."""
+    tail = known.view.tail
+    if tail is None:
+        return f"fresh tail: {PENDING}"
+    messages = "1 message" if tail.messages == 1 else f"{tail.messages:,} messages"
+    return f"fresh tail: {messages}, {tail.tokens:,} tokens"
+
+
+def brief_text(known: KnownContext) -> str:
+    """Which brief stands here, and instead of what."""
+    overlay = known.view.overlay
+    if overlay is None:
+        return "focus brief"
+    covered = "1 summary" if len(overlay.covered) == 1 else f"{len(overlay.covered):,} summaries"
+    brief = overlay.brief
+    return f"focus brief instead of {covered} marked ┆: {brief.tokens:,} tokens, “{brief.prompt}”"
+
+
+def _ruler(text: str, width: int, style: StyleName) -> Line:
+    said = clip(safe_line(f"── {text} "), width)
+    return (Span(said, style), Span("─" * max(width - cell_width(said), 0), style))
+
+
+def findings_line(known: KnownContext) -> Line:
+    """What is wrong with the context, in short, for its head; and what a focus brief makes of its tokens."""
+    structure, totals = known.view.structure, known.totals
+    repeated = sum(len(ordinals) - 1 for ordinals in structure.ordinals_of.values())
+    counted: list[tuple[int, str, str, StyleName]] = [
+        (len(structure.gaps), "gap", "gaps", "warn"),
+        (repeated, "duplicate", "duplicates", "error"),
+        (totals.dangling if totals else 0, "dangling", "dangling", "error"),
+        (totals.foreign if totals else 0, "foreign", "foreign", "error"),
+        (len(structure.abnormal), "bad ordinal", "bad ordinals", "error"),
+        (len(structure.mismatched), "wrong type", "wrong types", "error"),
+    ]
+    found = [
+        Span(f" · {count:,} {one if count == 1 else many}", style)
+        for count, one, many, style in counted
+        if count
+    ]
+    sent = known.tokens_with_brief()
+    return (*found, Span(f" · with the brief {sent:,}", "brief")) if sent is not None else tuple(found)

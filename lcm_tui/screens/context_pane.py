@@ -1,0 +1,89 @@
+"""What stands beside the list of a context: the text of an item, or what a line between items means."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lcm_core.context_view import TAIL, RowKey
+from lcm_core.known_context import KnownContext
+
+from lcm_tui.screens.context_lines import tail_text
+from lcm_tui.screens.item_text import ItemData, document, facts
+from lcm_tui.session import Session
+from lcm_tui.widgets.text import Block, Document, field, heading
+
+#: Characters of an item's text that the pane shows.
+SHOWN: Final = 20_000
+
+
+def item_document(
+    known: KnownContext, place: int, data: ItemData, session: Session, *, wrapped: bool
+) -> Document:
+    """An item: what is wrong with it, what is recorded of it, and its text."""
+    items = known.view.items
+    running = known.running_total(place)
+    total = "…" if running is None else f"{running:,} up to here"
+    return (
+        *(Block(found.text, "error") for found in known.findings(place)),
+        *facts(data, session),
+        field("ordinal", f"{items.ordinals[place]}, {total}", width=9),
+        *_standing(known, place),
+        Block(),
+        *document(data, session, wrapped=wrapped, limit=SHOWN),
+    )
+
+
+def _standing(known: KnownContext, place: int) -> Document:
+    overlay = known.view.overlay
+    if overlay is not None and known.is_covered(known.view.items.ids[place]):
+        return (field("focus", f"{overlay.brief.brief_id} is sent instead", "brief", width=9),)
+    if known.is_protected(place):
+        return (field("", "in the fresh tail: compaction leaves it alone", "tail", width=9),)
+    return ()
+
+
+def between_document(known: KnownContext, key: RowKey) -> Document:
+    """What a line between items means."""
+    if key[0] == "gap":
+        gap = known.gap(key)
+        return (
+            heading("A gap in the ordinals"),
+            Block(f"{gap.text[5:].capitalize()}." if gap else ""),
+            Block(),
+            Block(
+                "The engine numbers a context without gaps after each compaction. A gap is left when a host "
+                "prunes (on /new, or heartbeats), which is legitimate, or when somebody deleted rows. The "
+                "model does not notice: it gets the items in order."
+            ),
+        )
+    if key == TAIL:
+        return _tail_document(known)
+    overlay = known.view.overlay
+    if overlay is None:
+        return ()
+    brief = overlay.brief
+    return (
+        heading(f"Focus brief {brief.brief_id}"),
+        Block(brief.prompt, "brief"),
+        field("tokens", f"{brief.tokens:,} of {brief.target_tokens:,}", width=9),
+        field("instead", f"of {', '.join(sorted(overlay.covered))}", width=9),
+        Block(),
+        heading("As the model gets it"),
+        Block(overlay.text),
+    )
+
+
+def _tail_document(known: KnownContext) -> Document:
+    tail = known.view.tail
+    if tail is None:
+        return ()
+    limit = f"The rule protects {tail.count:,} messages"
+    limit += f" of at most {tail.max_tokens:,} tokens" if tail.max_tokens is not None else ""
+    turn = known.rule.rules.tail_keeps_turn_whole
+    whole = ", and goes back to the newest message of the user so that a turn stays whole" if turn else ""
+    return (
+        heading("The fresh tail"),
+        Block(f"{tail_text(known)[12:].capitalize()}, from ordinal {tail.first_ordinal} on."),
+        Block(),
+        Block(f"The newest messages, which compaction may not touch. {limit}{whole}."),
+    )

@@ -1,0 +1,99 @@
+"""One item of a context, whole: as text, and as it is wrapped for the model."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lcm_core.records import Conversation, SummaryId
+from lcm_core.store.context import ItemId
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui.commands import bindings
+from lcm_tui.screens.base import DataScreen
+from lcm_tui.screens.item_links import ItemLinks
+from lcm_tui.screens.item_text import ItemData, document, facts, load_item, name_of
+from lcm_tui.screens.text_search import TextSearch
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.text import Block, TextView
+
+
+class ItemScreen(TextSearch, ItemLinks, DataScreen[ItemData]):
+    """A summary or message of a context to read."""
+
+    HELP = """
+One item of the context, whole. First what is recorded of it, then its text.
+
+m switches to what the model gets: a summary in the wrapper of the engine version that wrote this database,
+a message as its role and the blocks that the host sent. What assembly does to messages beyond that (pairing
+of tool calls, the budget) is not applied here.
+
+"not recomputable" behind a token count means: the text that the engine counted is not in the database, so
+nothing can be said about the count.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("wrapped", "summaries", "previous", "messages"))
+
+    def __init__(self, conversation: Conversation, item: ItemId, *, wrapped: bool = False) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self.item = item
+        self._wrapped = wrapped
+        self._data: ItemData | None = None
+
+    def compose_body(self) -> ComposeResult:
+        """The text."""
+        yield TextView(empty="Reading the database …", id="text")
+
+    def main_widget(self) -> TextView:
+        """The text."""
+        return self.text
+
+    def on_mount(self) -> None:
+        """Say which item this is."""
+        self.query_one(TitleBar).where = f"Context {self.conversation.conversation_id}  {name_of(self.item)}"
+        self.text.focus()
+
+    async def fetch(self) -> ItemData:
+        """Everything behind the item."""
+        return await self.session.read(load_item, self.item)
+
+    def show(self, data: ItemData) -> None:
+        """Show it; of a row that is gone meanwhile, go on showing what was read."""
+        gone = data.summary is None and data.message is None
+        if gone and self._data is not None:
+            self.query_one(TitleBar).note = "its row is no longer in the database"
+            return
+        self._data = data
+        self._show_text(keep_place=True)
+
+    def _show_text(self, *, keep_place: bool) -> None:
+        if self._data is None:
+            return
+        body = document(self._data, self.session, wrapped=self._wrapped)
+        self.query_one(TitleBar).note = "as the model gets it" if self._wrapped else "as text"
+        self.text.show((*facts(self._data, self.session), Block(), *body), keep_place=keep_place)
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def selected_id(self) -> str | None:
+        """The item's id."""
+        return None if self.item is None else str(self.item)
+
+    def linked_item(self) -> ItemId:
+        """The item that is shown."""
+        return self.item
+
+    def linked_seq(self) -> int | None:
+        """The seq of the message that is shown."""
+        message = self._data.message if self._data is not None else None
+        return message.message.seq if message is not None else None
+
+    def linked_summary(self) -> SummaryId | None:
+        """The summary, or the one that covers the message."""
+        message = self._data.message if self._data is not None else None
+        return message.covered_by[0] if message and message.covered_by else super().linked_summary()
+
+    def action_wrapped(self) -> None:
+        """Switch between the text and what the model gets."""
+        self._wrapped = not self._wrapped
+        self._show_text(keep_place=False)

@@ -1,0 +1,172 @@
+"""The head of a context: what it is made of, and how much of the budget it takes.
+
+Three lines: a bar over the whole width, cut up by depth and role; its legend with tokens; and the numbers
+with a gauge of the budget. The bar is to the scale of the context, the gauge to that of the budget: a
+context of three thousand tokens would be a sliver of 128,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lcm_core.context_view import Group, Totals
+from lcm_core.fresh_tail import FreshTail
+from lcm_core.text import cell_width
+from textual.strip import Strip
+
+from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.spans import Line, Span, StyleName, depth_style, role_style, strip_of, text_of
+
+#: A gauge shorter than this says nothing.
+LEAST_GAUGE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the head of a context says; totals are None while rows are being read."""
+
+    items: int
+    budget: int  #: tokens
+    totals: Totals | None = None
+    tail: FreshTail | None = None
+    findings: Line = ()  #: what is wrong with the context, in short
+    read: int = 0  #: items whose tokens are known
+    counting: bool = False  #: there are more items than those
+
+
+class CompositionBar(Drawn):
+    """What a context is made of."""
+
+    DEFAULT_CSS = """
+    CompositionBar { height: 3; width: 1fr; background: $surface; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id)
+        self._measured: Measured | None = None
+
+    @property
+    def measured(self) -> Measured | None:
+        """What is shown."""
+        return self._measured
+
+    def measure(self, measured: Measured) -> None:
+        """Show other numbers."""
+        if measured != self._measured:
+            self._measured = measured
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """The bar, its legend, or the numbers."""
+        width = self.size.width
+        return strip_of(self._line(y, width), self.style_of, width)
+
+    def _line(self, y: int, width: int) -> Line:
+        measured = self._measured
+        if measured is None:
+            return ()
+        if y == 2:
+            return numbers_line(measured, width)
+        if measured.totals is None:
+            return () if y else (Span(f" reading … {measured.read:,} items", "dim"),)
+        plain = self.app.no_color
+        groups = measured.totals.groups
+        return legend_line(groups, measured.tail, plain=plain) if y else bar_line(groups, width, plain=plain)
+
+
+def share_out(amounts: Sequence[int], width: int) -> list[int]:
+    """How many of *width* cells each amount gets: in proportion, and one at least while there is room.
+
+    Amounts below 1 get none; the cells add up to *width* when any amount gets some.
+    """
+    taking = [place for place, amount in enumerate(amounts) if amount > 0]
+    cells = [0] * len(amounts)
+    if not taking or width <= 0:
+        return cells
+    taking = sorted(taking, key=lambda place: -amounts[place])[:width]
+    total, spare = sum(amounts[place] for place in taking), width - len(taking)
+    exact = {place: amounts[place] * spare / total for place in taking}
+    for place in taking:
+        cells[place] = 1 + int(exact[place])
+    left = width - sum(cells)
+    for place in sorted(taking, key=lambda place: int(exact[place]) - exact[place])[:left]:
+        cells[place] += 1
+    return cells
+
+
+def bar_line(groups: Sequence[Group], width: int, *, plain: bool) -> Line:
+    """The bar: deep summaries at the left, the fresh tail at the right."""
+    cells = share_out([group.tokens for group in groups], width)
+    return tuple(
+        Span(glyph_of(group, plain=plain) * count, _style(group))
+        for group, count in zip(groups, cells, strict=True)
+        if count
+    )
+
+
+def legend_line(groups: Sequence[Group], tail: FreshTail | None, *, plain: bool) -> Line:
+    """What the colours of the bar (*plain*: its letters) mean, with tokens; then the fresh tail."""
+    tokens: dict[str, int] = {}
+    shown: dict[str, Group] = {}
+    for group in groups:
+        tokens[group.name] = tokens.get(group.name, 0) + group.tokens
+        shown.setdefault(group.name, group)
+    spans: list[Span] = []
+    for name, group in shown.items():
+        sign = _letter(group) if plain else "█"
+        spans += [Span(f" {sign} ", _style(group)), Span(f"{name} "), Span(f"{tokens[name]:,}", "dim")]
+    if tail is not None and tail.messages:
+        sign = "capitals:" if plain else "▓"
+        spans += [Span(f" {sign} ", "tail"), Span("fresh tail "), Span(f"{tail.tokens:,} ", "dim")]
+    return tuple(spans)
+
+
+def numbers_line(measured: Measured, width: int) -> Line:
+    """Items, tokens, the share of the budget, what is wrong, and a gauge in the rest of the line."""
+    totals, budget = measured.totals, measured.budget
+    more = "+" if measured.counting else ""
+    items = f" {measured.items:,}{more} item{'s' if measured.items != 1 else ''} · "
+    if totals is None:
+        return (Span(items), Span("…", "dim"), Span(f" of {budget:,} tokens"), *measured.findings)
+    share = totals.share(budget)
+    spans = [Span(items), Span(f"{totals.tokens:,} of {budget:,} tokens = {share_text(share)}")]
+    over = totals.tokens - budget
+    spans.append(Span(f" · over budget by {over:,}", "error") if over > 0 else Span(f" · {-over:,} free"))
+    spans += measured.findings
+    room = width - cell_width(text_of(spans)) - 3
+    if room >= LEAST_GAUGE:
+        spans += _gauge(share, room)
+    return tuple(spans)
+
+
+def share_text(share: float) -> str:
+    """A share as people write it: ``2.6 %``, and never ``0.0 %`` of something."""
+    if 0 < share < 0.0005:
+        return "<0.1 %"
+    return f"{share * 100:,.1f} %"
+
+
+def _gauge(share: float, width: int) -> list[Span]:
+    used = min(max(round(share * width), 1 if share > 0 else 0), width)
+    style: StyleName = "error" if share > 1 else "warn" if share > 0.9 else "ok"
+    return [Span(" ▕"), Span("█" * used, style), Span("░" * (width - used), "dim"), Span("▏")]
+
+
+def glyph_of(group: Group, *, plain: bool) -> str:
+    """What a cell of the bar is filled with; *plain*: a letter or digit, a capital within the fresh tail."""
+    if not plain:
+        return "▓" if group.protected else "█"
+    letter = _letter(group)
+    return letter.upper() if group.protected else letter
+
+
+def _letter(group: Group) -> str:
+    if group.depth is not None:
+        return "L" if group.depth == 0 else str(group.depth)[-1]
+    first = (group.role or "?")[0].lower()
+    return first if first.isascii() and first.isalpha() else "?"
+
+
+def _style(group: Group) -> StyleName:
+    return depth_style(group.depth) if group.depth is not None else role_style(group.role)
