@@ -12,7 +12,8 @@ from lcm_tui.screens.conversations import ConversationsScreen
 from tests.app.support import settled, wait_for
 
 #: Class of the screen, the conversation it is opened on, and what to press from the list of conversations.
-WAYS: Mapping[str, tuple[int, tuple[str, ...]]] = MappingProxyType(
+#: A None in place of the conversation stands for the first session that only the disk knows.
+WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
     {
         "ConversationsScreen": (3, ()),
         "ConversationScreen": (3, ("enter",)),
@@ -22,6 +23,8 @@ WAYS: Mapping[str, tuple[int, tuple[str, ...]]] = MappingProxyType(
         "PreviousScreen": (6, ("s", "p")),
         "FilesScreen": (3, ("f",)),
         "FileScreen": (3, ("f", "enter")),
+        "BriefsScreen": (3, ("b",)),
+        "DiskSessionScreen": (None, ("enter",)),
     }
 )
 
@@ -31,7 +34,9 @@ async def open_screen(pilot: Pilot[int], name: str) -> CommandScreen:
     conversation_id, keys = WAYS[name]
     first = pilot.app.screen
     assert isinstance(first, ConversationsScreen)
-    assert first.table.select(conversation_id)
+    await settled(pilot)
+    place = conversation_id or next(key for key in first.table.keys if isinstance(key, str))
+    assert first.table.select(place)
     for key in keys:
         before = pilot.app.screen
         await settled(pilot)

@@ -58,6 +58,8 @@ async def wait_for(pilot: Pilot[int], condition: Callable[[], object], what: str
     """Let the app work until *condition* is true; a failure shows the screen."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
+        if pilot.app._exception is not None:
+            raise pilot.app._exception
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain for {what or 'a condition'}; the screen:\n{shown(pilot)}")
         await pilot.pause()

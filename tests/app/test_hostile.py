@@ -1,0 +1,100 @@
+"""Text of the database is data: on no screen is it obeyed, hidden, or allowed to shift a column."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from lcm_tui.screens.base import CommandScreen
+from tests.app import hostile
+from tests.app.screens import WAYS, open_screen
+from tests.app.support import open_app, said, settled, strips, wait_for
+from tests.support import unpack_database
+
+#: Control, format and surrogate characters, line and paragraph separators, noncharacters.
+FORBIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp", "Cn"}
+#: What is visible or harmless but has no agreed width: variation selectors, skin tones, fillers.
+SHIFTING = re.compile(
+    "[\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef\U0001f3fb-\U0001f3ff\u3164\uffa0\u115f\u1160]"
+)
+#: A format character by its category, but a visible sign: it spans the digits after it.
+VISIBLE_FORMAT = "\u0600"
+
+
+def unsafe_in(text: str) -> set[str]:
+    """The characters of a drawn text that a terminal would obey, hide, or draw with a width of its own."""
+    found = {sign for sign in text if unicodedata.category(sign) in FORBIDDEN and sign not in VISIBLE_FORMAT}
+    return found | set(SHIFTING.findall(text))
+
+
+def check(pilot: Pilot[int]) -> str:
+    """The whole screen, which is harmless, and every line of it exactly as wide as the screen."""
+    assert pilot.app._exception is None
+    width, height = pilot.app.size
+    lines = [strip.text for strip in strips(pilot)]
+    assert len(lines) == height
+    for number, line in enumerate(lines):
+        assert not unsafe_in(line), f"line {number}: {line!r}"
+        assert cell_len(line) == width, f"line {number}: {line!r}"
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def hostile_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """State folders that are read by all tests of this module: one kind of harm each."""
+
+    def home(kind: str) -> Path:
+        folder = tmp_path_factory.getbasetemp() / f"hostile-{kind}"
+        if not folder.exists():
+            (folder / "agents" / "main" / "sessions").mkdir(parents=True)
+            path = unpack_database("0.15.3", folder / "lcm.db")
+            (hostile.sprinkled if kind == "sprinkled" else hostile.flooded)(path)
+            hostile.file(folder)
+            hostile.transcript(folder / "agents" / "main" / "sessions" / "feedface-0000-4000-8000-1.jsonl")
+        return folder
+
+    return home
+
+
+async def walk(pilot: Pilot[int], screen: CommandScreen, rows: int) -> str:
+    """Go over the rows of a screen, unfold what can be, and go to the end of its texts: all it showed."""
+    seen = []
+    for _ in range(rows):
+        await pilot.press("down")
+        seen.append(check(pilot))
+    for key in ("right", "Z", "pagedown", "right", "end", "w", "m", "tab", "end", "tab", "home"):
+        await pilot.press(key)
+        seen.append(check(pilot))
+    await settled(pilot)
+    assert pilot.app.screen is screen
+    return "\n".join([*seen, check(pilot)])
+
+
+@pytest.mark.parametrize("kind", ["flooded", "sprinkled"])
+@pytest.mark.parametrize("name", WAYS)
+async def test_no_screen_obeys_the_text_that_it_shows(
+    hostile_home: Callable[[str], Path], name: str, kind: str
+):
+    home = hostile_home(kind)
+    async with open_app(home / "lcm.db", state_dir=home, size=(120, 40)) as pilot:
+        screen = await open_screen(pilot, name)
+        check(pilot)
+        seen = await walk(pilot, screen, rows=8)
+        assert kind == "sprinkled" or re.search("␛|‹U[+]|‹0x", seen), "the harm is there to be seen"
+        for size in ((80, 24), (41, 12)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            check(pilot)
+        await pilot.press("y")
+        await wait_for(pilot, lambda: said(pilot), "a word about the id")
+        await pilot.pause()
+        check(pilot)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        check(pilot)
