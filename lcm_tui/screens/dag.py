@@ -148,6 +148,7 @@ focus (tab); n and N go on from match to match.
             return  # the graph has overtaken it
         if known.survey is not None or (data.survey is None and self._openings > 0):
             known.grow_old()
+            self._want_detail()
         if data.survey is None or data.survey is not known.survey:
             self._show_tree(data)
         self._read_behind()
@@ -164,7 +165,7 @@ focus (tab); n and N go on from match to match.
             lines.take_survey(data.survey)
             self.surveyed.set()
             lines.empty = "This conversation has no summaries."
-        lines.lay_rows(self._place_wanted(data.opening.way) or lines.place_to_keep())
+        lines.lay_rows(self._place_wanted(data.opening.way))
         if again:
             lines.mark_fresh(lines.places_of(known.ids - before))
 
@@ -190,7 +191,6 @@ focus (tab); n and N go on from match to match.
             self._unfold_later = None
             self.lines.unfold_below(later)
         self.fill()
-        self._want_detail()
         self.note()
 
     async def _read_graph(self) -> None:
@@ -229,15 +229,15 @@ focus (tab); n and N go on from match to match.
     async def _read_below(self) -> None:
         lines = self.lines
         while True:
-            sources, leaves = lines.unread_below(lines.keys)
+            sources, leaves = lines.unread_below()
             if not sources and not leaves:
                 return
             if sources:
                 lines.known.learn_sources(await self.session.read(lineage.sources_in, sources))
-            if leaves:
-                lines.known.learn_messages(await self.session.read(lineage.messages_under, leaves))
-            lines.lay_rows()
-            self._start("rows", self._read_rows)
+            found = await self.session.read(lineage.messages_under, leaves) if leaves else {}
+            if lines.known.learn_messages(found) or sources:
+                lines.lay_rows()
+                self._start("rows", self._read_rows)
 
     @on(LineView.Scrolled, "#lines")
     def _scrolled(self) -> None:
@@ -272,6 +272,13 @@ focus (tab); n and N go on from match to match.
         if place is not None:
             (self.lines.step_out if event.side < 0 else self.lines.step_in)(place)
             self.fill()
+
+    async def action_back(self) -> None:
+        """Leave the text first, then the screen."""
+        if self.text.has_focus:
+            self.lines.focus()
+        else:
+            await super().action_back()
 
     def action_open(self) -> None:
         """Unfold or fold a summary or a heading; open the conversation at a message."""
@@ -363,6 +370,8 @@ focus (tab); n and N go on from match to match.
         place = self.lines.selected
         if place is None:
             return "nothing is selected"
+        if self.text.has_focus:
+            return "the text has the focus: esc goes back to the tree"
         if isinstance(place.step, int):
             source = self._message()
             if source is None or source.message is None:

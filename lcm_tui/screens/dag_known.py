@@ -67,6 +67,7 @@ class Known:
     def grow_old(self) -> None:
         """The file has changed: what was read is shown on, and read again when it comes into sight."""
         self._old_entries = {*self.entries, *self.gone}
+        self.messages = {leaf: found for leaf, found in self.messages.items() if found}
         self._old_messages = set(self.messages)
 
     def learn_context(self, context: Sequence[ContextSummary]) -> None:
@@ -99,11 +100,15 @@ class Known:
         if self.survey is None:
             self._sources.update(sources)
 
-    def learn_messages(self, messages: Mapping[SummaryId, Sequence[SourceMessage]]) -> None:
-        """Take the messages of some leaves."""
+    def learn_messages(self, messages: Mapping[SummaryId, Sequence[SourceMessage]]) -> bool:
+        """Take the messages of some leaves; returns whether any differs from what was known."""
+        changed = False
         for leaf, found in messages.items():
-            self.messages[leaf] = {message.message_id: message for message in found}
+            held = {message.message_id: message for message in found}
+            changed |= self.messages.get(leaf, {}) != held
+            self.messages[leaf] = held
             self._old_messages.discard(leaf)
+        return changed
 
     def learn_entries(self, asked: Iterable[SummaryId], entries: Iterable[SummaryEntry]) -> bool:
         """Take rows that were asked for; returns whether any differs from what was known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from lcm_core.records import ConversationId, SummaryId
 
@@ -31,10 +31,26 @@ class SummaryTree(LineView[Place]):
     # -- what it shows -------------------------------------------------------------------------------------
 
     def lay_rows(self, select: Place | None = None) -> None:
-        """Compute all rows again, from what is known and unfolded."""
+        """Compute all rows again, from what is known and unfolded; the cursor stays on its summary."""
         rows = self.unfolding.rows(self.known.tops, self.known.below)
+        if select is None and self.selected is not None and self.selected not in rows:
+            select = self._place_now(self.selected)
+            rows = self.unfolding.rows(self.known.tops, self.known.below)
         self.replace(rows, select=select, changed=False)
         self.redraw()
+
+    def _place_now(self, place: Place) -> Place | None:
+        """Where what stood at a place stands now, unfolded to; None when it stands nowhere any more."""
+        above = place.above
+        if isinstance(place.step, str):
+            path = self.known.path_to(SummaryId(place.step))
+        elif place.step is not None and above is not None and isinstance(above.step, str):
+            path = self.known.path_to(SummaryId(above.step))
+            if path is not None and place.step in self.known.below(above.step):
+                path = (*path, place.step)
+        else:
+            path = None
+        return None if path is None else self.unfolded_to(path)
 
     def take_survey(self, found: Survey) -> None:
         """Take the whole graph; what was unfolded below a root stays so when something was made from it."""
@@ -48,22 +64,6 @@ class SummaryTree(LineView[Place]):
             path = self.known.path_to(root)
             if path is not None and path[0] != root:
                 self.unfolding.graft(self.unfolding.at((root,)), self.unfolding.at(path))
-
-    def place_to_keep(self) -> Place | None:
-        """Where what is selected stands now, when no row stands for it any more where it stood."""
-        selected = self.selected
-        if selected is None or selected in self.unfolding.rows(self.known.tops, self.known.below):
-            return None
-        above = selected.above
-        if isinstance(selected.step, str):
-            path = self.known.path_to(SummaryId(selected.step))
-        elif selected.step is not None and above is not None and isinstance(above.step, str):
-            leaf = self.known.path_to(SummaryId(above.step))
-            held = leaf is not None and selected.step in self.known.below(above.step)
-            path = (*leaf, selected.step) if leaf is not None and held else leaf
-        else:
-            path = None
-        return None if path is None else self.unfolded_to(path)
 
     def unfolded_to(self, path: Way) -> Place:
         """The place at the end of *path*, with everything above it unfolded."""
@@ -154,14 +154,9 @@ class SummaryTree(LineView[Place]):
         ids = dict.fromkeys(SummaryId(place.step) for place in (*seen, *near) if isinstance(place.step, str))
         return [summary_id for summary_id in ids if self.known.unread_entry(summary_id)]
 
-    def unread_below(self, places: Iterable[Place]) -> tuple[list[SummaryId], list[SummaryId]]:
-        """Of these, the summaries that are unfolded and whose sources, or messages, have not been read."""
-        unfolded = [
-            SummaryId(place.step)
-            for place in places
-            if self.is_unfolded(place) and isinstance(place.step, str)
-        ]
-        ids = list(dict.fromkeys(unfolded))
+    def unread_below(self) -> tuple[list[SummaryId], list[SummaryId]]:
+        """The summaries that are unfolded and whose sources, or messages, have not been read."""
+        ids = {SummaryId(place.step) for place in self.unfolding.unfolded if isinstance(place.step, str)}
         return (
             [summary_id for summary_id in ids if self.known.unread_sources(summary_id)],
             [summary_id for summary_id in ids if self.known.unread_messages(summary_id)],
