@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import ClassVar
 
 from lcm_core.errors import LcmError
@@ -21,10 +20,9 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from lcm_tui.commands import COMMANDS
+from lcm_tui.keymap import key_problems
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.session import Session
-from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.text import TextView
 
 log = logging.getLogger(__name__)
 
@@ -59,23 +57,6 @@ class CommandSource(Provider):
     async def _run(self, name: str) -> None:
         if isinstance(self.screen, CommandScreen):
             await self.screen.action_run(name)
-
-
-def unknown_actions(settings: Settings) -> list[str]:
-    """What to say of keys that the config file gives to actions that do not exist."""
-    moving = {
-        binding.id for binding in (*LineView.BINDINGS, *TextView.BINDINGS) if isinstance(binding, Binding)
-    }
-    return [
-        f"The config file gives a key to {action!r}, which is no action; {_like(action, COMMANDS)}"
-        for action in settings.keys
-        if action not in COMMANDS and action not in moving
-    ]
-
-
-def _like(action: str, known: Iterable[str]) -> str:
-    found = get_close_matches(action, list(known), 1)
-    return f"do you mean {found[0]!r}?" if found else "the help of a screen (?) names those that there are."
 
 
 class LcmApp(App[int]):
@@ -129,7 +110,7 @@ class LcmApp(App[int]):
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
         for diagnostic in self._settings.diagnostics[:3]:
             self.notify(diagnostic.message, title="Configuration", severity="warning")
-        for message in unknown_actions(self._settings):
+        for message in key_problems(self._settings.keys):
             self.notify(message, title="Configuration", severity="warning")
 
     async def on_unmount(self) -> None:

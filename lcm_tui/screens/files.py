@@ -75,9 +75,11 @@ side (tab) it searches.
         #panes { layout: vertical; height: 1fr; }
         #listed { height: 3fr; min-height: 3; }
         #text { height: 2fr; padding-left: 1; border-top: solid $foreground 30%; }
+        #text:focus { border-top: solid $accent; }
         &.-wide #panes { layout: horizontal; }
         &.-wide #listed { width: 3fr; height: 1fr; }
         &.-wide #text { width: 2fr; height: 1fr; border-top: none; border-left: solid $foreground 30%; }
+        &.-wide #text:focus { border-left: solid $accent; }
     }
     """
 

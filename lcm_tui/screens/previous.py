@@ -60,6 +60,7 @@ text, esc out of it again.
     DEFAULT_CSS = """
     PreviousScreen #list { height: 1fr; min-height: 3; }
     PreviousScreen #text { height: 2fr; padding-left: 1; border-top: solid $foreground 30%; }
+    PreviousScreen #text:focus { border-top: solid $accent; }
     """
 
     def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:

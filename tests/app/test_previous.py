@@ -10,6 +10,7 @@ from pathlib import Path
 from lcm_core.records import SummaryId
 from textual.pilot import Pilot
 
+from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.previous import PreviousScreen
 from tests.app.support import (
     NARROW,
@@ -147,6 +148,17 @@ async def test_keys_lead_into_the_text_to_another_summary_and_back(database_file
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         assert screen.table.selected == PASS_BEFORE
+
+
+async def test_s_goes_to_the_selected_summary_in_the_tree(database_file: DatabaseFactory):
+    async with previous_of(database_file("0.15.3"), IN_SWEEP) as (pilot, screen):
+        await pilot.press("j", "s")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: pilot.app.screen.selected_id() == PASS_BEFORE, "the way to the summary")
+        await pilot.press("p")
+        await wait_for_text(pilot, f"Previous context of {PASS_BEFORE}")
+        await pilot.press("escape", "escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
 
 
 async def test_a_summary_deleted_by_the_host_stays_readable_and_is_said_to_be_gone(

@@ -180,6 +180,17 @@ async def test_an_unknown_action_in_the_config_is_said_to_be_unknown(database_fi
         assert "'fiels'" in said(pilot)[0]
 
 
+async def test_a_key_that_two_actions_would_have_is_said_to_be_taken(database_file: DatabaseFactory):
+    write_config(keys={"files": "c", "copy-id": "f"})
+    async with open_app(database_file("0.15.3")) as pilot:
+        await wait_for(pilot, lambda: said(pilot), "a word about the key")
+        assert len(said(pilot)) == 1
+        assert "'c'" in said(pilot)[0]
+        assert "'context'" in said(pilot)[0]
+        await pilot.press("c")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+
+
 # -- terminals ---------------------------------------------------------------------------------------------
 
 
