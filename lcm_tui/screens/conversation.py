@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
 from typing import ClassVar
 
 from lcm_core.ingest.content import ContentPart, PartKind, row_parts
-from lcm_core.records import Conversation, MessageId
+from lcm_core.records import Conversation
 from lcm_core.store import messages as store
 from lcm_core.store.messages import MessageEntry, MessagePage
-from lcm_core.times import parse_utc
-from textual import on
-from textual.app import ComposeResult
+from lcm_core.times import iso_z, parse_utc
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
-from lcm_tui.screens.message_list import PAGE, MessageList, trimmed
+from lcm_tui.screens.message_list import PAGE, window_around
+from lcm_tui.screens.message_screen import MessageScreen
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.message_lines import MessageView
 
@@ -28,11 +28,12 @@ class Window:
     """A run of messages, with what lies beyond its ends."""
 
     page: MessagePage
-    select: int | None = None  #: seq to stand on; None keeps the selection
+    turn: int  #: which state of the screen it was read for
+    select: int | None = None  #: seq to stand on, or near; None keeps the selection
 
 
-class ConversationScreen(DataScreen[Window]):
-    """The messages of one conversation."""
+class ConversationScreen(MessageScreen[Window]):
+    """The messages of one conversation; a message's number is its seq."""
 
     HELP = """
 The messages of this conversation in the order of their seq, the newest at the bottom. The list goes on in
@@ -42,8 +43,8 @@ A message shows its first lines; enter opens it. Reasoning, tool calls and tool 
 then; → #12 and ← #11 name the message that holds the other half of a call. "in context" marks what the model
 still sees as it is, "in sum_..." the summary that covers it: s goes there.
 
-J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the first message from then on
-(UTC).
+J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the first message from then on (in
+the time zone that is shown; with a Z behind it in UTC).
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings("open", "summaries", "context", "files", "jump", "search", "fold-all")
@@ -53,122 +54,120 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
         super().__init__()
         self.conversation = conversation
         self._conversation_id = conversation.conversation_id
-        self._entries: dict[int, MessageEntry] = {}
+        self._entries: dict[int, MessageEntry] = {}  #: the window, in order of seq
+        self._turn = 0  #: counts the windows shown
         self._start = seq
-        self._needle = ""
-        self._asking = "search"
-
-    def compose_body(self) -> ComposeResult:
-        """The list."""
-        yield MessageList(empty="Reading …", id="messages")
-
-    @property
-    def messages(self) -> MessageList:
-        """The list of messages."""
-        return self.query_one("#messages", MessageList)
-
-    def main_widget(self) -> MessageList:
-        """The list."""
-        return self.messages
+        self._jumping = False
 
     def on_mount(self) -> None:
-        """Load the newest page, or the one around the message asked for."""
-        self.messages.zone = self.session.zone
-        self.messages.focus()
+        """Say whose messages these are."""
         self.query_one(TitleBar).where = f"Conversation {self._conversation_id}  {self.conversation.lane}"
 
     # -- data ----------------------------------------------------------------------------------------------
 
     async def fetch(self) -> Window:
         """The window as it is now, and what was appended behind it."""
-        views = self.messages
-        if not self._entries:
-            if self._start is None:
-                page = await self.session.read(store.newest_page, self._conversation_id, PAGE)
-                return Window(page, page.entries[-1].message.seq if page.entries else None)
+        turn, held = self._turn, list(self._entries)
+        if held:
+            limit = len(held) + (0 if self.messages.has_newer else PAGE)
+            page = await self.session.read(store.page_from, self._conversation_id, held[0], limit)
+            if page.entries:
+                return Window(page, turn)
+        if self._start is not None:
             page = await self.session.read(store.page_around, self._conversation_id, self._start, PAGE)
-            return Window(page, self._start)
-        first, last = min(self._entries), max(self._entries)
-        if views.has_newer:
-            return Window(
-                await self.session.read(
-                    store.reread, self._conversation_id, first, last, len(self._entries) + PAGE
-                )
-            )
-        page = await self.session.read(
-            store.page_from, self._conversation_id, first, len(self._entries) + PAGE
-        )
-        return Window(MessagePage(page.entries, views.has_older, page.has_newer))
+            if page.entries:
+                return Window(page, turn, self._start)
+        page = await self.session.read(store.newest_page, self._conversation_id, PAGE)
+        return Window(page, turn, page.entries[-1].message.seq if page.entries else None)
 
     def show(self, data: Window) -> None:
-        """Show the window; opened messages stay open and whole."""
-        kept = {
-            seq: entry
-            for seq, entry in self._entries.items()
-            if entry.complete and seq in self.messages.opened
-        }
-        self._entries = {entry.message.seq: entry for entry in data.page.entries}
-        known = bool(self.messages.views)
-        views = [
-            view_of(kept[seq] if seq in kept and _same(kept[seq], entry) else entry)
-            for seq, entry in self._entries.items()
-        ]
-        for seq, entry in kept.items():
-            if seq in self._entries and _same(entry, self._entries[seq]):
-                self._entries[seq] = entry
-        fresh = self.messages.show(
-            views, has_older=data.page.has_older, has_newer=data.page.has_newer, select=data.select
-        )
+        """Show the window, unless one has moved away while it was read; mark what was appended."""
+        if data.turn != self._turn:
+            self.load()
+            return
+        known = bool(self._entries)
+        fresh = self._take(data.page, data.select)
         if known and data.select is None:
             self.messages.mark_fresh(fresh)
         if not data.page.entries:
             self.messages.empty = "This conversation has no messages."
-        self._show_place()
 
-    @on(MessageList.Wanted)
-    def _more(self, event: MessageList.Wanted) -> None:
-        self.work_on("extend", self._extend, event.older)
+    def _take(self, page: MessagePage, select: int | None = None) -> list[int]:
+        """Hold and show a run of messages, as much of it as fits a window; returns which are new in it."""
+        self._turn += 1
+        seqs = [entry.message.seq for entry in page.entries]
+        seen = self.messages.visible_keys
+        middle = bisect_left(seqs, select if select is not None else seen[0] if seen else 0)
+        part = window_around(len(seqs), middle)
+        self._entries = {entry.message.seq: self._whole(entry) for entry in page.entries[part]}
+        fresh = self.messages.show(
+            [view_of(entry) for entry in self._entries.values()],
+            has_older=page.has_older or part.start > 0,
+            has_newer=page.has_newer or part.stop < len(seqs),
+            select=seqs[min(middle, len(seqs) - 1)] if select is not None and seqs else None,
+        )
+        for seq in self.messages.opened & self._entries.keys():
+            if not self._entries[seq].complete:
+                self.work_on("whole", self.read_whole, seq, exclusive=False)
+        self.show_place()
+        return fresh
 
-    async def _extend(self, older: bool) -> None:
-        """Add a page at one end of the window and let go at the other."""
-        if not self._entries:
+    def _whole(self, entry: MessageEntry) -> MessageEntry:
+        """The message with the texts that were read whole when it was opened, if they are still its own."""
+        old = self._entries.get(entry.message.seq)
+        if old is None or not old.complete or entry.complete or entry.message.seq not in self.messages.opened:
+            return entry
+        if not _same(old, entry):
+            return entry
+        return replace(old, covered_by=entry.covered_by, in_context=entry.in_context)
+
+    async def extend(self, older: bool) -> None:
+        """Add a page at one end of the window; what is too much at the other is let go."""
+        turn, held = self._turn, list(self._entries)
+        if not held:
             return
-        first, last = min(self._entries), max(self._entries)
-        held = list(self._entries.values())
         if older:
-            page = await self.session.read(store.page_before, self._conversation_id, first, PAGE)
-            entries, cut = trimmed([*page.entries, *held], keep_newest=False)
-            has_older, has_newer = page.has_older, self.messages.has_newer or cut
+            page = await self.session.read(store.page_before, self._conversation_id, held[0], PAGE)
         else:
-            page = await self.session.read(store.page_from, self._conversation_id, last + 1, PAGE)
-            entries, cut = trimmed([*held, *page.entries], keep_newest=True)
-            has_older, has_newer = self.messages.has_older or cut, page.has_newer
-        self._entries = {entry.message.seq: entry for entry in entries}
-        self.messages.show([view_of(entry) for entry in entries], has_older=has_older, has_newer=has_newer)
-        self._show_place()
-
-    @on(MessageList.End)
-    def _to_end(self, event: MessageList.End) -> None:
-        self.work_on("extend", self._go_to_end, event.first)
-
-    async def _go_to_end(self, first: bool) -> None:
-        if first:
-            page = await self.session.read(store.oldest_page, self._conversation_id, PAGE)
+            page = await self.session.read(store.page_from, self._conversation_id, held[-1] + 1, PAGE)
+        if turn != self._turn:
+            return
+        entries = tuple(self._entries.values())
+        if older:
+            run = MessagePage(page.entries + entries, page.has_older, self.messages.has_newer)
         else:
-            page = await self.session.read(store.newest_page, self._conversation_id, PAGE)
+            run = MessagePage(entries + page.entries, self.messages.has_older, page.has_newer)
+        self._take(run)
+
+    async def go_to_end(self, first: bool) -> None:
+        """Show the first or the last page."""
+        read = store.oldest_page if first else store.newest_page
+        page = await self.session.read(read, self._conversation_id, PAGE)
         if page.entries:
-            self.show(Window(page, page.entries[0 if first else -1].message.seq))
+            self._take(page, page.entries[0 if first else -1].message.seq)
 
-    async def _go_to(self, seq: int) -> None:
+    async def go_to(self, number: int) -> None:
         """Put the cursor on the message with this seq, or the next one there is."""
-        if seq not in self._entries:
-            page = await self.session.read(store.page_around, self._conversation_id, seq, PAGE)
-            if not page.entries:
-                return
-            held = [entry.message.seq for entry in page.entries]
-            seq = min((found for found in held if found >= seq), default=held[-1])
-            self.show(Window(page, seq))
-        self.messages.select(seq)
+        if not self.messages.select(number):
+            page = await self.session.read(store.page_around, self._conversation_id, number, PAGE)
+            if page.entries:
+                self._take(page, number)
+
+    async def find(self, needle: str, start: int, forward: bool) -> int | None:
+        """The nearest message whose text or parts hold *needle*."""
+        return await self.session.read(
+            store.find_text, self._conversation_id, needle, start=start, forward=forward
+        )
+
+    async def read_whole(self, number: int) -> None:
+        """Read what a list leaves out of long texts."""
+        entry = self._entries.get(number)
+        if entry is None or entry.complete:
+            return
+        whole = await self.session.read(store.get_message, entry.message.message_id)
+        if number in self._entries and whole.message.seq == number:
+            self._entries[number] = whole
+            self.messages.learn(view_of(whole))
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -177,38 +176,10 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
         entry = self._selected()
         return str(entry.message.message_id) if entry else None
 
-    def why_not(self, command: str) -> str | None:
-        """Some need a message."""
-        if command in {"open", "copy-id"} and self._selected() is None:
-            return "no message is selected"
-        return None
-
-    def action_open(self) -> None:
-        """Open or fold the message; the rest of its text is read when it is opened."""
-        entry = self._selected()
-        if entry is None:
-            return
-        seq = entry.message.seq
-        if self.messages.toggle(seq) and not entry.complete:
-            self._read_whole(entry)
-
-    @on(MessageList.Sided)
-    def _side(self, event: MessageList.Sided) -> None:
-        entry = self._selected()
-        if entry is None:
-            return
-        self.messages.toggle(entry.message.seq, opened=event.side > 0)
-        if event.side > 0 and not entry.complete:
-            self._read_whole(entry)
-
-    @on(MessageList.Opened)
-    async def _opened(self) -> None:
-        await self.action_run("open")
-
-    def action_fold_all(self) -> None:
-        """Fold every message."""
-        self.messages.opened.clear()
-        self.messages.redraw()
+    def show_place(self) -> None:
+        """The seq of the selected message."""
+        seq = self.messages.selected
+        self.query_one(TitleBar).note = "" if seq is None else f"#{seq}"
 
     def action_summaries(self) -> None:
         """Show the DAG, standing on the summary that covers the selected message."""
@@ -234,56 +205,30 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
 
     def action_jump(self) -> None:
         """Ask where to."""
-        self._asking = "jump"
-        self.ask("jump to: seq, m<message id>, or a time (UTC)")
+        self._jumping = True
+        self.ask("jump to: seq, m<message id>, or a time")
 
     def action_search(self) -> None:
         """Ask what for."""
-        self._asking = "search"
-        self.ask("search in all messages (toward older ones; n goes on, N back)", self._needle)
+        self._jumping = False
+        super().action_search()
 
     def answered(self, text: str, *, done: bool) -> None:
         """A place or a text was typed."""
-        if not done:
-            return
-        if self._asking == "jump":
-            if text.strip():
-                self.work_on("jump", self._jump, text.strip())
-            return
-        self._needle = text
-        self.messages.search_for(text)
-        if text:
-            self._find(forward=False, include=True)
-
-    def action_next(self) -> None:
-        """The next match, toward older messages."""
-        self._find(forward=False)
-
-    def action_previous_match(self) -> None:
-        """The match before, toward newer messages."""
-        self._find(forward=True)
-
-    async def action_back(self) -> None:
-        """Close the prompt, end a search, then leave."""
-        if self.query_one("#prompt").display:
-            self.close_prompt()
-        elif self._needle:
-            self._needle = ""
-            self.messages.search_for("")
-        else:
-            await super().action_back()
-
-    @on(MessageList.Highlighted)
-    @on(MessageList.Scrolled)
-    def _moved(self) -> None:
-        self.messages.want_more()
-        self._show_place()
+        if not self._jumping:
+            super().answered(text, done=done)
+        elif done and text.strip():
+            self.work_on("go", self._jump, text.strip())
 
     async def _jump(self, text: str) -> None:
-        number = re.fullmatch(r"(m?)#?(\d{1,18})", text)
+        number = re.fullmatch(r"(m?)#?(-?\d{1,18})", text)
+        seq: int | None = None
         if number is None:
-            seq = await self.session.read(store.seq_at_time, self._conversation_id, text)
+            moment = moment_of(text, self.session.zone)
             problem = f"{text} is no seq, message id or time"
+            if moment is not None:
+                problem = "this conversation has no messages"
+                seq = await self.session.read(store.seq_at_time, self._conversation_id, iso_z(moment))
         elif number[1]:
             seq = await self.session.read(store.seq_of_message, self._conversation_id, int(number[2]))
             problem = f"this conversation has no message {number[2]}"
@@ -292,44 +237,20 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
         if seq is None:
             self.app.notify(problem, severity="warning")
         else:
-            await self._go_to(seq)
-
-    def _find(self, *, forward: bool, include: bool = False) -> None:
-        if not self._needle:
-            self.app.notify("Nothing to search for; / asks.", timeout=3)
-            return
-        entry = self._selected()
-        start = entry.message.seq if entry else 0
-        start += (-1 if forward else 1) if include else 0
-        self.work_on("search", self._search, start, forward)
-
-    async def _search(self, start: int, forward: bool) -> None:
-        found = await self.session.read(
-            store.find_text, self._conversation_id, self._needle, start=start, forward=forward
-        )
-        if found is None:
-            where = "newer" if forward else "older"
-            self.app.notify(f"No {where} message holds “{self._needle}”.", timeout=3)
-        else:
-            await self._go_to(found)
-
-    def _read_whole(self, entry: MessageEntry) -> None:
-        self.work_on("whole", self._complete, entry.message.message_id, exclusive=False)
-
-    async def _complete(self, message_id: MessageId) -> None:
-        entry = await self.session.read(store.get_message, message_id)
-        if entry.message.seq in self._entries:
-            self._entries[entry.message.seq] = entry
-            self.messages.learn(view_of(entry))
+            await self.go_to(seq)
 
     def _selected(self) -> MessageEntry | None:
         seq = self.messages.selected
         return self._entries.get(seq) if seq is not None else None
 
-    def _show_place(self) -> None:
-        entry = self._selected()
-        older = "" if self.messages.has_older else " (first shown)"
-        self.query_one(TitleBar).note = f"#{entry.message.seq}{older}" if entry else ""
+
+def moment_of(text: str, zone: tzinfo | None) -> datetime | None:
+    """A time that was typed: in *zone* (None: that of this machine), unless it names one itself."""
+    moment = parse_utc(text)
+    if moment is None or re.search(r"([Zz]|[+-]\d\d:?\d\d)$", text):
+        return moment
+    naive = moment.replace(tzinfo=None)
+    return naive.replace(tzinfo=zone) if zone is not None else naive.astimezone()
 
 
 def view_of(entry: MessageEntry) -> MessageView:
@@ -345,7 +266,7 @@ def view_of(entry: MessageEntry) -> MessageView:
         title=f"payload in {message.large_content}" if message.large_content else "",
         covered_by=entry.covered_by,
         in_context=entry.in_context,
-        complete=entry.complete or not _cut(entry),
+        complete=entry.complete,
     )
 
 
@@ -355,12 +276,6 @@ def parts_of(entry: MessageEntry) -> Sequence[ContentPart]:
     if any(part.text or part.arguments or part.byte_size or part.name for part in found):
         return found
     return [ContentPart(PartKind.TEXT, "", entry.message.content), *found]
-
-
-def _cut(entry: MessageEntry) -> bool:
-    texts = [entry.message.content, *(part.text or "" for part in entry.parts)]
-    texts += [text or "" for part in entry.parts for text in (part.tool_input, part.tool_output)]
-    return any(len(text) >= store.HEAD for text in texts)
 
 
 def _same(whole: MessageEntry, head: MessageEntry) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from lcm_core.ingest.sessions import DiskSession, KnownSession, find_sessions, unknown_to
@@ -18,13 +18,12 @@ from lcm_core.ingest.transcript import (
 )
 from lcm_core.records import Conversation
 from lcm_core.settings import Settings
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen, size_text
-from lcm_tui.screens.message_list import PAGE, WINDOW, MessageList
+from lcm_tui.screens.base import size_text
+from lcm_tui.screens.message_list import PAGE, window_around
+from lcm_tui.screens.message_screen import MessageScreen
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.message_lines import MessageView
 
@@ -32,6 +31,8 @@ T = TypeVar("T")
 
 #: Characters of a text that the list reads; a message is read whole when it is opened.
 HEAD = 2_000
+#: How often the transcript is looked at while it is in front.
+LOOK_SECONDS = 0.5
 
 
 def unknown_sessions(settings: Settings, known: Iterable[Conversation]) -> list[DiskSession]:
@@ -58,11 +59,17 @@ class Run:
     index: TranscriptIndex
     start: int  #: position of the first one
     entries: tuple[TranscriptEntry, ...]
+    turn: int = 0  #: which state of the screen it was read for
     select: int | None = None  #: position to stand on
 
+    @property
+    def stop(self) -> int:
+        """The position after the last one."""
+        return self.start + len(self.entries)
 
-class DiskSessionScreen(DataScreen[Run]):
-    """The transcript of one session."""
+
+class DiskSessionScreen(MessageScreen[Run]):
+    """The transcript of one session; an entry's number is its position on the path."""
 
     HELP = """
 A session as its host wrote it to disk. The database does not hold it, so it has no tokens, summaries or
@@ -75,91 +82,121 @@ could not be read are counted in the title. Nothing is ever written to a transcr
         super().__init__()
         self.disk = disk
         self._run: Run | None = None
-        self._needle = ""
-
-    def compose_body(self) -> ComposeResult:
-        """The list."""
-        yield MessageList(empty="Reading the transcript …", id="messages")
-
-    @property
-    def messages(self) -> MessageList:
-        """The list of entries; their keys are positions on the path."""
-        return self.query_one("#messages", MessageList)
-
-    def main_widget(self) -> MessageList:
-        """The list."""
-        return self.messages
+        self._turn = 0  #: counts the runs shown
 
     def on_mount(self) -> None:
-        """Read the transcript."""
-        self.messages.zone = self.session.zone
-        self.messages.focus()
+        """Say whose transcript this is, and follow it."""
         self.query_one(TitleBar).where = f"Session on disk  {self.disk.session_key or self.disk.session_id}"
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self.is_current:
+            self.load()
+
+    # -- data ----------------------------------------------------------------------------------------------
 
     async def fetch(self) -> Run:
         """The entries in sight, with what was appended."""
-        held = self._run
+        held, turn = self._run, self._turn
 
         def read(stopped: Callable[[], bool]) -> Run:
             if held is None:
                 index = index_transcript(self.disk.path, cancelled=stopped)
-                start = max(0, len(index) - PAGE)
-                return _run(index, start, len(index), stopped, len(index) - 1)
+                run = _run(index, len(index) - PAGE, len(index), stopped)
+                return replace(run, turn=turn, select=len(index) - 1)
             index = refresh_index(held.index, cancelled=stopped)
-            start = min(held.start, max(0, len(index) - 1))
-            return _run(index, start, start + WINDOW, stopped, None)
+            if index is held.index:
+                return replace(held, turn=turn, select=None)
+            start = min(held.start, max(0, len(index) - PAGE))
+            stop = held.stop + (PAGE if held.stop == len(held.index) else 0)
+            return replace(_run(index, start, stop, stopped), turn=turn)
 
         return await in_thread(read)
 
     def show(self, data: Run) -> None:
-        """Show the run."""
-        self._run = data
-        views = [_view(data.start + place, entry) for place, entry in enumerate(data.entries)]
-        known = bool(self.messages.views)
+        """Show the run, unless one has moved away while it was read; mark what was appended."""
+        if data.turn != self._turn:
+            self.load()
+        elif self._run is None or data.index is not self._run.index:
+            known = self._run is not None
+            fresh = self._take(data)
+            if known:
+                self.messages.mark_fresh(fresh)
+
+    def _take(self, run: Run) -> list[int]:
+        """Hold and show a run, as much of it as fits a window; returns the positions that are new in it."""
+        self._turn += 1
+        seen = self.messages.visible_keys
+        middle = run.select if run.select is not None else seen[0] if seen else run.stop
+        part = window_around(len(run.entries), middle - run.start)
+        run = replace(run, start=run.start + part.start, entries=run.entries[part])
+        self._run = run
         fresh = self.messages.show(
-            views,
-            has_older=data.start > 0,
-            has_newer=data.start + len(views) < len(data.index),
-            select=data.select,
+            [_view(run.start + place, entry) for place, entry in enumerate(run.entries)],
+            has_older=run.start > 0,
+            has_newer=run.stop < len(run.index),
+            select=run.select,
         )
-        if known and data.select is None:
-            self.messages.mark_fresh(fresh)
-        if not views:
+        if not run.entries:
             self.messages.empty = "This transcript has no entries."
-        index = data.index
-        said = [f"{len(index):,} entries", size_text(self.disk.size)]
-        said += [f"{index.abandoned:,} on abandoned branches"] if index.abandoned else []
-        said += [f"{index.bad_lines:,} unreadable lines"] if index.bad_lines else []
-        self.query_one(TitleBar).note = ", ".join(said)
+        for place in self.messages.opened & self.messages.views.keys():
+            self.work_on("whole", self.read_whole, place, exclusive=False)
+        self.show_place()
+        return fresh
 
-    @on(MessageList.Highlighted)
-    @on(MessageList.Scrolled)
-    def _moved(self) -> None:
-        self.messages.want_more()
+    async def extend(self, older: bool) -> None:
+        """Add a page at one end of the run; what is too much at the other is let go."""
+        held, turn = self._run, self._turn
+        if held is None:
+            return
+        start, stop = (held.start - PAGE, held.stop) if older else (held.start, held.stop + PAGE)
+        run = await in_thread(lambda stopped: _run(held.index, start, stop, stopped))
+        if turn == self._turn:
+            self._take(run)
 
-    @on(MessageList.Wanted)
-    def _more(self, event: MessageList.Wanted) -> None:
+    async def go_to_end(self, first: bool) -> None:
+        """Show the first or the last page."""
         if self._run is not None:
-            last = self._run.start + len(self._run.entries)
-            start = self._run.start - PAGE if event.older else max(self._run.start, last + PAGE - WINDOW)
-            self._move_to(start, start + WINDOW if event.older else last + PAGE, None)
+            await self.go_to(0 if first else len(self._run.index) - 1)
 
-    @on(MessageList.End)
-    def _to_end(self, event: MessageList.End) -> None:
-        if self._run is not None:
-            total = len(self._run.index)
-            if event.first:
-                self._move_to(0, PAGE, 0)
-            else:
-                self._move_to(total - PAGE, total, total - 1)
-
-    def _move_to(self, start: int, stop: int, select: int | None) -> None:
-        self.work_on("extend", self._read_run, max(0, start), stop, select)
-
-    async def _read_run(self, start: int, stop: int, select: int | None) -> None:
+    async def go_to(self, number: int) -> None:
+        """Stand on the entry at a position."""
         held = self._run
-        if held is not None:
-            self.show(await in_thread(lambda stopped: _run(held.index, start, stop, stopped, select)))
+        if held is not None and not self.messages.select(number):
+            start = max(0, min(number - PAGE // 2, len(held.index) - PAGE))
+            run = await in_thread(lambda stopped: _run(held.index, start, start + PAGE, stopped))
+            self._take(replace(run, select=number))
+
+    async def find(self, needle: str, start: int, forward: bool) -> int | None:
+        """The nearest entry whose parts hold *needle*."""
+        held, step = self._run, 1 if forward else -1
+        if held is None:
+            return None
+        first = min(start + step, len(held.index) - 1) if not forward else start + step
+        folded = needle.casefold()
+        return await in_thread(lambda stopped: _find_entry(held.index, folded, first, step, stopped))
+
+    async def read_whole(self, number: int) -> None:
+        """Read what a list leaves out of long texts."""
+        held, view = self._run, self.messages.views.get(number)
+        if held is None or view is None or view.complete:
+            return
+        found = await in_thread(
+            lambda stopped: read_entries(held.index, number, number + 1, cancelled=stopped)
+        )
+        if self._run is not None and self._run.index is held.index and found:
+            self.messages.learn(_view(number, found[0]))
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def show_place(self) -> None:
+        """How much there is, and what of it is not shown."""
+        if self._run is not None:
+            index = self._run.index
+            said = [f"{len(index):,} entries", size_text(index.stamp.size)]
+            said += [f"{index.abandoned:,} on abandoned branches"] if index.abandoned else []
+            said += [f"{index.bad_lines:,} unreadable lines"] if index.bad_lines else []
+            self.query_one(TitleBar).note = ", ".join(said)
 
     def selected_id(self) -> str | None:
         """The entry's id."""
@@ -168,95 +205,11 @@ could not be read are counted in the title. Nothing is ever written to a transcr
             return None
         return self._run.entries[place - self._run.start].entry_id
 
-    def why_not(self, command: str) -> str | None:
-        """Opening needs an entry."""
-        return "no entry is selected" if command == "open" and self.messages.selected is None else None
 
-    @on(MessageList.Opened)
-    async def _opened(self) -> None:
-        await self.action_run("open")
-
-    @on(MessageList.Sided)
-    def _side(self, event: MessageList.Sided) -> None:
-        if event.key is not None:
-            self.messages.toggle(event.key, opened=event.side > 0)
-            self._complete(event.key)
-
-    def action_open(self) -> None:
-        """Open or fold the entry."""
-        place = self.messages.selected
-        if place is not None and self.messages.toggle(place):
-            self._complete(place)
-
-    def action_fold_all(self) -> None:
-        """Fold every entry."""
-        self.messages.opened.clear()
-        self.messages.redraw()
-
-    def action_search(self) -> None:
-        """Ask what for."""
-        self.ask("search in the transcript (toward older entries; n goes on, N back)", self._needle)
-
-    def answered(self, text: str, *, done: bool) -> None:
-        """A text was typed."""
-        if done:
-            self._needle = text
-            self.messages.search_for(text)
-            self._find(-1, include=True)
-
-    def action_next(self) -> None:
-        """The next match, toward older entries."""
-        self._find(-1)
-
-    def action_previous_match(self) -> None:
-        """The match before, toward newer entries."""
-        self._find(1)
-
-    async def action_back(self) -> None:
-        """Close the prompt, end a search, then leave."""
-        if self.query_one("#prompt").display:
-            self.close_prompt()
-        elif self._needle:
-            self._needle = ""
-            self.messages.search_for("")
-        else:
-            await super().action_back()
-
-    def _find(self, step: int, *, include: bool = False) -> None:
-        place = self.messages.selected
-        if self._needle and place is not None:
-            start = place if include else place + step
-            self.work_on("search", self._search, start, step)
-
-    async def _search(self, start: int, step: int) -> None:
-        held, needle = self._run, self._needle.casefold()
-        if held is None:
-            return
-        found = await in_thread(lambda stopped: _find_entry(held.index, needle, start, step, stopped))
-        if found is None:
-            self.app.notify(f"No {'newer' if step > 0 else 'older'} entry holds “{self._needle}”.", timeout=3)
-        elif not self.messages.select(found):
-            self._move_to(found - PAGE // 2, found + PAGE // 2, found)
-
-    def _complete(self, place: int) -> None:
-        view = self.messages.views.get(place)
-        if view is not None and not view.complete and place in self.messages.opened:
-            self.work_on("whole", self._read_whole, place, exclusive=False)
-
-    async def _read_whole(self, place: int) -> None:
-        held = self._run
-        if held is not None:
-            [entry] = await in_thread(
-                lambda stopped: read_entries(held.index, place, place + 1, cancelled=stopped)
-            )
-            self.messages.learn(_view(place, entry))
-
-
-def _run(
-    index: TranscriptIndex, start: int, stop: int, stopped: Callable[[], bool], select: int | None
-) -> Run:
+def _run(index: TranscriptIndex, start: int, stop: int, stopped: Callable[[], bool]) -> Run:
+    start = max(0, start)
     entries = read_entries(index, start, min(stop, len(index)), text_limit=HEAD, cancelled=stopped)
-    return Run(index, start, tuple(entries), select)
+    return Run(index, start, tuple(entries))
 
 
 def _find_entry(

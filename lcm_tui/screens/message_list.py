@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
-from typing import Any
 
 from textual.message import Message
 
@@ -111,12 +110,24 @@ class MessageList(LineView[int]):
         elif self.has_newer and last >= len(self.keys) - AHEAD:
             self.post_message(self.Wanted(older=False))
 
+    def show_match(self) -> bool:
+        """Scroll to the first match in the selected message; False when it shows none."""
+        number = self.selected
+        if number is None or not self.needle:
+            return False
+        for at, line in enumerate(self._lines_of(number)):
+            if any(span.style == "match" for span in line):
+                self.reveal_line(at)
+                return True
+        return False
+
     def _paired_otherwise(self, view: MessageView, before: Pairing) -> bool:
-        ids = [part.call_id for part in view.parts if part.call_id]
-        now = self._pairing
+        now, number = self._pairing, view.number
         return any(
-            before.calls.get(name) != now.calls.get(name) or before.results.get(name) != now.results.get(name)
-            for name in ids
+            before.call_of(part.call_id, number) != now.call_of(part.call_id, number)
+            or before.result_of(part.call_id, number) != now.result_of(part.call_id, number)
+            for part in view.parts
+            if part.call_id
         )
 
     def _draw_message(self, number: int, width: int) -> Sequence[Line]:
@@ -126,8 +137,7 @@ class MessageList(LineView[int]):
         return [mark(line, self.needle) for line in lines] if self.needle else lines
 
 
-def trimmed(views: Sequence[Any], *, keep_newest: bool) -> tuple[Sequence[Any], bool]:
-    """At most `WINDOW` of the views, and whether some were let go at the other end."""
-    if len(views) <= WINDOW:
-        return views, False
-    return (views[-WINDOW:], True) if keep_newest else (views[:WINDOW], True)
+def window_around(count: int, middle: int) -> slice:
+    """Which of *count* messages to hold when it is *middle* that is looked at: at most `WINDOW`."""
+    start = max(0, min(middle - WINDOW // 2, count - WINDOW))
+    return slice(start, start + WINDOW)

@@ -180,6 +180,12 @@ class LineView(Scroller, Generic[K]):
         self._move_to(place)
         return True
 
+    def reveal_line(self, at: int) -> None:
+        """Bring a line of the selected key into sight."""
+        line = self._offset(self._cursor) + at
+        if not self._top <= line < self._top + self._height:
+            self._show_from(line - self._height // 3)
+
     def mark_fresh(self, keys: Collection[K]) -> None:
         """Mark new keys for a moment."""
         if keys:

@@ -38,22 +38,32 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Tool calls and results within what is loaded, by call id."""
+    """Tool calls and results within what is loaded, by call id; a host may use an id more than once."""
 
-    calls: Mapping[str, int]  #: number of the message that made the call
-    results: Mapping[str, MessageView]
+    calls: Mapping[str, tuple[int, ...]]  #: numbers of the messages that made a call, in order
+    results: Mapping[str, tuple[MessageView, ...]]  #: the messages that hold a result, in order
+
+    def result_of(self, call_id: str | None, number: int) -> MessageView | None:
+        """The first result of the call that stands in the message *number*, from there on."""
+        found = self.results.get(call_id or "", ())
+        return next((view for view in found if view.number >= number), None)
+
+    def call_of(self, call_id: str | None, number: int) -> int | None:
+        """The message with the last call, up to *number*, whose result stands there."""
+        found = self.calls.get(call_id or "", ())
+        return next((call for call in reversed(found) if call <= number), None)
 
 
 def pair(views: Sequence[MessageView]) -> Pairing:
-    """Find which result belongs to which call; the first of a reused id counts."""
-    calls: dict[str, int] = {}
-    results: dict[str, MessageView] = {}
+    """Find where calls and results stand; *views* are in order of their numbers."""
+    calls: dict[str, tuple[int, ...]] = {}
+    results: dict[str, tuple[MessageView, ...]] = {}
     for view in views:
         for part in view.parts:
             if part.call_id and part.kind is PartKind.TOOL_CALL:
-                calls.setdefault(part.call_id, view.number)
+                calls[part.call_id] = (*calls.get(part.call_id, ()), view.number)
             elif part.call_id and part.kind is PartKind.TOOL_RESULT:
-                results.setdefault(part.call_id, view)
+                results[part.call_id] = (*results.get(part.call_id, ()), view)
     return Pairing(calls, results)
 
 
@@ -65,7 +75,7 @@ def message_lines(
     if view.note:
         lines.append((Span(INDENT), Span(view.note, "warn")))
     for part in view.parts:
-        lines += _part_lines(part, width, opened, pairing)
+        lines += _part_lines(part, view.number, width, opened, pairing)
     if opened and not view.complete:
         lines.append((Span(INDENT), Span("reading the rest …", "dim")))
     return lines
@@ -90,7 +100,7 @@ def _header(view: MessageView, width: int, zone: tzinfo | None) -> Line:
     return tuple(spans)
 
 
-def _part_lines(part: ContentPart, width: int, opened: bool, pairing: Pairing) -> list[Line]:
+def _part_lines(part: ContentPart, number: int, width: int, opened: bool, pairing: Pairing) -> list[Line]:
     room = max(width - len(INDENT), 8)
     match part.kind:
         case PartKind.TEXT:
@@ -98,11 +108,12 @@ def _part_lines(part: ContentPart, width: int, opened: bool, pairing: Pairing) -
         case PartKind.REASONING:
             return _labelled("reasoning", part.text or "(no text)", room, "dim", opened)
         case PartKind.TOOL_CALL:
-            return _call(part, room, opened, pairing)
+            return _call(part, room, opened, pairing.result_of(part.call_id, number))
         case PartKind.TOOL_RESULT:
-            return _result(part, room, opened, pairing)
+            return _result(part, room, opened, pairing.call_of(part.call_id, number))
         case PartKind.IMAGE | PartKind.FILE:
-            return [(Span(INDENT), Span(clip(f"▣ {_payload(part)}", room), "role-system"))]
+            head = (Span(INDENT), Span(clip(f"▣ {_payload(part)}", room), "role-system"))
+            return [head, *_text(part.text, room, "text", opened)]
         case _:
             return _labelled(part.raw_type or "block", part.text, room, "dim", opened)
 
@@ -114,22 +125,22 @@ def _text(text: str, room: int, style: StyleName, opened: bool) -> list[Line]:
     taken = text if opened else text.lstrip()[: room * (FOLDED_LINES + 1)]
     wrapped = wrap(safe_text(taken), room)
     if not opened and (len(wrapped) > FOLDED_LINES or len(taken) < len(text.strip())):
-        wrapped = [*wrapped[: FOLDED_LINES - 1], clip(f"{wrapped[FOLDED_LINES - 1]} …", room)]
+        *wrapped, last = wrapped[:FOLDED_LINES]
+        wrapped.append(f"{clip(last, room - 2)} …")
     return [(Span(INDENT), Span(line, style)) for line in wrapped]
 
 
 def _labelled(label: str, text: str, room: int, style: StyleName, opened: bool) -> list[Line]:
     """A part that is one line until it is opened."""
     mark = "▾" if opened else "▸"
-    head = f"{mark} {label}: "
+    head = f"{mark} {safe_line(label)}"
     if not opened:
-        return [(Span(INDENT), Span(clip(head + safe_line(text[: 2 * room]), room), style))]
-    return [(Span(INDENT), Span(head.rstrip(": "), "heading")), *_text(text, room, style, opened=True)]
+        return [(Span(INDENT), Span(clip(f"{head}: {safe_line(text[: 2 * room])}", room), style))]
+    return [(Span(INDENT), Span(head, "heading")), *_text(text, room, style, opened=True)]
 
 
-def _call(part: ContentPart, room: int, opened: bool, pairing: Pairing) -> list[Line]:
+def _call(part: ContentPart, room: int, opened: bool, result: MessageView | None) -> list[Line]:
     arguments = part.arguments or ""
-    result = pairing.results.get(part.call_id or "")
     answered = f"→ #{result.number}" if result else "→ no result in sight"
     mark = "▾" if opened else "▸"
     name = part.tool_name or "tool"
@@ -146,11 +157,12 @@ def _call(part: ContentPart, room: int, opened: bool, pairing: Pairing) -> list[
         said = " ".join(found.text for found in result.parts if found.call_id == part.call_id)
         lines += [(Span(INDENT), Span(f"result (#{result.number})", "heading"))]
         lines += _text(said, room, "text", opened=True)
+        if not result.complete:
+            lines.append((Span(INDENT), Span(f"… the rest is in #{result.number}", "dim")))
     return lines
 
 
-def _result(part: ContentPart, room: int, opened: bool, pairing: Pairing) -> list[Line]:
-    call = pairing.calls.get(part.call_id or "")
+def _result(part: ContentPart, room: int, opened: bool, call: int | None) -> list[Line]:
     origin = f"← #{call}" if call is not None else "← no call in sight"
     failed = " failed" if part.is_error else ""
     label = f"{part.tool_name or 'result'}{failed} {origin}"

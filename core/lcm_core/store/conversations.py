@@ -56,7 +56,7 @@ def conversation_of(row: Row) -> Conversation:
     """A row that holds `COLUMNS` as a record."""
     return Conversation(
         conversation_id=ConversationId(row["conversation_id"]),
-        session_id=row["session_id"],
+        session_id=row["session_id"] or "",
         session_key=row["session_key"],
         active=None if row["active"] is None else bool(row["active"]),
         archived_at=row["archived_at"],
@@ -164,4 +164,4 @@ async def summary_depths(reader: Reader, conversation_id: ConversationId) -> lis
         GROUP BY depth, kind ORDER BY depth, kind DESC""",
         conversation_id,
     )
-    return [DepthCount(row["kind"], row["depth"] or 0, row["count"]) for row in rows]
+    return [DepthCount(row["kind"] or "", row["depth"] or 0, row["count"]) for row in rows]

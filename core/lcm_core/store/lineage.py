@@ -214,7 +214,7 @@ async def messages_under(
     )
     rows = await reader.rows_in(
         f"""SELECT link.summary_id, link.message_id, m.message_id IS NOT NULL AS present, {columns},
-        substr(m.content, 1, {HEAD}) AS content
+        CAST(substr(m.content, 1, {HEAD}) AS TEXT) AS content
         FROM summary_messages AS link LEFT JOIN messages AS m ON m.message_id = link.message_id
         WHERE link.summary_id IN (?*) ORDER BY link.summary_id, link.ordinal, link.rowid""",
         list(found),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lcm_core.errors import NotFoundError
@@ -33,20 +33,25 @@ PART_TEXTS = (
 )
 #: Characters of a text that a list reads; a whole message is read when it is opened.
 HEAD = 2_000
+#: Likewise of a part's metadata, which holds the host's block and may be cut: what was read of it still tells
+#: ids and names.
+METADATA_HEAD = 16_000
+#: Where the text of a part stands; what is only in the host's block is searched there.
+SEARCHED = ("text_content", "tool_name", "tool_input", "tool_output", "tool_error", "file_name")
 
 
 @dataclass(frozen=True, slots=True)
 class MessageEntry:
     """A message as a line of a list, with what stands beside it.
 
-    Texts of the message and its parts are cut after `HEAD` characters; `get_message` reads them whole.
+    In a list, texts of the message and its parts are cut after `HEAD` characters.
     """
 
     message: Message
     parts: tuple[MessagePart, ...]
     covered_by: tuple[SummaryId, ...]  #: leaves made from it
     in_context: bool
-    complete: bool = False  #: whether the texts are whole
+    complete: bool  #: whether the texts are whole; `get_message` reads what was cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,8 @@ def message_of(row: Row) -> Message:
     return Message(
         message_id=MessageId(row["message_id"]),
         conversation_id=ConversationId(row["conversation_id"]),
-        seq=row["seq"],
-        role=row["role"],
+        seq=row["seq"] or 0,
+        role=row["role"] or "",
         content=row["content"] or "",
         tokens=row["token_count"] or 0,
         created_at=row["created_at"] or Timestamp(""),
@@ -77,8 +82,8 @@ def part_of(row: Row) -> MessagePart:
     """A row that holds `PART_COLUMNS` and `PART_TEXTS` as a record."""
     return MessagePart(
         message_id=MessageId(row["message_id"]),
-        ordinal=row["ordinal"],
-        part_type=row["part_type"],
+        ordinal=row["ordinal"] or 0,
+        part_type=row["part_type"] or "",
         text=row["text_content"],
         tool_call_id=row["tool_call_id"],
         tool_name=row["tool_name"],
@@ -95,22 +100,22 @@ def part_of(row: Row) -> MessagePart:
 
 async def newest_page(reader: Reader, conversation_id: ConversationId, limit: int) -> MessagePage:
     """The last *limit* messages by seq."""
-    return await _page(reader, conversation_id, "", (), newest=True, limit=limit)
+    return await _page(reader, conversation_id, limit, None, newest=True)
 
 
 async def oldest_page(reader: Reader, conversation_id: ConversationId, limit: int) -> MessagePage:
     """The first *limit* messages by seq."""
-    return await _page(reader, conversation_id, "", (), newest=False, limit=limit)
+    return await _page(reader, conversation_id, limit, None, newest=False)
 
 
 async def page_before(reader: Reader, conversation_id: ConversationId, seq: int, limit: int) -> MessagePage:
     """The *limit* messages that come before *seq*."""
-    return await _page(reader, conversation_id, "AND m.seq < ?", (seq,), newest=True, limit=limit)
+    return await _page(reader, conversation_id, limit, seq, newest=True)
 
 
 async def page_from(reader: Reader, conversation_id: ConversationId, seq: int, limit: int) -> MessagePage:
     """The *limit* messages from *seq* on (*seq* itself first, when there is one)."""
-    return await _page(reader, conversation_id, "AND m.seq >= ?", (seq,), newest=False, limit=limit)
+    return await _page(reader, conversation_id, limit, seq, newest=False)
 
 
 async def page_around(reader: Reader, conversation_id: ConversationId, seq: int, limit: int) -> MessagePage:
@@ -118,22 +123,6 @@ async def page_around(reader: Reader, conversation_id: ConversationId, seq: int,
     older = await page_before(reader, conversation_id, seq, limit // 2)
     newer = await page_from(reader, conversation_id, seq, limit - limit // 2)
     return MessagePage(older.entries + newer.entries, older.has_older, newer.has_newer)
-
-
-async def reread(
-    reader: Reader, conversation_id: ConversationId, first: int, last: int, limit: int
-) -> MessagePage:
-    """The messages from seq *first* to *last* as they are now, and what was appended behind them."""
-    page = await _page(
-        reader, conversation_id, "AND m.seq BETWEEN ? AND ?", (first, last), newest=False, limit=limit
-    )
-    older = await reader.value(
-        "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND seq < ?)", conversation_id, first
-    )
-    newer = await reader.value(
-        "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND seq > ?)", conversation_id, last
-    )
-    return MessagePage(page.entries, bool(older), bool(newer))
 
 
 async def get_message(reader: Reader, message_id: int) -> MessageEntry:
@@ -174,10 +163,22 @@ async def entries_of(
             tuple(parts.get(message.message_id, ())),
             tuple(covered.get(message.message_id, ())),
             message.message_id in shown,
-            complete=head is None,
+            complete=head is None or not _was_cut(message, parts.get(message.message_id, ()), head),
         )
         for message in messages
     ]
+
+
+def _was_cut(message: Message, parts: Iterable[MessagePart], head: int) -> bool:
+    """Whether a text reaches the length that a list reads; a few that end just there are taken for cut."""
+    return len(message.content) >= head or any(
+        len(part.metadata or "") >= METADATA_HEAD
+        or any(
+            len(text or "") >= head
+            for text in (part.text, part.tool_input, part.tool_output, part.tool_error, part.file_url)
+        )
+        for part in parts
+    )
 
 
 async def parts_of(
@@ -186,17 +187,19 @@ async def parts_of(
     """The parts of some messages, by message and ordinal; texts cut after *head* characters."""
     if not reader.schema.has("message_parts"):
         return []
-    texts = [
-        f"substr(p.{name}, 1, {head}) AS {name}" if head is not None and name != "metadata" else f"p.{name}"
-        for name in PART_TEXTS
-        if reader.schema.has("message_parts", name)
-    ]
-    absent = [f"NULL AS {name}" for name in PART_TEXTS if not reader.schema.has("message_parts", name)]
-    columns = ", ".join([reader.schema.select("message_parts", PART_COLUMNS, "p"), *texts, *absent])
+    texts = (_text_column(reader, name, head) for name in PART_TEXTS)
+    columns = ", ".join([reader.schema.select("message_parts", PART_COLUMNS, "p"), *texts])
     rows = await reader.rows_in(
         f"SELECT {columns} FROM message_parts AS p WHERE p.message_id IN (?*)", message_ids
     )
     return sorted((part_of(row) for row in rows), key=lambda part: (part.message_id, part.ordinal))
+
+
+def _text_column(reader: Reader, name: str, head: int | None) -> str:
+    if head is None:
+        return reader.schema.select("message_parts", (name,), "p")
+    length = METADATA_HEAD if name == "metadata" else head
+    return reader.schema.typed("message_parts", name, f"substr(p.{name}, 1, {length})")
 
 
 async def seq_of_message(reader: Reader, conversation_id: ConversationId, message_id: int) -> int | None:
@@ -240,40 +243,49 @@ async def seq_at_time(reader: Reader, conversation_id: ConversationId, when: str
 async def find_text(
     reader: Reader, conversation_id: ConversationId, needle: str, *, start: int, forward: bool
 ) -> int | None:
-    """The seq of the nearest message after (or before) *start* whose text or parts hold *needle*."""
+    """The seq of the nearest message after (or before) *start* whose text or parts hold *needle*.
+
+    Letters of ASCII match in either case.
+    """
     compare, order = (">", "ASC") if forward else ("<", "DESC")
-    pattern = "%" + needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-    in_parts = ""
-    parameters: list[object] = [conversation_id, start, pattern]
+    like = "LIKE :needle ESCAPE '\\'"
+    places = [f"m.content {like}"]
     if reader.schema.has("message_parts"):
-        in_parts = """OR EXISTS (SELECT 1 FROM message_parts AS p WHERE p.message_id = m.message_id
-            AND (p.text_content LIKE ? ESCAPE '\\' OR p.tool_name LIKE ? ESCAPE '\\'
-                 OR p.tool_input LIKE ? ESCAPE '\\' OR p.tool_output LIKE ? ESCAPE '\\'))"""
-        parameters += [pattern] * 4
-    found: int | None = await reader.value(
-        f"""SELECT m.seq FROM messages AS m WHERE m.conversation_id = ? AND m.seq {compare} ?
-        AND (m.content LIKE ? ESCAPE '\\' {in_parts}) ORDER BY m.seq {order} LIMIT 1""",
-        *parameters,
+        columns = [name for name in SEARCHED if reader.schema.has("message_parts", name)]
+        found = [f"p.{name} {like}" for name in columns]
+        if reader.schema.has("message_parts", "metadata"):
+            unrecorded = [f"p.{name} IS NULL" for name in columns if name in ("text_content", "tool_input")]
+            block = "substr(p.metadata, nullif(instr(p.metadata, '\"raw\":'), 0))"
+            found.append(" AND ".join([*unrecorded, f"{block} {like}"]))
+        places.append(
+            f"EXISTS (SELECT 1 FROM message_parts AS p WHERE p.message_id = m.message_id"
+            f" AND ({' OR '.join(found)}))"
+        )
+    where = " OR ".join(places).replace(":needle", "(SELECT needle FROM wanted)")
+    pattern = "%" + needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    seq: int | None = await reader.value(
+        f"""WITH wanted(needle) AS (SELECT ?)
+        SELECT m.seq FROM messages AS m WHERE m.conversation_id = ? AND m.seq {compare} ? AND ({where})
+        ORDER BY m.seq {order} LIMIT 1""",
+        pattern,
+        conversation_id,
+        start,
     )
-    return found
+    return seq
 
 
 async def _page(
-    reader: Reader,
-    conversation_id: ConversationId,
-    where: str,
-    parameters: tuple[int, ...],
-    *,
-    newest: bool,
-    limit: int,
+    reader: Reader, conversation_id: ConversationId, limit: int, bound: int | None, *, newest: bool
 ) -> MessagePage:
-    """A page in one direction; one row more than asked tells whether the list goes on there."""
+    """The *newest* messages before *bound*, or the oldest from it on; one more row tells if it goes on."""
     rows = await reader.rows(
-        f"""SELECT {reader.schema.select("messages", COLUMNS, "m")}, substr(m.content, 1, {HEAD}) AS content
-        FROM messages AS m WHERE m.conversation_id = ? {where}
+        f"""SELECT {reader.schema.select("messages", COLUMNS, "m")},
+        {reader.schema.typed("messages", "content", f"substr(m.content, 1, {HEAD})")}
+        FROM messages AS m WHERE m.conversation_id = ?
+        {"" if bound is None else f"AND m.seq {'<' if newest else '>='} ?"}
         ORDER BY m.seq {"DESC" if newest else "ASC"} LIMIT ?""",
         conversation_id,
-        *parameters,
+        *(() if bound is None else (bound,)),
         limit + 1,
     )
     more = len(rows) > limit
@@ -281,8 +293,15 @@ async def _page(
     if newest:
         messages.reverse()
     entries = tuple(await entries_of(reader, messages))
-    # The side we came from has more whenever a bound was given there.
-    return MessagePage(entries, more, bool(where)) if newest else MessagePage(entries, bool(where), more)
+    behind = bound is not None and bool(
+        await reader.value(
+            f"""SELECT EXISTS (SELECT 1 FROM messages
+            WHERE conversation_id = ? AND seq {">=" if newest else "<"} ?)""",
+            conversation_id,
+            bound,
+        )
+    )
+    return MessagePage(entries, more, behind) if newest else MessagePage(entries, behind, more)
 
 
 async def _in_context(reader: Reader, messages: Sequence[Message]) -> frozenset[MessageId]:

@@ -56,6 +56,30 @@ ESSENTIAL: Mapping[str, frozenset[str]] = {
 }
 
 
+#: Columns that hold numbers, and those that rows are asked for by; all others hold text.
+NUMBERS = frozenset(
+    {
+        "active",
+        "byte_size",
+        "covered_message_seq",
+        "depth",
+        "descendant_count",
+        "descendant_token_count",
+        "fork_bounded",
+        "fork_source_message_count",
+        "line_count",
+        "ordinal",
+        "pending",
+        "running",
+        "seq",
+        "source_message_token_count",
+        "target_tokens",
+        "token_count",
+    }
+)
+KEYS = frozenset({"conversation_id", "message_id", "summary_id", "file_id", "brief_id"})
+
+
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The tables of one file and their columns, by name."""
@@ -68,11 +92,19 @@ class Schema:
         return columns is not None and (column is None or column in columns)
 
     def select(self, table: str, columns: Iterable[str], alias: str | None = None) -> str:
-        """A select list of *columns*, with NULL in place of those that this file does not have."""
-        prefix = f"{alias or table}."
-        return ", ".join(
-            f"{prefix}{column}" if self.has(table, column) else f"NULL AS {column}" for column in columns
-        )
+        """A select list of *columns*, with NULL in place of those that this file does not have.
+
+        Every value but a key has the type of its column, whatever is stored: SQLite keeps what it is given.
+        """
+        return ", ".join(self.typed(table, name, f"{alias or table}.{name}") for name in columns)
+
+    def typed(self, table: str, column: str, expression: str) -> str:
+        """*expression*, made of a column, under the column's name and with its type; NULL if it is absent."""
+        if not self.has(table, column):
+            return f"NULL AS {column}"
+        if column in KEYS:
+            return f"{expression} AS {column}"
+        return f"CAST({expression} AS {'INTEGER' if column in NUMBERS else 'TEXT'}) AS {column}"
 
     @property
     def is_beta(self) -> bool:

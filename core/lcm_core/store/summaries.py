@@ -59,7 +59,7 @@ def summary_of(row: Row) -> Summary:
     return Summary(
         summary_id=SummaryId(row["summary_id"]),
         conversation_id=ConversationId(row["conversation_id"]),
-        kind=row["kind"],
+        kind=row["kind"] or "",
         depth=row["depth"] or 0,
         tokens=row["token_count"] or 0,
         earliest_at=row["earliest_at"],
@@ -176,7 +176,7 @@ async def source_messages_of(reader: Reader, summary_id: SummaryId) -> list[Mess
         return []
     columns = reader.schema.select("messages", message_store.COLUMNS, "m")
     rows = await reader.rows(
-        f"""SELECT {columns}, substr(m.content, 1, {message_store.HEAD}) AS content
+        f"""SELECT {columns}, CAST(substr(m.content, 1, {message_store.HEAD}) AS TEXT) AS content
         FROM summary_messages AS link JOIN messages AS m ON m.message_id = link.message_id
         WHERE link.summary_id = ? ORDER BY link.ordinal""",
         summary_id,
@@ -215,7 +215,7 @@ async def load_graph(reader: Reader, conversation_id: ConversationId) -> Summary
     # In a thread: a graph of 12,000 nodes takes longer to build than a key may wait.
     return await asyncio.to_thread(
         SummaryGraph.build,
-        (Node(SummaryId(row["summary_id"]), row["kind"], row["depth"] or 0) for row in nodes),
+        (Node(SummaryId(row["summary_id"]), row["kind"] or "", row["depth"] or 0) for row in nodes),
         (_edge(row) for row in edges),
         in_context,
     )

@@ -1,0 +1,295 @@
+"""Every mix of old and new columns can be read, and tells what it does not record."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store import (
+    briefs,
+    context,
+    conversations,
+    files,
+    lineage,
+    listing,
+    messages,
+    previous,
+    state,
+    statistics,
+    summaries,
+    sums,
+)
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
+
+from tests.conftest import DatabaseFactory
+from tests.support import VERSIONS
+
+MAIN = ConversationId(1)
+Feature = tuple[str, str | None]
+#: All of them stand in the newest recorded database.
+PRESENT: tuple[Feature, ...] = tuple((table, column) for _, table, column in FEATURES)
+#: Tables that the oldest engine made; only conversations and messages must be there.
+TABLES = ("summaries", "summary_parents", "summary_messages", "context_items", "message_parts", "large_files")
+
+
+def name_of(feature: Feature) -> str:
+    table, column = feature
+    return table if column is None else f"{table}.{column}"
+
+
+def without(path: Path, features: Iterable[Feature]) -> Path:
+    """Take tables and columns away from a database, and what depends on them."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        for table, column in features:
+            listed = connection.execute(
+                "SELECT type, name FROM sqlite_master WHERE type IN ('index', 'trigger', 'view')"
+                " AND sql IS NOT NULL AND (? IS NULL OR sql LIKE '%' || ? || '%')",
+                (column, column),
+            ).fetchall()
+            for kind, name in listed if column is not None else ():
+                connection.execute(f'DROP {kind} "{name}"')
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+                connection.execute(
+                    f"DROP TABLE {table}" if column is None else f"ALTER TABLE {table} DROP COLUMN {column}"
+                )
+    return path
+
+
+#: Everything that the store can be asked of conversation 1, which has all there is.
+QUESTIONS: Mapping[str, Callable[[Reader], Awaitable[object]]] = {
+    "list": conversations.list_conversations,
+    "counts": lambda reader: conversations.count_rows(reader, [MAIN]),
+    "conversation": lambda reader: conversations.get_conversation(reader, MAIN),
+    "sums": lambda reader: sums.sums_of(reader, MAIN),
+    "newest": lambda reader: messages.newest_page(reader, MAIN, 50),
+    "oldest": lambda reader: messages.oldest_page(reader, MAIN, 50),
+    "message": lambda reader: messages.get_message(reader, 1),
+    "find": lambda reader: messages.find_text(reader, MAIN, "lock", start=0, forward=True),
+    "time": lambda reader: messages.seq_at_time(reader, MAIN, "2026-03-01"),
+    "graph": lambda reader: summaries.load_graph(reader, MAIN),
+    "broken": lambda reader: summaries.broken_in(reader, MAIN),
+    "tree": lambda reader: lineage.whole_tree(reader, MAIN),
+    "open": lambda reader: lineage.open_tree(reader, MAIN),
+    "search": lambda reader: lineage.summaries_with(reader, MAIN, "lock"),
+    "items": lambda reader: context.context_items(reader, MAIN),
+    "files": lambda reader: files.list_files(reader, MAIN),
+    "briefs": lambda reader: briefs.list_briefs(reader, MAIN),
+    "overlay": lambda reader: briefs.focus_overlay(reader, MAIN, None),
+    "state": lambda reader: state.state_of(reader, MAIN),
+    "statistics": lambda reader: statistics.statistics_of(reader, [MAIN]),
+    "whole": statistics.database_statistics,
+    "totals": lambda reader: statistics.item_totals(reader, MAIN),
+    "page": lambda reader: listing.conversation_page(reader, listing.Window(5)),
+    "messages": lambda reader: listing.message_page(reader, MAIN, listing.Window(5)),
+    "summaries": lambda reader: listing.summary_page(reader, MAIN, listing.Window(5)),
+}
+
+
+async def ask_everything(reader: Reader) -> dict[str, object]:
+    """The answers to all questions, and to those about what was found."""
+    answers = {name: await question(reader) for name, question in QUESTIONS.items()}
+    items = await context.context_items(reader, MAIN)
+    answers["entries"] = await context.entries_of(reader, items)
+    answers["weights"] = await context.weights_of(
+        reader, [item.message_id or item.summary_id or 0 for item in items]
+    )
+    if reader.schema.has("summaries"):
+        ids = [SummaryId(row["summary_id"]) for row in await reader.rows("SELECT summary_id FROM summaries")]
+        answers["summary entries"] = await summaries.entries_of(reader, ids)
+        for summary_id in ids[:5]:
+            answers[f"detail {summary_id}"] = await lineage.summary_detail(reader, summary_id)
+            answers[f"previous {summary_id}"] = await previous.previous_context(reader, summary_id)
+            answers[f"tokens {summary_id}"] = await context.check_tokens(reader, summary_id)
+    for file in await files.list_files(reader):
+        answers[f"uses of {file.file_id}"] = await files.references_to(reader, file)
+    return answers
+
+
+async def answers_of(path: Path) -> tuple[Schema, dict[str, object]]:
+    async with await Database.open(path) as database:
+        return database.schema, await database.read(ask_everything)
+
+
+# -- what a file has ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "label"),
+    [
+        ("0.1.2", "0.1.2 or later, before 0.3.0"),
+        ("0.3.0", "0.3.0 or later, before 0.4.0"),
+        ("0.8.2", "0.8.1 or later, before 0.9.0"),
+        ("0.15.3", "0.15.3+main or later"),
+    ],
+)
+async def test_a_recorded_database_is_taken_for_what_wrote_it(
+    database_file: DatabaseFactory, version: str, label: str
+):
+    async with await Database.open(database_file(version)) as database:
+        assert database.schema.version == label
+        assert database.schema.missing == ()
+        assert not database.schema.is_beta
+        assert database.schema.counts_code_points == (version not in ("0.1.2", "0.3.0"))
+
+
+@pytest.mark.parametrize("feature", PRESENT, ids=name_of)
+async def test_a_feature_that_is_taken_away_is_missed_and_nothing_else(
+    database_copy: DatabaseFactory, feature: Feature
+):
+    path = without(database_copy("0.15.3"), [feature])
+    async with await Database.open(path) as database:
+        schema = database.schema
+    assert not schema.has(*feature)
+    gone = [found for found in PRESENT if found == feature or (feature[1] is None and found[0] == feature[0])]
+    # What was added last cannot be missed: nothing newer is there.
+    assert list(schema.missing) == [name_of(found) for found in gone if found != PRESENT[-1]]
+    assert schema.version.startswith("0.15.2 or later" if PRESENT[-1] in gone else "0.15.3+main or later")
+
+
+async def test_a_database_of_the_beta_line_is_told_by_its_tables(database_copy: DatabaseFactory):
+    path = without(database_copy("0.15.3"), NOT_IN_BETA)
+    with closing(sqlite3.connect(path)) as connection:
+        for table in BETA_TABLES:
+            connection.execute(f"CREATE TABLE {table} (id INTEGER)")
+    schema, _ = await answers_of(path)
+    assert schema.is_beta
+    assert schema.version == "1.0.0-beta"
+    assert schema.missing == ()
+    assert schema.counts_code_points
+
+
+def test_a_schema_older_than_all_is_told_so():
+    schema = Schema({"conversations": frozenset({"conversation_id", "session_id"}), "messages": frozenset()})
+    assert schema.version == "before 0.1.2"
+    assert schema.missing == ()
+
+
+def test_absent_columns_are_null_and_others_have_their_type():
+    schema = Schema({"messages": frozenset({"message_id", "seq", "content"})})
+    assert schema.select("messages", ("message_id", "seq", "content", "large_content"), "m") == (
+        "m.message_id AS message_id, CAST(m.seq AS INTEGER) AS seq, CAST(m.content AS TEXT) AS content, "
+        "NULL AS large_content"
+    )
+    assert schema.select("nowhere", ("a",)) == "NULL AS a"
+    assert schema.has("messages")
+    assert not schema.has("messages", "model")
+    assert not schema.has("nowhere", "a")
+
+
+# -- every mix ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_everything_can_be_asked_of_every_version(database_file: DatabaseFactory, version: str):
+    _, answers = await answers_of(database_file(version))
+    assert len(answers["newest"].entries) == 50  # type: ignore[attr-defined]
+    assert answers["items"]
+
+
+@pytest.mark.parametrize("feature", [*PRESENT, *((table, None) for table in TABLES)], ids=name_of)
+async def test_what_a_file_does_not_record_is_none_and_the_rest_is_as_ever(
+    database_file: DatabaseFactory, database_copy: DatabaseFactory, feature: Feature
+):
+    _, expected = await answers_of(database_file("0.15.3"))
+    _, answers = await answers_of(without(database_copy("0.15.3"), [feature]))
+    record, field = RECORDED.get(feature, (None, None))
+    if record is not None and field is not None:
+        found = answers[record]
+        first = found[0] if isinstance(found, list) else found
+        for step in field.split("."):
+            first = getattr(first, step)
+        assert first is None
+    for name in UNTOUCHED.get(feature[0], ()):
+        assert answers[name] == expected[name]
+
+
+#: The answer that shows a column, and where in it.
+RECORDED: Mapping[Feature, tuple[str, str]] = {
+    ("conversations", "session_key"): ("conversation", "session_key"),
+    ("conversations", "active"): ("conversation", "active"),
+    ("conversations", "archived_at"): ("conversation", "archived_at"),
+    ("conversations", "archive_cause"): ("conversation", "archive_cause"),
+    ("messages", "large_content"): ("message", "message.large_content"),
+    ("messages", "openclaw_sender_metadata"): ("message", "message.sender"),
+    ("summaries", "model"): ("summary entries", "summary.model"),
+    ("summaries", "earliest_at"): ("summary entries", "summary.earliest_at"),
+    ("summaries", "descendant_count"): ("summary entries", "summary.descendant_count"),
+    ("summaries", "descendant_token_count"): ("summary entries", "summary.descendant_tokens"),
+    ("summaries", "source_message_token_count"): ("summary entries", "summary.source_message_tokens"),
+    ("large_files", "line_count"): ("files", "line_count"),
+    ("conversation_bootstrap_state", None): ("state", "bootstrap"),
+    ("conversation_compaction_telemetry", None): ("state", "telemetry"),
+    ("conversation_compaction_maintenance", None): ("state", "maintenance"),
+}
+#: Answers that have nothing to do with a table.
+UNTOUCHED: Mapping[str, tuple[str, ...]] = {
+    "conversations": ("newest", "graph", "items", "files"),
+    "summaries": ("newest", "items", "files", "list"),
+    "summary_parents": ("newest", "items", "files", "list"),
+    "summary_messages": ("items", "files", "list", "graph"),
+    "context_items": ("files", "list", "find"),
+    "message_parts": ("items", "files", "list", "graph"),
+    "large_files": ("newest", "items", "graph", "list"),
+}
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(features=st.sets(st.sampled_from([*PRESENT, *((table, None) for table in TABLES)])))
+async def test_everything_can_be_asked_of_every_mix(database_copy: DatabaseFactory, features: set[Feature]):
+    ordered = sorted(features, key=lambda feature: (feature[1] is None, name_of(feature)))
+    _, answers = await answers_of(without(database_copy("0.15.3"), ordered))
+    assert len(answers["newest"].entries) == 50  # type: ignore[attr-defined]
+
+
+async def test_an_old_file_with_some_new_columns_is_read(database_copy: DatabaseFactory):
+    path = database_copy("0.1.2")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE conversations ADD COLUMN archive_cause TEXT")
+        connection.execute("ALTER TABLE summaries ADD COLUMN model TEXT")
+        connection.execute("UPDATE conversations SET archive_cause = 'manual-reset'")
+        connection.execute("UPDATE summaries SET model = 'unknown'")
+        connection.commit()
+    schema, answers = await answers_of(path)
+    assert schema.version == "0.14.0 or later, before 0.15.2"
+    assert "conversations.session_key" in schema.missing
+    assert "conversations.archive_cause" not in schema.missing
+    assert answers["conversation"].archive_cause == "manual-reset"  # type: ignore[attr-defined]
+    assert answers["summary entries"][0].summary.model == "unknown"  # type: ignore[index]
+
+
+async def test_a_search_table_whose_module_is_missing_breaks_nothing(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, 'fts5', 'no_such_module') WHERE name LIKE '%_fts%'"
+        )
+    schema, answers = await answers_of(path)
+    assert schema.has("messages_fts")
+    assert answers["list"]
+
+
+async def test_columns_may_stand_in_any_order(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    _, expected = await answers_of(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for table in ("conversations", "context_items", "summary_parents"):
+            rows = connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
+            backward = [name for name, _ in reversed(rows)]
+            typed = ", ".join(f"{name} {kind}" for name, kind in reversed(rows))
+            connection.execute(f"CREATE TABLE turned ({typed})")
+            names = ", ".join(backward)
+            connection.execute(f"INSERT INTO turned ({names}) SELECT {names} FROM {table} ORDER BY rowid")
+            connection.execute(f"DROP TABLE {table}")
+            connection.execute(f"ALTER TABLE turned RENAME TO {table}")
+    _, answers = await answers_of(path)
+    for name in ("list", "graph", "items", "newest", "conversation"):
+        assert answers[name] == expected[name]
