@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import typer
 from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.context_view import Found, Structure, findings_at, structure_of
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.records import Conversation, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import focus_overlay, list_briefs
-from lcm_core.store.context import ContextEntry, context_items, entries_of
+from lcm_core.store.context import ContextEntry, References, Weight, entries_of, references
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import summaries_created
 from lcm_core.store.schema import Schema
@@ -34,6 +35,8 @@ class ShownContext:
 
     schema: Schema
     conversation: Conversation
+    items: References
+    structure: Structure
     entries: list[ContextEntry]
     created: Mapping[SummaryId, Timestamp]
     tail: FreshTail
@@ -68,7 +71,7 @@ def show(
 ) -> Answer:
     """Show what the model sees of a conversation, item by item, and where the fresh tail begins."""
     named = selector("context.show", conversation, conversation_id, session_key)
-    asked = None if budget is None else options.whole_number("budget", budget, 1)
+    asked = None if budget is None else options.budget_of(budget)
     found = run.read(load_context, run, named, asked)
     missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
     return run.answer(
@@ -80,11 +83,14 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     """Read the context of a conversation; *budget* None means the configured one."""
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
-    entries = [as_text(entry) for entry in await entries_of(reader, await context_items(reader, key))]
+    items = await references(reader, key)
+    entries = [as_text(entry) for entry in await entries_of(reader, items.items())]
     settings = run.settings
     return ShownContext(
         reader.schema,
         conversation,
+        items,
+        structure_of(items),
         entries,
         await summaries_created(
             reader, [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
@@ -105,20 +111,20 @@ def _raw(entries: Sequence[ContextEntry]) -> Iterator[ContextMessage]:
             )
 
 
-def _statuses(found: ShownContext) -> Iterator[str | None]:
-    """What is wrong with each item: gone, a repetition, or of another conversation."""
-    seen: set[tuple[SummaryId | None, int | None]] = set()
-    for entry in found.entries:
-        identity = (entry.item.summary_id, entry.item.message_id)
-        if entry.dangling:
-            yield "dangling"
-        elif identity in seen:
-            yield "duplicate"
-        elif entry.conversation_id != found.conversation.conversation_id:
-            yield "foreign"
-        else:
-            yield None
-        seen.add(identity)
+def _weight(entry: ContextEntry) -> Weight | None:
+    """What an item weighs, as the checks of a context want it."""
+    if entry.tokens is None or entry.conversation_id is None:
+        return None
+    return Weight(entry.tokens, entry.role, entry.depth, entry.conversation_id)
+
+
+def _findings(found: ShownContext) -> list[list[Found]]:
+    """What is wrong with each item."""
+    owner = found.conversation.conversation_id
+    return [
+        findings_at(found.items, place, found.structure, _weight(entry), owner)
+        for place, entry in enumerate(found.entries)
+    ]
 
 
 def _created(found: ShownContext, entry: ContextEntry) -> Timestamp | None:
@@ -141,9 +147,9 @@ def context_document(found: ShownContext) -> Document:
             "createdAt": _created(found, entry),
             "preview": preview(entry.preview),
             "seq": entry.seq,
-            "status": status,
+            "status": findings[0].finding if findings else None,
         }
-        for entry, status in zip(found.entries, _statuses(found), strict=True)
+        for entry, findings in zip(found.entries, _findings(found), strict=True)
     ]
     briefs: Document = (
         {"focusBriefs": [_brief(found, brief) for brief in found.briefs]} if found.briefs else {}
@@ -223,28 +229,22 @@ def _table(run: Run, found: ShownContext) -> Table:
 
 
 def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
-    expected = 0
-    for entry, status in zip(found.entries, _statuses(found), strict=True):
+    gaps = {gap.place: gap.text for gap in found.structure.gaps}
+    for place, (entry, findings) in enumerate(zip(found.entries, _findings(found), strict=True)):
         item = entry.item
-        if item.ordinal > expected:
-            yield ("", "", "", "", "", f"{item.ordinal - expected} missing", "")
-        expected = item.ordinal + 1
-        covered = found.overlay is not None and item.summary_id in found.overlay.covered
-        notes = [
-            note
-            for note, holds in (
-                (status or "", status is not None),
-                ("fresh tail", item.ordinal == found.tail.first_ordinal),
-                ("under a brief", covered),
-            )
-            if holds
-        ]
+        if place in gaps:
+            yield ("", "", "", "", "", gaps[place], "")
+        notes = [finding.text for finding in findings]
+        if item.ordinal == found.tail.first_ordinal:
+            notes.append("fresh tail begins")
+        if found.overlay is not None and item.summary_id in found.overlay.covered:
+            notes.append("under the focus brief")
         yield (
             str(item.ordinal),
             item.summary_id or f"message {item.message_id}",
             f"d{entry.depth} {entry.kind}" if entry.kind else entry.role,
             entry.tokens,
             run.time(entry.said_at),
-            ", ".join(notes),
+            "; ".join(notes),
             preview(entry.preview),
         )

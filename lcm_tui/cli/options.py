@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, TypeAlias
 
 import typer
+from lcm_core.budget import parse_budget
 from lcm_core.errors import JsonScalar, UsageError
 from lcm_core.settings import Options, OutputFormat
 from lcm_core.store.listing import Window
@@ -241,6 +242,14 @@ def kind_of(value: str | None) -> str | None:
 def depth_of(value: str | None) -> int | None:
     """The depth asked for."""
     return None if value is None else whole_number("depth", value, 0)
+
+
+def budget_of(value: str) -> int:
+    """The token budget asked for, as the app takes it too: ``128000``, ``128k``, ``1.5m``."""
+    budget = parse_budget(value)
+    if budget is None:
+        raise invalid("budget", "must be a number of tokens such as 128000 or 128k", value)
+    return budget
 
 
 def _span(

@@ -191,6 +191,7 @@ def test_a_budget_comes_from_the_option_then_the_environment(
     monkeypatch.setenv("LCM_TUI_BUDGET", "8000")
     assert budget() == 8000
     assert budget("--budget", "7000") == 7000
+    assert budget("--budget", "1.5k") == 1500
 
 
 def test_json_is_the_default_where_the_environment_says_so(

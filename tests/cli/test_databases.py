@@ -128,6 +128,26 @@ def test_a_dangling_item_is_shown_with_what_is_left_of_it(database_file: Databas
     assert (dangling["messageId"], dangling["status"], dangling["tokenCount"]) == (286, "dangling", None)
 
 
+def test_gaps_repetitions_and_strangers_are_named_in_place(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    database = sqlite3.connect(path)
+    database.executescript(
+        """UPDATE context_items SET message_id = 569 WHERE conversation_id = 2 AND ordinal = 5;
+        UPDATE context_items SET message_id = 1 WHERE conversation_id = 2 AND ordinal = 6;
+        DELETE FROM context_items WHERE conversation_id = 2 AND ordinal = 8;"""
+    )
+    database.close()
+    items = run("context", "show", "2", "--db", path, "--json").data["items"]
+    assert {item["ordinal"]: item["status"] for item in items if item["status"]} == {
+        1: "duplicate",
+        5: "duplicate",
+        6: "foreign",
+    }
+    text = run("context", "show", "2", "--db", path).out
+    for words in ("stands at 5 too", "stands at 1 too", "belongs to conversation 1", "ordinal 8 is missing"):
+        assert words in text
+
+
 def test_what_a_version_does_not_record_is_null_and_named(database_file: DatabaseFactory):
     document = run("conversations", "list", "--db", database_file("0.1.2"), "--json").document
     assert document["meta"]["notRecorded"] == ["items.sessionKey", "items.active", "items.archivedAt"]
