@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from itertools import islice
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from lcm_core.budget import parse_budget, step
-from lcm_core.context_reading import Fetched, FoundOverlay, find_item, read_context
-from lcm_core.context_view import RowKey, TailRule
-from lcm_core.known_context import KnownContext, stands_for_item
+from lcm_core.context_reading import find_item
+from lcm_core.context_view import RowKey
+from lcm_core.known_context import stands_for_item
 from lcm_core.records import Conversation
-from lcm_core.store import context as store
-from lcm_core.store.context import ContextEntry, ItemId
-from lcm_core.tokens import TokenCheck
+from lcm_core.store.context import ItemId
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
-from lcm_tui.screens.context_lines import columns, findings_line, item_line, line_between
+from lcm_tui.screens.context_list import ContextList
 from lcm_tui.screens.context_pane import between_document, item_document
-from lcm_tui.screens.item_links import ItemLinks
 from lcm_tui.screens.item_text import load_item
-from lcm_tui.widgets.bars import Heading, TitleBar
-from lcm_tui.widgets.composition import CompositionBar, Measured
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Line
-from lcm_tui.widgets.text import Document, TextView, mark
+from lcm_tui.widgets.text import Document
 
-#: Items that the list shows before it has read how many there are.
-FIRST: Final = 2_000
-#: Items whose weight, or whose text for a search, is read at a time.
-PAGE: Final = 1_000
+#: Items whose text is read at a time for a search.
 SEARCH_PAGE: Final = 400
-#: Entries that are kept.
-KEPT: Final = 3_000
-#: From this width on, the text of what is selected stands beside the list.
-WIDE: Final = 110
 #: The cursor rests this long on an item before its text is read.
 DEBOUNCE_SECONDS: Final = 0.05
-#: The pause between pages that only verify what is known.
-VERIFY_SECONDS: Final = 0.05
 
 
-class ContextScreen(ItemLinks, DataScreen[Fetched]):
+class ContextScreen(ContextList):
     """What the model sees of one conversation."""
 
     HELP = """
@@ -83,219 +63,20 @@ previews.
 
     def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
         """The context of *conversation*, standing on ``("summary", id)`` or ``("message", id)``."""
-        super().__init__()
-        self.conversation = conversation
-        self._conversation_id = conversation.conversation_id
-        self.head = CompositionBar(id="head")
-        self.table = LineView[RowKey](self._draw, empty="Reading the database …", id="list")
-        self.text = TextView(id="text")  #: what is selected; not shown on a narrow screen
-        self._select = select
-        self._known: KnownContext | None = None
-        self._loaded = False
-        self._entries: dict[ItemId, ContextEntry] = {}
-        self._outdated: set[ItemId] = set()
-        self._checks: dict[ItemId, tuple[ContextEntry, TokenCheck | None]] = {}
-        self._overlay: FoundOverlay | None = None
+        super().__init__(conversation, select=select)
         self._shown: tuple[RowKey, bool] | None = None
         self._wrapped = False
-        self._filling = False
-        self._needle = ""
+        self._origin = 0  #: the place from which a search began
         self._asking_budget = False
-
-    # -- layout ------------------------------------------------------------------------------------------
-
-    def compose_body(self) -> ComposeResult:
-        """The head, the list, and the text of what is selected."""
-        self.text.display = self.app.size.width >= WIDE
-        yield self.head
-        with Horizontal(id="panes"):
-            with Vertical(id="chosen"):
-                yield Heading(columns, id="heading")
-                yield self.table
-            yield self.text
-
-    @property
-    def known(self) -> KnownContext:
-        """What has been read of the context."""
-        if self._known is None:
-            engine = self.session.settings.engine
-            count, tokens = engine.fresh_tail_count, engine.fresh_tail_max_tokens
-            rule = TailRule(self.session.rules, count.value if count.is_set else None, tokens.value)
-            self._known = KnownContext(self._conversation_id, rule)
-        return self._known
-
-    def main_widget(self) -> LineView[RowKey]:
-        """The list."""
-        return self.table
-
-    def on_mount(self) -> None:
-        """Say where this is."""
-        self.query_one(TitleBar).where = f"Context {self._conversation_id}  {self.conversation.lane}"
-        self.table.focus()
-
-    def on_resize(self) -> None:
-        """Show the pane where it has room (a class for that would style the whole screen again)."""
-        fits = self.app.size.width >= WIDE
-        if self.text.display != fits:
-            self.text.display = fits
-            self.call_after_refresh(self._show_text)
-
-    # -- data --------------------------------------------------------------------------------------------
-
-    async def fetch(self) -> Fetched:
-        """What changed, and what is in sight; the first time no more than the beginning."""
-        return await self.session.read(
-            read_context,
-            self.known,
-            sight={item for _, item in self._in_sight()},
-            select=self._select,
-            limit=None if self._loaded or self._select else FIRST,
-            overlay=self._overlay,
-            zone=self.session.zone,
-        )
-
-    def show(self, data: Fetched) -> None:
-        """Show it; selection and place are kept by key."""
-        known, first = self.known, not self._loaded
-        complete = data.view.items.complete
-        self._loaded, self._overlay = True, data.overlay
-        known.adopt(data.view)
-        known.learn(data.weights)
-        self._outdated = set(self._entries) - set(data.entries)
-        self._learn_entries(data.entries.values())
-        self.table.empty = self._why_empty()
-        self._redraw(data.selected)
-        self.table.mark_fresh(data.fresh)
-        if first and self._select is not None and data.selected is None:
-            self.app.notify(f"{self._select[-1]} does not stand in this context.", severity="warning")
-        self._select = None
-        self._read_sight()
-        if not complete:
-            self.call_later(self.load)
-        elif not self._filling:
-            self._filling = True
-            self.work_on("fill", self._fill)
-
-    def _why_empty(self) -> str:
-        if not self.session.database.schema.has("context_items"):
-            return "This file has no table of context items: the model's context is not recorded."
-        return "The context is empty: the model sees nothing of this conversation."
-
-    async def _fill(self) -> None:
-        """Read what the items weigh, from the top; then verify what was known before the last change."""
-        known = self.known
-        try:
-            while ids := known.unread(PAGE) or known.unverified(PAGE):
-                verifying = known.totals is not None
-                changed = known.learn(await self.session.read(store.weights_of, ids))
-                if changed or not verifying:
-                    self._redraw()
-                if verifying:
-                    await asyncio.sleep(VERIFY_SECONDS)
-        finally:
-            self._filling = False
-
-    def _redraw(self, select: RowKey | None = None) -> None:
-        """Show what is known now."""
-        known = self.known
-        if not self.table.is_attached:
-            return
-        if self.table.keys is not known.view.keys or select is not None:
-            self.table.replace(known.view.keys, select=select)
-        else:
-            self.table.redraw()
-            self._show_text()
-        items = known.view.items
-        self.head.measure(
-            Measured(
-                len(items),
-                self.session.budget,
-                known.totals,
-                known.view.tail,
-                findings_line(known),
-                read=known.read,
-                counting=not items.complete,
-            )
-        )
-
-    # -- what is in sight --------------------------------------------------------------------------------
-
-    def _in_sight(self) -> list[tuple[RowKey, ItemId]]:
-        """The visible lines that show items, and the items."""
-        found = []
-        for key in self.table.visible_keys:
-            place = self._place_of(key) if stands_for_item(key) else None
-            if place is not None:
-                found.append((key, self.known.view.items.ids[place]))
-        return found
-
-    def _place_of(self, key: RowKey | None) -> int | None:
-        """The place of the item that a line shows, or that follows it."""
-        line = self.table.index_of(key) if key is not None else None
-        view = self.known.view
-        if line is None or line >= len(view.places) or view.places[line] >= len(view.items):
-            return None
-        return view.places[line]
-
-    @on(LineView.Scrolled, "#list")
-    def _scrolled(self) -> None:
-        self._read_sight()
-
-    def _read_sight(self) -> None:
-        self.work_on("sight", self._read_entries)
-
-    async def _read_entries(self) -> None:
-        """Read previews for the lines in sight, then whether their token counts are the engine's."""
-        items, lines = self.known.view.items, self._in_sight()
-        wanted = [
-            self._place_of(key) for key, item in lines if item in self._outdated or item not in self._entries
-        ]
-        places = [place for place in wanted if place is not None]
-        if places:
-            entries = await self.session.read(store.entries_of, [items.item(place) for place in places])
-            self._learn_entries(entries)
-            self.table.redraw([key for key, _ in lines])
-        for key, item in lines:
-            entry = self._entries.get(item)
-            known = self._checks.get(item)
-            if entry is None or entry.dangling or (known is not None and _same_text(known[0], entry)):
-                continue
-            check = await self.session.read(store.check_tokens, item)
-            self._checks[item] = (entry, check)
-            self.table.redraw([key])
-
-    def _learn_entries(self, entries: Iterable[ContextEntry]) -> None:
-        """Take in what was read; of too many, those that were read first are let go."""
-        for entry in entries:
-            item = entry.item.summary_id or entry.item.message_id
-            self._entries.pop(item, None)
-            self._entries[item] = entry
-            self._outdated.discard(item)
-        for item in list(islice(self._entries, max(0, len(self._entries) - KEPT))):
-            del self._entries[item]
-            self._checks.pop(item, None)
-
-    def _draw(self, key: RowKey, width: int) -> Sequence[Line]:
-        if not stands_for_item(key):
-            return (line_between(self.known, key, width),)
-        place = self._place_of(key)
-        if place is None:
-            return ((),)
-        item = self.known.view.items.ids[place]
-        check = self._checks.get(item)
-        line = item_line(
-            self.known, place, self._entries.get(item), check[1] if check else None, datetime.now(UTC), width
-        )
-        return (mark(line, self._needle) if self._needle else line,)
 
     # -- the text ----------------------------------------------------------------------------------------
 
     @on(LineView.Highlighted, "#list")
     def _highlighted(self) -> None:
-        self._show_text()
+        self.show_text()
         self.refresh_bars()
 
-    def _show_text(self) -> None:
+    def show_text(self) -> None:
         """Show what is selected in the pane, when there is one; what stands there stays until then."""
         key = self.table.selected
         if not self.text.display or key is None:
@@ -308,11 +89,11 @@ previews.
     async def _load_text(self, key: RowKey) -> None:
         if self._shown is None or self._shown[0] != key:
             await asyncio.sleep(DEBOUNCE_SECONDS)
-        place = self._place_of(key)
+        place = self.place_of(key)
         if place is None:
             return
         data = await self.session.read(load_item, self.known.view.items.ids[place])
-        place = self._place_of(key)
+        place = self.place_of(key)
         if place is not None and self.table.selected == key:
             document = item_document(self.known, place, data, self.session, wrapped=self._wrapped)
             self._show_document(key, document)
@@ -325,8 +106,9 @@ previews.
     # -- searching ---------------------------------------------------------------------------------------
 
     def action_search(self) -> None:
-        """Search as you type."""
+        """Search as you type, from where the cursor stands now."""
         self._asking_budget = False
+        self._origin = self.place_of(self.table.selected) or 0
         self.ask("search: an id, a kind, or words of a preview", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
@@ -337,10 +119,8 @@ previews.
             return
         self._needle = text
         self.table.redraw()
-        if text and not done:
-            self._find(forward=True, include=True, quiet=True)
-        elif text:
-            self._find(forward=True, include=True)
+        if text:
+            self.work_on("search", self._search, text, self._around(self._origin, forward=True), not done)
 
     def action_next(self) -> None:
         """Go to the next match."""
@@ -350,23 +130,28 @@ previews.
         """Go to the match before."""
         self._find(forward=False)
 
-    def _find(self, *, forward: bool, include: bool = False, quiet: bool = False) -> None:
-        self.work_on("search", self._search, self._needle, forward, include, quiet)
+    def _find(self, *, forward: bool) -> None:
+        here, *others = self._around(self.place_of(self.table.selected) or 0, forward=forward) or [0]
+        self.work_on("search", self._search, self._needle, [*others, here], False)
 
-    async def _search(self, needle: str, forward: bool, include: bool, quiet: bool) -> None:
-        """Go to the nearest match, round the end of the list when need be; pages are read on the way."""
+    def _around(self, place: int, *, forward: bool) -> list[int]:
+        """All places from one on, round the end of the list."""
+        count = len(self.known.view.items)
+        onward = [*range(place, count), *range(min(place, count))]
+        return onward if forward else [*onward[:1], *reversed(onward[1:])]
+
+    async def _search(self, needle: str, places: Sequence[int], typing: bool) -> None:
+        """Go to the first match among some places; they are read page by page."""
         items = self.known.view.items
-        at = self._place_of(self.table.selected) or 0
-        onward = [*range(at, len(items)), *range(at)]
-        order = onward if forward else [at, *reversed(onward[1:])]
-        order = order if include else [*order[1:], at]
-        for start in range(0, len(order), SEARCH_PAGE):
-            places = order[start : start + SEARCH_PAGE]
-            place = await self.session.read(find_item, items, needle, places)
+        for start in range(0, len(places), SEARCH_PAGE):
+            page = places[start : start + SEARCH_PAGE]
+            place = await self.session.read(find_item, items, needle, page)
             if place is not None:
                 self._go_to(items.ids[place], items.ordinals[place])
                 return
-        if not quiet:
+        if typing and places:
+            self._go_to(items.ids[places[0]], items.ordinals[places[0]])
+        elif not typing:
             self.app.notify(f"No item of this context holds “{needle}”.", timeout=3)
 
     def _go_to(self, item: ItemId, ordinal: int) -> None:
@@ -410,14 +195,14 @@ previews.
             self.app.notify(f"“{text}” is no number of tokens: write 128000, 128k or 1m.", severity="warning")
         else:
             self.session.budget = budget
-            self._redraw()
+            self.show_known()
 
     # -- commands ----------------------------------------------------------------------------------------
 
     def linked_item(self) -> ItemId:
         """The item under the cursor; None on a line between items."""
         key = self.table.selected
-        place = self._place_of(key) if key is not None and stands_for_item(key) else None
+        place = self.place_of(key) if key is not None and stands_for_item(key) else None
         return None if place is None else self.known.view.items.ids[place]
 
     def linked_seq(self) -> int | None:
@@ -462,9 +247,4 @@ previews.
     def action_wrapped(self) -> None:
         """Switch the pane between the text and what the model gets."""
         self._wrapped = not self._wrapped
-        self._show_text()
-
-
-def _same_text(before: ContextEntry, now: ContextEntry) -> bool:
-    """Whether a count that was checked for one entry holds for the other, as far as one can see."""
-    return before.tokens == now.tokens and before.preview == now.preview
+        self.show_text()

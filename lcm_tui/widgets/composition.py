@@ -132,7 +132,9 @@ def numbers_line(measured: Measured, width: int) -> Line:
     share = totals.share(budget)
     spans = [Span(items), Span(f"{totals.tokens:,} of {budget:,} tokens = {share_text(share)}")]
     over = totals.tokens - budget
-    spans.append(Span(f" · over budget by {over:,}", "error") if over > 0 else Span(f" · {-over:,} free"))
+    rest = Span(f" · over budget by {over:,}", "error") if over > 0 else Span(f" · {-over:,} free")
+    if over > 0 or cell_width(text_of((*spans, rest, *measured.findings))) <= width:
+        spans.append(rest)
     spans += measured.findings
     room = width - cell_width(text_of(spans)) - 3
     if room >= LEAST_GAUGE:

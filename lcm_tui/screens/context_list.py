@@ -1,0 +1,256 @@
+"""A context as a list that is read while it is looked at; its keys and the text beside it: `context`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
+
+from lcm_core.context_reading import Fetched, FoundOverlay, read_context
+from lcm_core.context_view import RowKey, TailRule
+from lcm_core.known_context import KnownContext, stands_for_item
+from lcm_core.records import Conversation
+from lcm_core.store import context as store
+from lcm_core.store.context import ContextEntry, ItemId
+from lcm_core.tokens import TokenCheck
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+
+from lcm_tui.screens.base import DataScreen
+from lcm_tui.screens.context_lines import columns, findings_line, item_line, line_between
+from lcm_tui.screens.item_links import ItemLinks
+from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.composition import CompositionBar, Measured
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Line
+from lcm_tui.widgets.text import TextView, mark
+
+#: Items that the list shows before it has read how many there are.
+FIRST: Final = 2_000
+#: Items whose weight is read at a time.
+PAGE: Final = 1_000
+#: Entries that are kept.
+KEPT: Final = 3_000
+#: From this width on, the text of what is selected stands beside the list.
+WIDE: Final = 110
+#: The pause between pages that only verify what is known.
+VERIFY_SECONDS: Final = 0.05
+
+
+class ContextList(ItemLinks, DataScreen[Fetched]):
+    """The items of one conversation's context, what they weigh, and those in sight with a preview."""
+
+    def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
+        """The context of *conversation*, standing on ``("summary", id)`` or ``("message", id)``."""
+        super().__init__()
+        self.conversation = conversation
+        self._conversation_id = conversation.conversation_id
+        self.head = CompositionBar(id="head")
+        self.table = LineView[RowKey](self._draw, empty="Reading the database …", id="list")
+        self.text = TextView(id="text")  #: what is selected; not shown on a narrow screen
+        self._select = select
+        self._known: KnownContext | None = None
+        self._loaded = False
+        self._entries: dict[ItemId, ContextEntry] = {}
+        self._outdated: set[ItemId] = set()
+        self._checks: dict[ItemId, tuple[ContextEntry, TokenCheck | None]] = {}
+        self._overlay: FoundOverlay | None = None
+        self._filling = False
+        self._needle = ""  #: what is marked in the list
+
+    # -- layout ------------------------------------------------------------------------------------------
+
+    def compose_body(self) -> ComposeResult:
+        """The head, the list, and the text of what is selected."""
+        self.text.display = self.app.size.width >= WIDE
+        yield self.head
+        with Horizontal(id="panes"):
+            with Vertical(id="chosen"):
+                yield Heading(columns, id="heading")
+                yield self.table
+            yield self.text
+
+    @property
+    def known(self) -> KnownContext:
+        """What has been read of the context."""
+        if self._known is None:
+            engine = self.session.settings.engine
+            count, tokens = engine.fresh_tail_count, engine.fresh_tail_max_tokens
+            rule = TailRule(self.session.rules, count.value if count.is_set else None, tokens.value)
+            self._known = KnownContext(self._conversation_id, rule)
+        return self._known
+
+    def main_widget(self) -> LineView[RowKey]:
+        """The list."""
+        return self.table
+
+    def on_mount(self) -> None:
+        """Say where this is."""
+        self.query_one(TitleBar).where = f"Context {self._conversation_id}  {self.conversation.lane}"
+        self.table.focus()
+
+    def on_resize(self) -> None:
+        """Show the pane where it has room (a class for that would style the whole screen again)."""
+        fits = self.app.size.width >= WIDE
+        if self.text.display != fits:
+            self.text.display = fits
+            self.call_after_refresh(self.show_text)
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> Fetched:
+        """What changed, and what is in sight; the first time no more than the beginning."""
+        return await self.session.read(
+            read_context,
+            self.known,
+            sight={item for _, item in self._in_sight()},
+            select=self._select,
+            limit=None if self._loaded or self._select else FIRST,
+            overlay=self._overlay,
+            zone=self.session.zone,
+        )
+
+    def show(self, data: Fetched) -> None:
+        """Show it; selection and place are kept by key."""
+        known, first = self.known, not self._loaded
+        complete = data.view.items.complete
+        self._loaded, self._overlay = True, data.overlay
+        known.adopt(data.view)
+        known.learn(data.weights)
+        self._outdated = set(self._entries) - set(data.entries)
+        self._learn_entries(data.entries.values())
+        self.table.empty = self._why_empty()
+        self.show_known(data.selected)
+        self.table.mark_fresh(data.fresh)
+        if first and self._select is not None and data.selected is None:
+            self.app.notify(f"{self._select[-1]} does not stand in this context.", severity="warning")
+        self._select = None
+        self._read_sight()
+        if not complete:
+            self.call_later(self.load)
+        elif not self._filling:
+            self._filling = True
+            self.work_on("fill", self._fill)
+
+    def _why_empty(self) -> str:
+        if not self.session.database.schema.has("context_items"):
+            return "This file has no table of context items: the model's context is not recorded."
+        return "The context is empty: the model sees nothing of this conversation."
+
+    async def _fill(self) -> None:
+        """Read what the items weigh, from the top; then verify what was known before the last change."""
+        known = self.known
+        try:
+            while ids := known.unread(PAGE) or known.unverified(PAGE):
+                verifying = known.totals is not None
+                changed = known.learn(await self.session.read(store.weights_of, ids))
+                if changed or not verifying:
+                    self.show_known()
+                if verifying:
+                    await asyncio.sleep(VERIFY_SECONDS)
+        finally:
+            self._filling = False
+
+    def show_known(self, select: RowKey | None = None) -> None:
+        """Show what is known now."""
+        known = self.known
+        if not self.table.is_attached:
+            return
+        if self.table.keys is not known.view.keys or select is not None:
+            self.table.replace(known.view.keys, select=select)
+        else:
+            self.table.redraw()
+            self.show_text()
+        items = known.view.items
+        self.head.measure(
+            Measured(
+                len(items),
+                self.session.budget,
+                known.totals,
+                known.view.tail,
+                findings_line(known),
+                read=known.read,
+                counting=not items.complete,
+            )
+        )
+
+    # -- what is in sight --------------------------------------------------------------------------------
+
+    def _in_sight(self) -> list[tuple[RowKey, ItemId]]:
+        """The visible lines that show items, and the items."""
+        found = []
+        for key in self.table.visible_keys:
+            place = self.place_of(key) if stands_for_item(key) else None
+            if place is not None:
+                found.append((key, self.known.view.items.ids[place]))
+        return found
+
+    def place_of(self, key: RowKey | None) -> int | None:
+        """The place of the item that a line shows, or that follows it."""
+        line = self.table.index_of(key) if key is not None else None
+        view = self.known.view
+        if line is None or line >= len(view.places) or view.places[line] >= len(view.items):
+            return None
+        return view.places[line]
+
+    @on(LineView.Scrolled, "#list")
+    def _scrolled(self) -> None:
+        self._read_sight()
+
+    def _read_sight(self) -> None:
+        self.work_on("sight", self._read_entries)
+
+    async def _read_entries(self) -> None:
+        """Read previews for the lines in sight, then whether their token counts are the engine's."""
+        items, lines = self.known.view.items, self._in_sight()
+        wanted = [
+            self.place_of(key) for key, item in lines if item in self._outdated or item not in self._entries
+        ]
+        places = [place for place in wanted if place is not None]
+        if places:
+            entries = await self.session.read(store.entries_of, [items.item(place) for place in places])
+            self._learn_entries(entries)
+            self.table.redraw([key for key, _ in lines])
+        for key, item in lines:
+            entry = self._entries.get(item)
+            known = self._checks.get(item)
+            if entry is None or entry.dangling or (known is not None and _same_text(known[0], entry)):
+                continue
+            check = await self.session.read(store.check_tokens, item)
+            self._checks[item] = (entry, check)
+            self.table.redraw([key])
+
+    def _learn_entries(self, entries: Iterable[ContextEntry]) -> None:
+        """Take in what was read; of too many, those that were read first are let go."""
+        for entry in entries:
+            item = entry.item.summary_id or entry.item.message_id
+            self._entries.pop(item, None)
+            self._entries[item] = entry
+            self._outdated.discard(item)
+        for item in list(islice(self._entries, max(0, len(self._entries) - KEPT))):
+            del self._entries[item]
+            self._checks.pop(item, None)
+
+    def _draw(self, key: RowKey, width: int) -> Sequence[Line]:
+        if not stands_for_item(key):
+            return (line_between(self.known, key, width),)
+        place = self.place_of(key)
+        if place is None:
+            return ((),)
+        item = self.known.view.items.ids[place]
+        check = self._checks.get(item)
+        line = item_line(
+            self.known, place, self._entries.get(item), check[1] if check else None, datetime.now(UTC), width
+        )
+        return (mark(line, self._needle) if self._needle else line,)
+
+    def show_text(self) -> None:
+        """Show what is selected beside the list."""
+
+
+def _same_text(before: ContextEntry, now: ContextEntry) -> bool:
+    """Whether a count that was checked for one entry holds for the other, as far as one can see."""
+    return before.tokens == now.tokens and before.preview == now.preview

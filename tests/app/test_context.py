@@ -1,0 +1,518 @@
+"""The context of a conversation on the screen, an item of it whole, and the focus briefs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.context_view import Group, Totals
+from lcm_core.records import MessageId, SummaryId
+from lcm_core.text import cell_width
+from textual.pilot import Pilot
+
+from lcm_tui.screens.briefs import BriefsScreen
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context_list import FIRST
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.item import ItemScreen
+from lcm_tui.screens.previous import PreviousScreen
+from lcm_tui.widgets.composition import Measured, bar_line, legend_line, numbers_line, share_out, share_text
+from lcm_tui.widgets.spans import text_of
+from tests.app.host import Host
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+)
+from tests.conftest import DatabaseFactory
+from tests.support import recorded
+
+
+@asynccontextmanager
+async def open_sound_app(
+    path: Path, *, size: tuple[int, int] = WIDE, budget: int | None = None
+) -> AsyncIterator[Pilot[int]]:
+    """The app on a database; work that failed behind the screen fails the test."""
+    async with open_app(path, size=size, budget=budget) as pilot:
+        yield pilot
+        assert not [note for note in pilot.app._notifications if note.severity == "error"]
+
+
+@contextmanager
+def changed(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path)) as connection:
+        yield connection
+        connection.commit()
+
+
+async def opened(pilot: Pilot[int], number: int, *, select: tuple[str, ...] | None = None) -> ContextScreen:
+    """The context of a conversation, read to its end."""
+    await settled(pilot)
+    screen = await go_to(pilot, ContextScreen(conversation(pilot, number), select=select))
+    await wait_for(pilot, lambda: screen.known.totals is not None)
+    await settled(pilot)
+    return screen
+
+
+def rows(pilot: Pilot[int]) -> list[str]:
+    """The lines of the list, the text beside it left out."""
+    return [line.split(" │")[0].rstrip() for line in shown_lines(pilot)[5:-1]]
+
+
+def head(pilot: Pilot[int]) -> list[str]:
+    """The bar, its legend, and the numbers."""
+    return shown_lines(pilot)[1:4]
+
+
+# -- the list --------------------------------------------------------------------------------------------
+
+
+async def test_the_items_in_order_with_what_stands_between_them(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await opened(pilot, 2)
+        lines = rows(pilot)
+        assert lines[0].startswith(
+            "── focus brief instead of 1 summary marked ┆: 40 tokens, “session cache 缓存"
+        )
+        assert lines[1].split()[:6] == ["┆", "0", "D2", "sum_253c14ef1ca84d7c", "248", "248"]
+        assert lines[2].startswith("── fresh tail: 25 messages, 1,987 tokens ──")
+        assert lines[3].split()[:7] == ["│", "1", "user", "m569", "#91", "104", "352"]
+        legend = " █ D2 248 █ user 400 █ assistant 1,231 █ tool 356 ▓ fresh tail 1,987"
+        assert head(pilot)[1] == legend
+        # The free budget gives way to what else there is to say.
+        assert " 26 items · 2,235 of 128,000 tokens = 1.7 % · with the brief 2,027" in head(pilot)[2]
+        assert shown_lines(pilot)[0].startswith(" Context 2  telegram:direct:4242")
+
+
+async def test_damage_is_shown_where_it_is(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
+        await opened(pilot, 3)
+        assert rows(pilot)[2].startswith("── gap: ordinal 2 is missing ──")
+        assert "1 gap" in head(pilot)[2]
+        await pilot.press("escape")
+        await opened(pilot, 4)
+        assert rows(pilot)[-1] == ""
+        last = next(line for line in rows(pilot) if "m286" in line)
+        assert last.startswith("✗    13 message   m286")
+        assert last.endswith("row is gone: the engine skips it")
+        assert "1 dangling" in head(pilot)[2]
+
+
+async def test_a_stored_count_that_no_estimator_gives_stands_beside_ours(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with changed(path) as connection:
+        connection.execute("UPDATE summaries SET token_count = 202 WHERE summary_id = 'sum_bb692ab9b90b6a49'")
+    async with open_sound_app(path, size=NARROW) as pilot:
+        await opened(pilot, 1)
+        await wait_for(pilot, lambda: "202 ≠ ~201" in shown(pilot))
+        line = next(line for line in rows(pilot) if "sum_bb69" in line)
+        assert line.startswith("!     3 D2")
+        assert not any("≠" in other for other in rows(pilot) if other != line)
+
+
+async def test_what_cannot_be_recomputed_is_said_beside_the_list(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
+        screen = await opened(pilot, 3, select=("message", "522"))
+        assert screen.linked_item() == 522
+        await wait_for_text(pilot, "78, not recomputable: signed reasoning was counted in")
+        assert "≠" not in shown(pilot)
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2"])
+async def test_older_versions(database_file: DatabaseFactory, version: str):
+    async with open_sound_app(database_file(version), size=WIDE) as pilot:
+        screen = await opened(pilot, 1)
+        totals = screen.known.totals
+        assert totals is not None
+        assert f"{totals.tokens:,} of 128,000 tokens" in head(pilot)[2]
+        assert all("…" not in line[:60] for line in rows(pilot))
+        assert ("tail", 0, 0) in screen.table.keys
+
+
+async def test_without_colours_the_bar_is_made_of_letters(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await opened(pilot, 1)
+        bar, legend, _ = head(pilot)
+        assert len(bar) == 80
+        assert "".join(dict.fromkeys(bar)) == "32UAT"
+        assert legend.split()[:3] == ["3", "D3", "509"]
+
+
+async def test_a_long_context_opens_with_its_beginning(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with changed(path) as connection:
+        connection.executemany(
+            "INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count)"
+            " VALUES (?, 7, ?, 'user', ?, 3)",
+            ((10_000 + at, 1_000 + at, f"message {at}") for at in range(3_000)),
+        )
+        connection.executemany(
+            "INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)"
+            " VALUES (7, ?, 'message', ?)",
+            ((19 + at, 10_000 + at) for at in range(3_000)),
+        )
+    async with open_sound_app(path) as pilot:
+        await settled(pilot)
+        database = pilot.app.session.database
+        screen = ContextScreen(conversation(pilot, 7))
+        seen: list[tuple[int, int, int]] = []
+        show, statements = screen.show, database.statements
+
+        def watched(data: object) -> None:
+            seen.append((database.statements - statements, len(data.view.items), len(data.entries)))
+            show(data)
+
+        screen.show = watched
+        await go_to(pilot, screen)
+        await wait_for(pilot, lambda: screen.known.totals is not None)
+        await settled(pilot)
+        reads, items, entries = seen[0]
+        assert items == FIRST
+        assert reads <= 8, "the first rows cost a page"
+        assert entries <= 80
+        assert len(screen.known.view.items) == 3_019
+        assert screen.known.totals.tokens == 1_480 + 3 * 3_000
+        assert len(screen._entries) < 400, "entries are read for what is in sight"
+        await pilot.press("end")
+        await wait_for_text(pilot, "message 2999", "10,480")
+        assert "3,019 items" in head(pilot)[2]
+        assert screen.table.select(("tail", 0, 0))
+        await wait_for_text(pilot, "── fresh tail: 64 messages, 192 tokens")
+
+
+async def test_an_item_that_was_asked_for(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 1, select=("summary", "sum_bb692ab9b90b6a49"))
+        assert screen.table.selected == ("summary", "sum_bb692ab9b90b6a49", 0)
+        await pilot.press("escape")
+        screen = await opened(pilot, 1, select=("message", "865"))
+        assert screen.table.selected == ("message", 865, 0)
+        await pilot.press("escape")
+        await opened(pilot, 1, select=("summary", "sum_gone"))
+        assert "sum_gone does not stand in this context." in said(pilot)
+
+
+async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
+    path = database_copy("0.1.2")
+    with changed(path) as connection:
+        connection.execute("DELETE FROM context_items WHERE conversation_id = 1")
+    async with open_sound_app(path, size=NARROW) as pilot:
+        await opened(pilot, 1)
+        assert "The context is empty: the model sees nothing of this conversation." in shown(pilot)
+        assert "0 items · 0 of 128,000 tokens = 0.0 %" in head(pilot)[2]
+
+
+# -- beside the list -------------------------------------------------------------------------------------
+
+
+async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
+        screen = await opened(pilot, 2)
+        await wait_for_text(pilot, "Focus brief focus_0641d2bb900b47e2", "As the model gets it")
+        await pilot.press("j")
+        await wait_for(pilot, lambda: "Finding: def computeDigest" in screen.text.text)
+        assert "248, as 0.8 and later count" in screen.text.text
+        assert "focus_0641d2bb900b47e2 is sent instead" in screen.text.text
+        await pilot.press("m")
+        await wait_for(pilot, lambda: '<summary id="sum_253c14ef1ca84d7c"' in shown(pilot))
+        await pilot.press("j")
+        await wait_for(
+            pilot, lambda: "The newest messages, which compaction may not touch" in screen.text.text
+        )
+        await pilot.press("j")
+        await wait_for(pilot, lambda: "message 569, seq 91" in screen.text.text)
+
+
+async def test_a_narrow_screen_has_no_text_beside_the_list(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 1)
+        assert not screen.text.display
+        await pilot.press("m")
+        assert any("has no room beside this list" in note for note in said(pilot))
+        await pilot.resize_terminal(*WIDE)
+        await wait_for(pilot, lambda: "sum_4c4bd5292abfa225" in screen.text.text)
+        assert screen.text.display
+        await pilot.resize_terminal(*NARROW)
+        await wait_for(pilot, lambda: not screen.text.display)
+
+
+# -- the budget ------------------------------------------------------------------------------------------
+
+
+async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 1)
+        await pilot.press("plus")
+        assert "3,304 of 200,000 tokens = 1.7 %" in head(pilot)[2]
+        for _ in range(9):
+            await pilot.press("minus")
+        assert "3,304 of 4,000 tokens = 82.6 % · 696 free" in head(pilot)[2]
+        await pilot.press("B")
+        assert screen.asking
+        await pilot.press(*"2k", "enter")
+        await wait_for_text(pilot, "3,304 of 2,000 tokens = 165.2 % · over budget by 1,304")
+        await pilot.press("B", *"lots", "enter")
+        assert any("“lots” is no number of tokens" in note for note in said(pilot))
+        assert pilot.app.session.budget == 2_000
+        await pilot.press("escape")
+        await opened(pilot, 7)
+        assert "of 2,000 tokens" in head(pilot)[2], "the budget is that of the session"
+
+
+async def test_the_budget_of_the_command_line(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=16_000) as pilot:
+        await opened(pilot, 1)
+        assert "3,304 of 16,000 tokens" in head(pilot)[2]
+
+
+# -- keys ------------------------------------------------------------------------------------------------
+
+
+async def test_a_search_goes_from_match_to_match(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 1)
+        await pilot.press("slash", *"tool")
+        await wait_for(pilot, lambda: screen.linked_item() == 850)
+        await pilot.press("enter", "n")
+        await wait_for(pilot, lambda: screen.linked_item() == 856)
+        await pilot.press("N")
+        await wait_for(pilot, lambda: screen.linked_item() == 850)
+        await pilot.press("N")
+        await wait_for(pilot, lambda: screen.linked_item() == 864)
+        await pilot.press("escape", "slash", *"#384", "enter")
+        await wait_for(pilot, lambda: screen.linked_item() == 865)
+        await pilot.press("slash", *"zebra", "enter")
+        await wait_for(pilot, lambda: "No item of this context holds “zebra”." in said(pilot))
+        assert screen.linked_item() == 865
+        await pilot.press("escape")
+        assert pilot.app.screen is screen
+        await pilot.press("escape")
+        assert pilot.app.screen is not screen
+
+
+async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 1)
+        for key, kind in (
+            ("enter", ItemScreen),
+            ("s", DagScreen),
+            ("p", PreviousScreen),
+            ("b", BriefsScreen),
+        ):
+            await pilot.press(key)
+            await wait_for(pilot, lambda kind=kind: isinstance(pilot.app.screen, kind))
+            await settled(pilot)
+            if kind is not BriefsScreen:
+                assert "sum_4c4bd5292abfa225" in shown(pilot)
+            pilot.app.pop_screen()
+            await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("M")
+        assert said(pilot)[-1] == "only a message stands in the conversation"
+        assert screen.table.select(("message", 850, 0))
+        await pilot.press("p")
+        assert said(pilot)[-1] == "only a summary has a previous context"
+        await pilot.press("M")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
+        await settled(pilot)
+        assert pilot.app.screen.selected_id() == "850"
+
+
+async def test_lines_between_items_lead_nowhere_but_a_brief_does(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 2)
+        assert screen.table.select(("tail", 0, 0))
+        await pilot.press("enter", "y")
+        assert said(pilot)[-2:] == ["no item is selected", "Nothing is selected."]
+        await pilot.press("home", "y")
+        assert said(pilot)[-1] == "Copied focus_0641d2bb900b47e2"
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BriefsScreen))
+
+
+# -- live ------------------------------------------------------------------------------------------------
+
+
+async def test_new_items_are_marked_and_nothing_moves(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_sound_app(path, size=WIDE) as pilot:
+            screen = await opened(pilot, 1)
+            await pilot.press("j", "j")
+            selected, top = screen.table.selected, screen.table.scroll_offset.y
+            await wait_for(pilot, lambda: "sum_07742015d971b59d" in screen.text.text)
+            text = screen.text.text
+            for at in range(5):
+                host.say(1, f"live {at}")
+            await wait_for(pilot, lambda: screen.known.totals and screen.known.totals.items == 27)
+            assert screen.table.selected == selected
+            assert screen.table.scroll_offset.y == top
+            assert screen.text.text == text
+            await wait_for_text(pilot, "27 items · 3,329 of 128,000", "live 4", "23 messages, 2,364 tokens")
+            assert set(screen.table._fresh) <= {key for key in screen.table.keys if key[0] == "message"}
+
+
+async def test_a_row_that_goes_is_noticed_at_once(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_sound_app(path, size=NARROW) as pilot:
+            screen = await opened(pilot, 1)
+            host.write(
+                ("PRAGMA defer_foreign_keys = 1", []), ("DELETE FROM messages WHERE message_id = 850", [])
+            )
+            await wait_for_text(pilot, "row is gone: the engine skips it", "1 dangling")
+            await wait_for(pilot, lambda: screen.known.totals and screen.known.totals.tokens == 3304 - 168)
+
+
+# -- an item ---------------------------------------------------------------------------------------------
+
+
+async def test_an_item_as_text_and_as_the_model_gets_it(database_file: DatabaseFactory):
+    (sent,) = [
+        text
+        for text in recorded("wrapped-summaries.json.gz")["0.15.3"]
+        if text.startswith('<summary id="sum_4c4bd5292abfa225"')
+    ]
+    async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
+        await settled(pilot)
+        item = SummaryId("sum_4c4bd5292abfa225")
+        screen = await go_to(pilot, ItemScreen(conversation(pilot, 1), item))
+        await settled(pilot)
+        assert "<summary" not in screen.text.text
+        assert "tokens   282, as 0.8 and later count" in screen.text.text
+        await pilot.press("m")
+        assert screen.text.document[-1].text == sent
+        await pilot.press("slash", *"parents", "enter")
+        assert screen.selected_id() == item
+
+
+async def test_a_message_as_the_model_gets_it(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
+        await settled(pilot)
+        screen = await go_to(pilot, ItemScreen(conversation(pilot, 1), MessageId(861), wrapped=True))
+        await settled(pilot)
+        text = screen.text.text
+        assert "role: assistant" in text
+        assert '"type": "toolCall"' in text
+        assert '"arguments": {' in text
+        await pilot.press("m")
+        assert '"type"' not in screen.text.text
+
+
+async def test_an_item_whose_row_is_gone(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
+        await settled(pilot)
+        await go_to(pilot, ItemScreen(conversation(pilot, 4), MessageId(286)))
+        await wait_for_text(pilot, "The row is gone; the engine skips the item.")
+        await pilot.press("M")
+        assert said(pilot)[-1] == "only a message stands in the conversation"
+
+
+# -- briefs ----------------------------------------------------------------------------------------------
+
+
+async def test_all_briefs_with_the_one_in_force_marked(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        screen = await go_to(pilot, BriefsScreen(conversation(pilot, 2)))
+        await settled(pilot)
+        lines = shown_lines(pilot)
+        assert [line.split()[:2] for line in lines[2:5]] == [
+            ["●", "active"],
+            ["failed", "2026-03-04"],
+            ["superseded", "2026-03-04"],
+        ]
+        assert "40/1,200" in lines[2]
+        assert "instead of    sum_253c14ef1ca84d7c at ordinal 0" in screen.text.text
+        await pilot.press("m")
+        assert screen.text.text.startswith("role: user\n<focus_brief id=")
+        await pilot.press("j")
+        assert "It has no text." in screen.text.text
+        await pilot.press("m", "m")
+        assert said(pilot)[-1] == "this brief is not sent to the model"
+
+
+async def test_versions_without_briefs_and_conversations_without_any(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.8.2"), size=NARROW) as pilot:
+        await settled(pilot)
+        await go_to(pilot, BriefsScreen(conversation(pilot, 1)))
+        await wait_for_text(pilot, "Focus briefs: not recorded by this version")
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await go_to(pilot, BriefsScreen(conversation(pilot, 1)))
+        await wait_for_text(pilot, "This conversation has no focus briefs.")
+
+
+# -- the bar ---------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(-50, 10**12), max_size=12), st.integers(0, 200))
+def test_cells_are_shared_out_in_full(amounts: list[int], width: int):
+    cells = share_out(amounts, width)
+    taking = [amount for amount in amounts if amount > 0]
+    assert len(cells) == len(amounts)
+    assert sum(cells) == (width if taking else 0)
+    assert all((count > 0) <= (amount > 0) for count, amount in zip(cells, amounts, strict=True))
+    if len(taking) <= width:
+        assert all(count for count, amount in zip(cells, amounts, strict=True) if amount > 0)
+    pairs = sorted((amount, count) for amount, count in zip(amounts, cells, strict=True) if amount > 0)
+    assert [count for _, count in pairs] == sorted(count for _, count in pairs) or len(set(amounts)) < len(
+        amounts
+    )
+
+
+GROUPS = (
+    Group("D1", 1, None, False, 2, 600),
+    Group("L", 0, None, False, 1, 1),
+    Group("user", None, "user", False, 2, 100),
+    Group("user", None, "user", True, 1, 50),
+    Group("tool", None, "tool", True, 1, 249),
+)
+
+
+def test_the_bar_in_letters_and_its_legend():
+    bar = text_of(bar_line(GROUPS, 20, plain=True))
+    assert cell_width(bar) == 20
+    assert "".join(dict.fromkeys(bar)) == "1LuUT"
+    assert bar.count("L") == 1
+    assert set(text_of(bar_line(GROUPS, 20, plain=False))) == {"█", "▓"}
+    legend = text_of(legend_line(GROUPS, None, plain=True))
+    assert legend == " 1 D1 600 L L 1 u user 150 t tool 249"
+
+
+@pytest.mark.parametrize(("tokens", "budget", "words"), [
+    (1_000, 4_000, "= 25.0 % · 3,000 free"),
+    (4_000, 4_000, "= 100.0 % · 0 free"),
+    (4_001, 4_000, "= 100.0 % · over budget by 1"),
+    (1, 10_000_000, "= <0.1 % · 9,999,999 free"),
+    (0, 4_000, "= 0.0 % · 4,000 free"),
+])  # fmt: skip
+def test_the_numbers_in_words(tokens: int, budget: int, words: str):
+    totals = Totals(1, 1, 0, tokens, (), 0, 0)
+    line = text_of(numbers_line(Measured(1, budget, totals), 120))
+    assert f" 1 item · {tokens:,} of {budget:,} tokens {words}" in line
+    assert cell_width(line) == 120
+    assert "▕" not in text_of(numbers_line(Measured(1, budget, totals), 45))
+
+
+def test_numbers_that_are_not_known_yet():
+    assert text_of(numbers_line(Measured(2_000, 128_000, counting=True), 80)) == (
+        " 2,000+ items · … of 128,000 tokens"
+    )
+    assert share_text(0.0004) == "<0.1 %"
