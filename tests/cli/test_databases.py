@@ -219,8 +219,6 @@ def test_values_of_the_wrong_type_break_nothing(database_copy: DatabaseFactory):
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
     for arguments in every_command(path):
-        if arguments[1:2] == ["previous"]:
-            continue
         for form in ([], ["--json"], ["--format", "table"]):
             answer = run(*arguments, "--db", path, *form)
             assert (answer.code, answer.err) == (0, ""), arguments
