@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from lcm_core.errors import NotFoundError
@@ -83,7 +84,7 @@ def _place_facts(file: LargeFile, stored: StoredFile | None) -> Document:
         return (field("on disk", "…", "dim"), stored_as)
     if stored.path is None:
         return (field("on disk", str(stored.state), "warn"), Block(stored.message, "warn"), stored_as)
-    blocks = [field("on disk", str(stored.state), "ok"), Block(str(stored.path))]
+    blocks = [field("on disk", str(stored.state), "ok"), Block(at_home(stored.path))]
     if file.byte_size is not None and stored.size != file.byte_size:
         blocks.append(Block(f"The file has {stored.size:,} bytes, not as many as were stored.", "warn"))
     return tuple(blocks) if str(stored.path) == file.storage_uri else (*blocks, stored_as)
@@ -151,3 +152,9 @@ def _told(data: OpenedFile) -> tuple[str, Document]:
         return "empty", (Block("This file is empty.", "dim"),)
     note = size if data.text.complete else f"the first {size_text(data.text.bytes_read)} of {size}"
     return note, (Block(data.text.text),)
+
+
+def at_home(path: Path) -> str:
+    """A path as people write it: what lies in their home begins with ``~``."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

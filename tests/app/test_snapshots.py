@@ -1,0 +1,87 @@
+"""How every screen looks, on the demonstration database: 80x24 and 160x50, dark, light and without colours.
+
+Pictures that changed on purpose are taken again with ``pytest tests/app/test_snapshots.py --snapshot-update``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+
+import pytest
+from lcm_core.settings import Options, resolve
+from textual.pilot import Pilot
+
+from lcm_tui.app import LcmApp
+from lcm_tui.screens import context_list
+from tests.app.screens import WAYS, open_screen
+from tests.app.support import NARROW, WIDE, settled, wait_for
+
+Compare = Callable[..., bool]
+
+
+class FrozenTime(datetime):
+    """The clock that ages are told by."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> FrozenTime:
+        return cls(2026, 3, 6, 12, 0, tzinfo=tz or UTC)
+
+
+@pytest.fixture
+def home(openclaw_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # Paths in a home are shown from ``~`` on, so the pictures do not depend on where tests run.
+    monkeypatch.setenv("HOME", str(openclaw_home.parent.resolve()))
+    return openclaw_home
+
+
+def app_on(home: Path, colours: str, monkeypatch: pytest.MonkeyPatch) -> LcmApp:
+    if colours == "no colour":
+        monkeypatch.setenv("NO_COLOR", "1")
+    app = LcmApp(resolve(Options(openclaw_dir=home), os.environ, home=Path.home()))
+    if colours == "light":
+        app.theme = "textual-light"
+    return app
+
+
+def ways_to(name: str) -> Callable[[Pilot[int]], object]:
+    async def walk(pilot: Pilot[int]) -> None:
+        await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
+        await open_screen(pilot, name)
+
+    return walk
+
+
+@pytest.fixture(autouse=True)
+def _still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_list, "datetime", FrozenTime)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x50"])
+@pytest.mark.parametrize("name", WAYS)
+def test_screen(
+    name: str, size: tuple[int, int], home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_on(home, "dark", monkeypatch)
+    assert snap_compare(app, terminal_size=size, run_before=ways_to(name))
+
+
+@pytest.mark.parametrize("colours", ["light", "no colour"])
+@pytest.mark.parametrize("name", ["ConversationsScreen", "ConversationScreen", "DagScreen", "ContextScreen"])
+def test_colours(
+    name: str, colours: str, home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_on(home, colours, monkeypatch)
+    assert snap_compare(app, terminal_size=NARROW, run_before=ways_to(name))
+
+
+def test_help(home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def walk(pilot: Pilot[int]) -> None:
+        await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
+        await settled(pilot)
+        await pilot.press("question_mark")
+        await settled(pilot)
+
+    assert snap_compare(app_on(home, "dark", monkeypatch), terminal_size=NARROW, run_before=walk)
