@@ -68,7 +68,7 @@ async def read_context(
         reader, known.conversation_id, known=before.items if len(before.items) else None, limit=limit
     )
     over = await _overlay(reader, known, items, overlay, zone)
-    weights = await store.weights_of(reader, list(dict.fromkeys([*_end_of(items, known), *sight])))
+    weights = await store.weights_of(reader, _end_of(items, known))
     tail = known.rule.tail_of(items, ChainMap(weights, known.weights)) if items.complete else None
     view: ContextView = before
     fresh: tuple[RowKey, ...] = ()
@@ -80,8 +80,7 @@ async def read_context(
     places = _places(view, before, sight, fresh, selected)
     entries = await store.entries_of(reader, [items.item(place) for place in places])
     found = {items.ids[place]: entry for place, entry in zip(places, entries, strict=True)}
-    unweighed = [item for item in found if item not in weights]
-    weights.update(await store.weights_of(reader, unweighed))
+    weights.update({item: entry.weight for item, entry in found.items()})
     return Fetched(view, weights, found, fresh, over, view.keys[selected] if selected is not None else None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -36,23 +37,24 @@ _PLACES = (
 )
 _NUMBERS = (
     Column("tokens", "tokens", 10, right=True, keep=80),
-    Column("total", "total", 8, right=True, keep=50),
-    Column("age", "age", 5, right=True, keep=40),
+    Column("total", "total", 9, right=True, keep=50),
+    Column("age", "age", 4, right=True, keep=40),
 )
-WIDE_COLUMNS = (
-    *_PLACES,
-    Column("id", "id", len(WIDEST_ID), keep=90),
-    *_NUMBERS,
-    Column("preview", "preview", 12, grows=True, keep=60),
-)
-NARROW_COLUMNS = (*_PLACES, Column("id", "id", len(WIDEST_ID), grows=True, keep=90), *_NUMBERS)
+_ID = Column("id", "id", len(WIDEST_ID), keep=90)
+_PREVIEW = Column("preview", "preview", 12, grows=True, keep=60)
 #: Below this a preview would be a word or two, and the text stands beside the list.
 PREVIEW_FROM = 78
+#: From here on two token counts have room beside each other, however large.
+ROOMY_FROM = 110
 
 
 def columns(width: int) -> Layout:
     """The columns for a list of *width* cells."""
-    return lay_out(WIDE_COLUMNS if width >= PREVIEW_FROM else NARROW_COLUMNS, width)
+    if width < PREVIEW_FROM:
+        return lay_out((*_PLACES, replace(_ID, grows=True), *_NUMBERS), width)
+    tokens, *others = _NUMBERS
+    tokens = replace(tokens, width=20) if width >= ROOMY_FROM else tokens
+    return lay_out((*_PLACES, _ID, tokens, *others, _PREVIEW), width)
 
 
 def item_line(
@@ -65,7 +67,15 @@ def item_line(
 ) -> Line:
     """An item as a line of the list; one whose row is gone says so in place of its numbers."""
     layout = columns(width)
-    cells = item_cells(known, place, entry, check, now)
+    room = next(
+        (
+            width
+            for column, width in zip(layout.columns, layout.widths, strict=True)
+            if column.name == "tokens"
+        ),
+        10,
+    )
+    cells = item_cells(known, place, entry, check, now, room)
     item = known.view.items.ids[place]
     if item not in known.weights or known.weights[item] is not None:
         return row_of(layout, cells)
@@ -79,8 +89,9 @@ def item_cells(
     entry: ContextEntry | None,
     check: TokenCheck | None,
     now: datetime,
+    room: int,
 ) -> dict[str, Span]:
-    """The cells of an item, as far as it has been read."""
+    """The cells of an item, as far as it has been read; *room* is that for its tokens."""
     items = known.view.items
     item = items.ids[place]
     weight = known.weights.get(item)
@@ -91,8 +102,8 @@ def item_cells(
         "ordinal": Span(str(items.ordinals[place]), "error" if items.ordinals[place] < 0 else "dim"),
         "kind": kind_cell(items.types[place], weight, entry),
         "id": id_cell(item, entry),
-        "tokens": tokens_cell(weight, check, read=item in known.weights),
-        "total": Span(PENDING if running is None else f"{running:,}", "dim"),
+        "tokens": tokens_cell(weight, check, room, read=item in known.weights),
+        "total": Span(PENDING if running is None else number(running, 9), "dim"),
         "age": Span(_age(entry, now), "dim"),
         "preview": _preview(known, item, entry, findings),
     }
@@ -135,13 +146,22 @@ def id_cell(item: ItemId, entry: ContextEntry | None) -> Span:
     return Span(f"m{item}{seq}", "key")
 
 
-def tokens_cell(weight: Weight | None, check: TokenCheck | None, *, read: bool) -> Span:
-    """The stored count, beside ours when no estimator of the engine gives it."""
+def tokens_cell(weight: Weight | None, check: TokenCheck | None, room: int, *, read: bool) -> Span:
+    """The stored count, beside ours when no estimator of the engine gives it and both have room."""
     if weight is None:
         return Span(NO_VALUE if read else PENDING, "dim")
+    stored = number(weight.tokens, room)
     if check is None or check.verdict is not Verdict.DIFFERS:
-        return Span(f"{weight.tokens:,}")
-    return Span(f"{weight.tokens:,} ≠ ~{check.weighted or 0:,}", "warn")
+        return Span(stored)
+    counted = check.weighted or 0
+    both = (f"{weight.tokens:,} ≠ ~{counted:,}", f"{weight.tokens}≠~{counted}", f"{stored} ≠")
+    return Span(next((text for text in both if len(text) <= room), stored), "warn")
+
+
+def number(value: int, room: int) -> str:
+    """A number with separators where they have room."""
+    written = f"{value:,}"
+    return written if len(written) <= room else str(value)
 
 
 def _age(entry: ContextEntry | None, now: datetime) -> str:

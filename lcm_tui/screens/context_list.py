@@ -213,6 +213,9 @@ class ContextList(ItemLinks, DataScreen[Fetched]):
         if places:
             entries = await self.session.read(store.entries_of, [items.item(place) for place in places])
             self._learn_entries(entries)
+            weights = {items.ids[place]: entry.weight for place, entry in zip(places, entries, strict=True)}
+            if self.known.learn(weights) or self.table.keys is not self.known.view.keys:
+                self.show_known()
             self.table.redraw([key for key, _ in lines])
         for key, item in lines:
             entry = self._entries.get(item)

@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.context_view import Group, Totals
-from lcm_core.records import MessageId, SummaryId
+from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.store.context import Weight
 from lcm_core.text import cell_width
+from lcm_core.tokens import TokenCheck, Verdict
 from textual.pilot import Pilot
 
 from lcm_tui.screens.briefs import BriefsScreen
 from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context_lines import columns, number, tokens_cell
 from lcm_tui.screens.context_list import FIRST
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
@@ -516,3 +519,35 @@ def test_numbers_that_are_not_known_yet():
         " 2,000+ items · … of 128,000 tokens"
     )
     assert share_text(0.0004) == "<0.1 %"
+
+
+# -- cells -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("stored", "ours", "room", "text"), [
+    (202, 187, 10, "202 ≠ ~187"),
+    (1_195, 1_187, 10, "1195≠~1187"),
+    (1_195, 1_187, 20, "1,195 ≠ ~1,187"),
+    (12_345, 12_187, 10, "12,345 ≠"),
+    (123_456_789, 1, 10, "123456789"),
+])  # fmt: skip
+def test_two_counts_in_the_room_there_is(stored: int, ours: int, room: int, text: str):
+    weight = Weight(stored, "user", None, ConversationId(1))
+    check = TokenCheck(Verdict.DIFFERS, weighted=ours)
+    cell = tokens_cell(weight, check, room, read=True)
+    assert (cell.text, cell.style) == (text, "warn")
+
+
+def test_counts_that_are_not_there():
+    assert tokens_cell(None, None, 10, read=False).text == "…"
+    assert tokens_cell(None, None, 10, read=True).text == "–"
+    assert (number(9_999_999, 9), number(20_000_000, 9)) == ("9,999,999", "20000000")
+
+
+@pytest.mark.parametrize("width", [20, 40, 66, 77, 78, 96, 109, 110, 160])
+def test_the_columns_fill_the_list(width: int):
+    layout = columns(width)
+    assert sum(layout.widths) + len(layout.widths) - 1 == width
+    assert layout.shows("id")
+    assert layout.shows("preview") == (width >= 78)
+    assert layout.shows("total") == (width >= 64)

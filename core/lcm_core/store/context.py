@@ -102,6 +102,13 @@ class ContextEntry:
         """Whether the row it refers to is gone: the engine skips such an item silently."""
         return self.tokens is None
 
+    @property
+    def weight(self) -> Weight | None:
+        """What sums need of it; None when its row is gone."""
+        if self.tokens is None or self.conversation_id is None:
+            return None
+        return Weight(self.tokens, self.role, self.depth, self.conversation_id)
+
 
 async def references(
     reader: Reader,
