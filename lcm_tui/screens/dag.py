@@ -25,7 +25,7 @@ from lcm_tui.screens.dag_known import Survey, survey
 from lcm_tui.screens.dag_rows import Place, Section
 from lcm_tui.screens.dag_search import TreeSearch
 from lcm_tui.screens.dag_view import SummaryTree
-from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.bars import Heading, KeyHint, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import TextView
 
@@ -91,6 +91,7 @@ focus (tab); n and N go on from match to match.
         self._graph_seconds = 0.0
         self._shown: Place | None = None  #: whose detail is shown
         self._unfold_later: Place | None = None
+        self._hints: list[KeyHint] = []  #: as the key bar shows them
 
     # -- layout ------------------------------------------------------------------------------------------
 
@@ -222,9 +223,8 @@ focus (tab); n and N go on from match to match.
     async def _read_rows(self) -> None:
         while wanted := self.lines.unread_rows():
             entries = await self.session.read(store.entries_of, wanted)
-            if self.lines.known.learn_entries(wanted, entries):
-                self.lines.redraw()
-                self.refresh_bars()
+            if self.lines.learn_rows(wanted, entries):
+                self._refresh_keys()
 
     async def _read_below(self) -> None:
         lines = self.lines
@@ -247,8 +247,15 @@ focus (tab); n and N go on from match to match.
 
     @on(LineView.Highlighted, "#lines")
     def _highlighted(self) -> None:
-        self.refresh_bars()
+        self._refresh_keys()
         self._want_detail()
+
+    def _refresh_keys(self) -> None:
+        """Draw the bars anew when other keys can be used, and not at every step."""
+        hints = self.key_hints()
+        if hints != self._hints:
+            self._hints = hints
+            self.refresh_bars()
 
     def _want_detail(self) -> None:
         self.work_on("detail", self._read_detail, self.lines.selected)

@@ -110,19 +110,20 @@ class Known:
             self._old_messages.discard(leaf)
         return changed
 
-    def learn_entries(self, asked: Iterable[SummaryId], entries: Iterable[SummaryEntry]) -> bool:
-        """Take rows that were asked for; returns whether any differs from what was known."""
+    def learn_entries(self, asked: Iterable[SummaryId], entries: Iterable[SummaryEntry]) -> set[SummaryId]:
+        """Take rows that were asked for; returns those that differ from what was known."""
         found = {entry.summary.summary_id: entry for entry in entries}
-        changed = False
+        changed: set[SummaryId] = set()
         for summary_id in asked:
             self._old_entries.discard(summary_id)
             entry = found.get(summary_id)
             if entry is None:
-                changed |= summary_id not in self.gone
+                changed |= {summary_id} - self.gone
                 self.gone.add(summary_id)
                 self.entries.pop(summary_id, None)
             else:
-                changed |= self.entries.get(summary_id) != entry
+                if self.entries.get(summary_id) != entry:
+                    changed.add(summary_id)
                 self.entries[summary_id] = entry
                 self.gone.discard(summary_id)
         return changed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.summaries import SummaryEntry
 
 from lcm_tui.screens.dag_draw import Painter
 from lcm_tui.screens.dag_known import Known, Match, Survey
@@ -14,8 +15,6 @@ from lcm_tui.widgets.spans import Line
 
 #: A heading over more than so many is folded at first.
 FEW = 5
-#: Rows above and below the visible ones that are read with them.
-MARGIN = 30
 
 
 class SummaryTree(LineView[Place]):
@@ -145,14 +144,30 @@ class SummaryTree(LineView[Place]):
     # -- what it needs -------------------------------------------------------------------------------------
 
     def unread_rows(self) -> list[SummaryId]:
-        """The summaries in sight, and near it, whose rows have not been read."""
-        seen = self.visible_keys
-        if not seen:
+        """The summaries in sight whose rows have not been read; else those near it, a page at a time."""
+        first = self.index_of(self.visible_keys[0]) if self.visible_keys else None
+        if first is None:
             return []
-        first = max(0, (self.index_of(seen[0]) or 0) - MARGIN)
-        near = self.keys[first : first + len(seen) + 2 * MARGIN]
-        ids = dict.fromkeys(SummaryId(place.step) for place in (*seen, *near) if isinstance(place.step, str))
+        page = len(self.visible_keys)
+        for margin, wanted in ((0, 0), (page // 2, page)):
+            if self._unread_within(first - margin, first + page + margin):
+                return self._unread_within(first - wanted, first + page + wanted)
+        return []
+
+    def _unread_within(self, start: int, end: int) -> list[SummaryId]:
+        places = self.keys[max(0, start) : end]
+        ids = dict.fromkeys(SummaryId(place.step) for place in places if isinstance(place.step, str))
         return [summary_id for summary_id in ids if self.known.unread_entry(summary_id)]
+
+    def learn_rows(self, asked: Sequence[SummaryId], entries: Sequence[SummaryEntry]) -> bool:
+        """Take rows that were asked for and draw those anew that changed; returns whether any is in sight."""
+        changed = self.known.learn_entries(asked, entries)
+        drawn = self._lines.keys()
+        self._forget([place for place in drawn if place.step in changed])
+        seen = any(place.step in changed for place in self.visible_keys)
+        if seen:
+            self.refresh()
+        return seen
 
     def unread_below(self) -> tuple[list[SummaryId], list[SummaryId]]:
         """The summaries that are unfolded and whose sources, or messages, have not been read."""

@@ -244,7 +244,7 @@ async def summary_detail(reader: Reader, summary_id: SummaryId) -> SummaryDetail
         NotFoundError: no summary has this id.
     """
     text = await store.get_summary(reader, summary_id)
-    [entry] = await store.entries_of(reader, [summary_id])
+    [entry] = await store.entries_for(reader, [text])
     sources = await store.sources_of(reader, summary_id)
     consumers = await store.consumers_of(reader, summary_id)
     around = [edge.source for edge in sources] + [edge.consumer for edge in consumers]

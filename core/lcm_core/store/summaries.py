@@ -104,7 +104,11 @@ async def texts_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[Sum
 
 async def entries_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[SummaryEntry]:
     """Some summaries as lines of a list, in the order asked; those that are gone are left out."""
-    texts = await texts_of(reader, summary_ids)
+    return await entries_for(reader, await texts_of(reader, summary_ids))
+
+
+async def entries_for(reader: Reader, texts: Sequence[SummaryText]) -> list[SummaryEntry]:
+    """Some summaries whose texts have been read as lines of a list, in their order."""
     ids = [text.summary.summary_id for text in texts]
     consumers: dict[str, list[SummaryId]] = {}
     for edge in await _edges(reader, "parent_summary_id", ids):
