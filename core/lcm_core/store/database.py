@@ -166,6 +166,16 @@ class Database:
             if changed:
                 yield Change(datetime.now(UTC), state)
 
+    async def refresh(self) -> None:
+        """Look at the file now, not at the next poll: what was committed so far is read from here on.
+
+        Raises:
+            DatabaseError: the file cannot be opened any more.
+        """
+        state = await asyncio.to_thread(file_state, self.path)
+        if state is not None:
+            await self._catch_up(state, True)
+
     async def close(self) -> None:
         """Interrupt what runs, close every connection, and remove a private copy."""
         handle, self._handle = self._handle, None

@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError
+from lcm_core.store.guard import undisturbed
 
 MAGIC = b"SQLite format 3\x00"
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -153,7 +154,7 @@ def _copied(path: Path, copy: Path, stopped: Callable[[], bool]) -> bool:
 
 def _copy_file(source: Path, target: Path, stopped: Callable[[], bool]) -> None:
     target.unlink(missing_ok=True)
-    with source.open("rb") as original, target.open("wb") as copy:
+    with undisturbed(source), source.open("rb") as original, target.open("wb") as copy:
         while not stopped() and (chunk := original.read(CHUNK_BYTES)):
             copy.write(chunk)
 
@@ -184,7 +185,7 @@ def _read_header(path: Path) -> tuple[bytes, int]:
             )
         if not stat.S_ISREG(found.st_mode):
             raise DatabaseError(f"{path} is no regular file. Give the path of the engine's lcm.db with --db.")
-        with path.open("rb") as file:
+        with undisturbed(path), path.open("rb") as file:
             header, size = file.read(100), os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
         raise DatabaseMissingError(

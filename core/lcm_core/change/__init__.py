@@ -1,0 +1,1 @@
+"""Changing an operator's database: plans, the one way to commit them, and the journal that undoes them."""

@@ -1,0 +1,77 @@
+"""The keys of local findings: what a change would break, and what an operation removed.
+
+A key is ``<check>:<conversation or ->:<kind>:<reference>``, for example ``A4:7:message:17``; the check is
+one of engine.md section 9. Keys are stable: the journal keeps those that an operation removed, so that an
+undo may bring exactly those back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lcm_core.change.plan import Ref, SqlValue
+
+_SENTENCES: Final[Mapping[str, str]] = {
+    "A1": "the context of conversation {conversation} refers to message {ref}, which is gone",
+    "A2": "the context of conversation {conversation} refers to summary {ref}, which is gone",
+    "A3": "summary {ref} stands more than once in the context of conversation {conversation}",
+    "A4": "message {ref} stands more than once in the context of conversation {conversation}",
+    "A5": "{kind} {ref} in the context of conversation {conversation} belongs to another conversation",
+    "A6": "message {ref} and a summary of it both stand in the context of conversation {conversation}",
+    "A7": "summary {ref} and one made from it both stand in the context of conversation {conversation}",
+    "A9": "{kind} {ref} gets an ordinal out of range in conversation {conversation}",
+    "A11": "message {ref} of conversation {conversation} is in no context and no summary",
+    "B1": "leaf {ref} has no source messages",
+    "B2": "condensed summary {ref} has no sources",
+    "B5": "summary {ref} is its own source",
+    "B6": "summary {ref} stands on a cycle",
+    "B7": "{kind} {ref} joins two conversations",
+    "B8": "summary {ref} has sources that its kind does not have",
+    "B9": "the depth of summary {ref} does not fit its kind",
+    "B12": "the source of {kind} {ref} is not below its consumer",
+    "B13": "what summary {ref} covers is lost from the context of conversation {conversation}",
+}
+#: Checks of references, by the column that refers.
+_REFERENCES: Final[Mapping[tuple[str, str], str]] = {
+    ("context_items", "message_id"): "A1",
+    ("context_items", "summary_id"): "A2",
+    ("summary_messages", "message_id"): "B3",
+    ("summary_messages", "summary_id"): "B4",
+    ("summary_parents", "summary_id"): "B4",
+    ("summary_parents", "parent_summary_id"): "B4",
+    ("message_parts", "message_id"): "E13",
+    ("focus_brief_sources", "summary_id"): "G11",
+}
+
+
+def context_key(check: str, conversation_id: int, ref: Ref) -> str:
+    """Something wrong with an item of a context."""
+    return f"{check}:{conversation_id}:{'summary' if isinstance(ref, str) else 'message'}:{ref}"
+
+
+def summary_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
+    """Something wrong with a summary."""
+    return f"{check}:{conversation_id!s}:summary:{ref!s}"
+
+
+def line_key(check: str, conversation_id: SqlValue, kind: str, consumer: SqlValue, source: SqlValue) -> str:
+    """Something wrong with an ``edge`` between summaries or a ``link`` to a message."""
+    return f"{check}:{conversation_id!s}:{kind}:{consumer!s}/{source!s}"
+
+
+def reference_key(table: str, column: str, value: SqlValue, conversation_id: int | None = None) -> str:
+    """A reference without a target; *conversation_id* of a context item."""
+    check = _REFERENCES.get((table, column), "FK")
+    if conversation_id is not None:
+        return f"{check}:{conversation_id}:{'message' if column == 'message_id' else 'summary'}:{value!s}"
+    return f"{check}:-:{table}.{column}:{value!s}"
+
+
+def sentence_of(key: str) -> str:
+    """What a key says, as part of a sentence; the check's id stands behind it."""
+    check, _, rest = key.partition(":")
+    conversation, _, rest = rest.partition(":")
+    kind, _, ref = rest.partition(":")
+    pattern = _SENTENCES.get(check, "{kind} refers to {ref}, which is not there")
+    return f"{pattern.format(conversation=conversation, kind=kind, ref=ref)} ({check})"

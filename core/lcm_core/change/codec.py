@@ -1,0 +1,264 @@
+"""Plans as JSON, for the journal and for machines: lossless for every value that SQLite can hold."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Delete,
+    Edit,
+    Insert,
+    Item,
+    Move,
+    Owner,
+    Renumber,
+    Splice,
+    SqlValue,
+    Symbol,
+    SymbolKind,
+    Update,
+)
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+class CodecError(ValueError):
+    """A text that is no plan of ours."""
+
+
+def encode_edits(edits: Iterable[Edit]) -> list[Json]:
+    """Edits as JSON values."""
+    return [_edit(edit) for edit in edits]
+
+
+def decode_edits(values: Json) -> tuple[Edit, ...]:
+    """JSON values as edits.
+
+    Raises:
+        CodecError: they are none.
+    """
+    try:
+        return tuple(_read_edit(_object(value)) for value in _array(values))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CodecError(f"not a list of edits: {error}") from error
+
+
+def encode_values(values: Mapping[str, SqlValue]) -> dict[str, Json]:
+    """Named values as JSON values."""
+    return {name: encode_cell(value) for name, value in values.items()}
+
+
+def decode_values(value: Json) -> dict[str, SqlValue]:
+    """JSON values as named values.
+
+    Raises:
+        CodecError: they are none.
+    """
+    try:
+        found = {name: _read_cell(cell) for name, cell in _object(value).items()}
+    except (TypeError, ValueError) as error:
+        raise CodecError(f"no values: {error}") from error
+    return {name: cell for name, cell in found.items() if not isinstance(cell, Symbol)}
+
+
+def pack(edits: Iterable[Edit]) -> bytes:
+    """Edits as compressed JSON."""
+    text = json.dumps(encode_edits(edits), ensure_ascii=True, separators=(",", ":"))
+    return zlib.compress(text.encode("ascii"), 6)
+
+
+def unpack(packed: bytes) -> tuple[Edit, ...]:
+    """The edits that `pack` was given.
+
+    Raises:
+        CodecError: the bytes are damaged.
+    """
+    try:
+        return decode_edits(json.loads(zlib.decompress(packed)))
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise CodecError(f"the recorded edits cannot be read: {error}") from error
+
+
+def _edit(edit: Edit) -> Json:
+    match edit:
+        case Insert():
+            return {"edit": "insert", "table": edit.table, "row": _cells(edit.row)}
+        case Update():
+            return {
+                "edit": "update",
+                "table": edit.table,
+                "key": _cells(edit.key),
+                "before": _cells(edit.before),
+                "after": _cells(edit.after),
+            }
+        case Delete():
+            return {
+                "edit": "delete",
+                "table": edit.table,
+                "key": _cells(edit.key),
+                "before": _cells(edit.before),
+            }
+        case Splice():
+            return {
+                "edit": "splice",
+                "conversationId": encode_cell(edit.conversation_id),
+                "after": _item(edit.after),
+                "before": _item(edit.before),
+                "removed": [_cells(row) for row in edit.removed],
+                "inserted": [_cells(row) for row in edit.inserted],
+                "shift": edit.shift,
+                "gap": list(edit.gap),
+                "copies": list(edit.copies),
+            }
+        case Renumber():
+            return {
+                "edit": "renumber",
+                "conversationId": encode_cell(edit.conversation_id),
+                "moves": [
+                    {"item": _item(move.item), "old": move.old, "new": move.new} for move in edit.moves
+                ],
+            }
+
+
+def _cells(cells: Cells) -> Json:
+    return {name: encode_cell(value) for name, value in cells.values}
+
+
+def encode_cell(value: Cell) -> Json:
+    """One value: text that is not valid Unicode and blobs are tagged and in base64."""
+    if isinstance(value, Symbol):
+        return {"$new": value.name, "of": value.kind.value}
+    if isinstance(value, bytes):
+        return {"$blob": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raw = value.encode("utf-8", "surrogateescape")
+            return {"$text": base64.b64encode(raw).decode("ascii")}
+        return value
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return {"$real": repr(value)}
+    return value
+
+
+def _item(item: Item | None) -> Json:
+    if item is None:
+        return None
+    return {
+        "type": item.item_type,
+        "ref": encode_cell(item.ref),
+        "occurrence": item.occurrence,
+        "copies": item.copies,
+    }
+
+
+def _read_edit(value: dict[str, Json]) -> Edit:
+    match value["edit"]:
+        case "insert":
+            return Insert(str(value["table"]), _read_cells(value["row"]))
+        case "update":
+            return Update(
+                str(value["table"]),
+                _read_cells(value["key"]),
+                _read_cells(value["before"]),
+                _read_cells(value["after"]),
+            )
+        case "delete":
+            return Delete(str(value["table"]), _read_cells(value["key"]), _read_cells(value["before"]))
+        case "splice":
+            return Splice(
+                _owner(value["conversationId"]),
+                _read_item(value["after"]),
+                _read_item(value["before"]),
+                tuple(_read_cells(row) for row in _array(value["removed"])),
+                tuple(_read_cells(row) for row in _array(value["inserted"])),
+                _integer(value["shift"]),
+                _pair(value["gap"]),
+                _counts(value["copies"]),
+            )
+        case "renumber":
+            return Renumber(
+                _owner(value["conversationId"]),
+                tuple(_read_move(_object(move)) for move in _array(value["moves"])),
+            )
+        case other:
+            raise CodecError(f"unknown edit {other!r}")
+
+
+def _read_move(value: dict[str, Json]) -> Move:
+    item = _read_item(value["item"])
+    if item is None:
+        raise CodecError("a move without an item")
+    return Move(item, _integer(value["old"]), _integer(value["new"]))
+
+
+def _read_cells(value: Json) -> Cells:
+    return Cells.of({name: _read_cell(cell) for name, cell in _object(value).items()})
+
+
+def _read_cell(value: Json) -> Cell:
+    if isinstance(value, dict):
+        if "$new" in value:
+            return Symbol(str(value["$new"]), SymbolKind(str(value["of"])))
+        if "$blob" in value:
+            return base64.b64decode(str(value["$blob"]), validate=True)
+        if "$text" in value:
+            return base64.b64decode(str(value["$text"]), validate=True).decode("utf-8", "surrogateescape")
+        if "$real" in value:
+            return float(str(value["$real"]))
+        raise CodecError("unknown tag")
+    if isinstance(value, list):
+        raise CodecError("a list is no value of a column")
+    return value
+
+
+def _read_item(value: Json) -> Item | None:
+    if value is None:
+        return None
+    found = _object(value)
+    ref = _read_cell(found["ref"])
+    if not isinstance(ref, int | str | Symbol | None):
+        raise CodecError("an item stands for an id")
+    return Item(ref, _integer(found["occurrence"]), _integer(found["copies"]))
+
+
+def _owner(value: Json) -> Owner:
+    found = _read_cell(value)
+    if not isinstance(found, int | Symbol) or isinstance(found, bool):
+        raise CodecError("a conversation was expected")
+    return found
+
+
+def _pair(value: Json) -> tuple[int | None, int | None]:
+    first, second = (None if part is None else _integer(part) for part in _array(value))
+    return first, second
+
+
+def _counts(value: Json) -> tuple[int, int]:
+    first, second = (_integer(part) for part in _array(value))
+    return first, second
+
+
+def _object(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise CodecError("an object was expected")
+    return value
+
+
+def _array(value: Json) -> list[Json]:
+    if not isinstance(value, list):
+        raise CodecError("a list was expected")
+    return value
+
+
+def _integer(value: Json) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise CodecError("a number was expected")
+    return value

@@ -1,0 +1,281 @@
+"""The only way to write: check a plan against the database as it is, apply it, check the outcome, journal it.
+
+One ``BEGIN IMMEDIATE`` with a bounded wait. What can be slow (packing the edits, writing an export, finding
+rows of search tables) comes before it; no model call, file access or user wait ever happens inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lcm_core import __version__
+from lcm_core.change import exports
+from lcm_core.change.apply import Applied, apply
+from lcm_core.change.catalog import Catalog, read_catalog, schema_number
+from lcm_core.change.codec import pack
+from lcm_core.change.connection import Fault, Writer, open_writer, quiet
+from lcm_core.change.errors import BusyError, RefusedError, ReplacedError, StalePlanError, WouldBreakError
+from lcm_core.change.journal import Entry, Operation, pack_resolution, record
+from lcm_core.change.lineage import summary_findings, touched_summaries
+from lcm_core.change.local import context_findings, subjects_of
+from lcm_core.change.place import Listing
+from lcm_core.change.plan import Edit, Owner, Plan, Splice, row_counts
+from lcm_core.change.references import missing, named_by
+from lcm_core.change.search_index import Rowids, keep_in_step, look_up
+from lcm_core.change.tokens_moved import tokens_of
+from lcm_core.change.verify import Verified, verify
+from lcm_core.change.walks import Walks
+from lcm_core.errors import DatabaseBusyError
+from lcm_core.records import Timestamp
+from lcm_core.store.database import Database
+from lcm_core.store.guard import undisturbed
+from lcm_core.times import iso_z
+
+#: How long a commit waits for the lock by default.
+WAIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A change that was made."""
+
+    operation: Operation | None  #: None: it was not to be journaled
+    edits: tuple[Edit, ...]  #: as they went: whole rows, real ids, ordinals of that moment
+    tokens: int  #: by how much the stored estimates of the contexts grew
+    search: str | None  #: what became of the search tables, when they did not follow
+    waited: float  #: seconds until the lock was ours
+    held: float  #: seconds for which the lock was ours
+
+    @property
+    def id(self) -> str:
+        """The operation's id; empty when it was not journaled."""
+        return self.operation.id if self.operation else ""
+
+
+def commit(
+    path: Path,
+    plan: Plan,
+    *,
+    wait: float = WAIT_SECONDS,
+    journal: bool = True,
+    inode: int | None = None,
+    folder: Path | None = None,
+    fault: Fault | None = None,
+) -> Committed:
+    """Make a change, or leave everything as it was.
+
+    *inode* is the file that was planned on, *folder* where the edits of a very large operation go. *fault* is
+    called with the name of every step, for tests that kill the process there.
+
+    Raises:
+        StalePlanError: the database moved on since the plan was made.
+        BusyError: another process kept the lock for *wait* seconds.
+        WouldBreakError: it would leave an error that was not there.
+        RefusedError: there is nothing to do, or the schema does not take a row.
+        ReplacedError: another file lies at the path.
+        ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: it cannot be written.
+    """
+    if not plan:
+        raise RefusedError(f"{plan.title}: there is nothing to change.")
+    step = fault or quiet
+    operation_id = f"op_{secrets.token_hex(8)}"
+    step("packing")
+    if not journal:
+        return _commit(path, plan, None, wait, inode, step)
+    packed = pack(plan.edits)
+    if len(packed) <= exports.LIMIT_BYTES:
+        return _commit(path, plan, _Draft(operation_id, packed, None), wait, inode, step)
+    export = exports.write_export(folder or exports.export_folder(), operation_id, packed)
+    step("exported")
+    try:
+        return _commit(path, plan, _Draft(operation_id, None, export), wait, inode, step)
+    except BaseException:
+        exports.remove_export(export.path)
+        raise
+
+
+async def commit_plan(
+    database: Database,
+    plan: Plan,
+    *,
+    wait: float = WAIT_SECONDS,
+    inode: int | None = None,
+    folder: Path | None = None,
+) -> Committed:
+    """`commit` in a thread; what *database* reads afterwards holds it.
+
+    It runs to its end also when the caller is cancelled.
+    *inode* is that of the file that was planned on; without one, of the file that *database* reads.
+    """
+    state = database.state
+    planned_on = inode if inode is not None else state.inode if state is not None else None
+    work = asyncio.ensure_future(
+        asyncio.to_thread(commit, database.path, plan, wait=wait, inode=planned_on, folder=folder)
+    )
+    try:
+        done = await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait((work,))
+        raise
+    await database.refresh()
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What the journal gets, as far as it is known before the lock is taken."""
+
+    id: str
+    packed: bytes | None
+    export: exports.Export | None
+
+
+def _commit(
+    path: Path, plan: Plan, draft: _Draft | None, wait: float, inode: int | None, step: Fault
+) -> Committed:
+    begun = time.monotonic()
+    try:
+        with undisturbed(path, wait), open_writer(path, wait) as writer:
+            _check_inode(path, inode)
+            step("opened")
+            catalog = read_catalog(writer)
+            rowids = look_up(writer, catalog, plan.edits)
+            _rehearse(writer, catalog, plan)
+            step("looked up")
+            writer.begin()
+            locked = time.monotonic()
+            step("begun")
+            _check_inode(path, inode)
+            if schema_number(writer) != catalog.number:
+                catalog = read_catalog(writer)
+            done = _carry_out(writer, catalog, plan, rowids, step)
+            operation = _record(writer, plan, draft, done) if draft else None
+            step("journaled")
+            writer.commit()
+            held = time.monotonic() - locked
+            step("committed")
+    except DatabaseBusyError as error:
+        if isinstance(error, BusyError):
+            raise
+        raise BusyError(path, time.monotonic() - begun) from error
+    step("closed")
+    return Committed(operation, done.applied.edits, done.tokens, done.search, locked - begun, held)
+
+
+def _check_inode(path: Path, inode: int | None) -> None:
+    if inode is None:
+        return
+    try:
+        present = os.stat(path).st_ino
+    except OSError:
+        present = None
+    if present != inode:
+        raise ReplacedError(
+            f"{path} is another file than the one that this was planned on: it was replaced meanwhile. "
+            "Nothing was changed; look at it again and plan it anew."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    applied: Applied
+    removed: frozenset[str]
+    tokens: int
+    search: str | None
+
+
+def _rehearse(writer: Writer, catalog: Catalog, plan: Plan) -> None:
+    """Find a stale plan without any lock, and have at hand what the lock would be held to read."""
+    with writer.snapshot():
+        verified = writer.answer(verify(plan.edits, catalog.tables))
+        if verified.moved:
+            raise StalePlanError(verified.moved)
+        _before(writer, catalog, Walks(writer, catalog), verified)
+
+
+def _before(writer: Writer, catalog: Catalog, walks: Walks, verified: Verified) -> frozenset[str]:
+    contexts = {owner: context.before for owner, context in verified.contexts.items()}
+    return _findings(writer, catalog, walks, verified.edits, contexts)
+
+
+def _carry_out(writer: Writer, catalog: Catalog, plan: Plan, rowids: Rowids, step: Fault) -> _Done:
+    """Verify, apply, check, and bring the search tables in step; all within the transaction."""
+    verified = writer.answer(verify(plan.edits, catalog.tables))
+    if verified.moved:
+        raise StalePlanError(verified.moved)
+    step("verified")
+    walks = Walks(writer, catalog)
+    before = _before(writer, catalog, walks, verified)
+    tokens = -tokens_of(writer, catalog, verified.edits, entering=False)
+    step("checked before")
+    changes = writer.row_changes
+    applied = apply(writer, verified.steps, verified.values, step)
+    _check_count(writer.row_changes - changes, applied.row_changes)
+    after = _findings(writer, catalog, walks, applied.edits, _after(verified, applied))
+    if broken := after - before - plan.allows:
+        raise WouldBreakError(broken)
+    tokens += tokens_of(writer, catalog, applied.edits, entering=True)
+    step("checked after")
+    search = keep_in_step(writer, catalog, applied.edits, rowids)
+    step("indexed")
+    return _Done(applied, before - after, tokens, search)
+
+
+def _after(verified: Verified, applied: Applied) -> dict[Owner, Listing]:
+    """The lists behind the change, with real ids."""
+    found: dict[Owner, Listing] = {}
+    for owner, context in verified.contexts.items():
+        known = owner if isinstance(owner, int) else applied.values.get(owner.name)
+        if isinstance(known, int):
+            found[known] = context.after.filled(applied.values)
+    return found
+
+
+def _findings(
+    writer: Writer, catalog: Catalog, walks: Walks, edits: tuple[Edit, ...], contexts: Mapping[Owner, Listing]
+) -> frozenset[str]:
+    """What is wrong, now, with what some edits touch."""
+    found = missing(writer, catalog, named_by(edits, catalog))
+    found |= summary_findings(writer, catalog, touched_summaries(edits))
+    for owner, listing in contexts.items():
+        splices = [edit for edit in edits if isinstance(edit, Splice) and edit.conversation_id == owner]
+        if isinstance(owner, int) and splices:
+            found |= context_findings(walks, owner, listing, subjects_of(splices))
+    return found
+
+
+def _check_count(counted: int, expected: int) -> None:
+    """Nothing else may have changed: a trigger, for example, would write what no plan shows."""
+    if counted != expected:
+        raise RefusedError(
+            f"This change stands for {expected:,} rows, and the database changed {counted:,}: something in "
+            "it (a trigger?) writes along. Nothing was changed."
+        )
+
+
+def _record(writer: Writer, plan: Plan, draft: _Draft, done: _Done) -> Operation:
+    operation = Operation(
+        id=draft.id,
+        place=0,
+        kind=plan.kind,
+        title=plan.title,
+        conversation_id=plan.conversation_id,
+        batch=plan.batch,
+        rows=row_counts(done.applied.edits),
+        tokens=done.tokens,
+        removed=done.removed,
+        tool_version=__version__,
+        created_at=Timestamp(iso_z(datetime.now(UTC))),
+        undoes=plan.undoes,
+        undone_by=None,
+        export=draft.export,
+    )
+    resolution = pack_resolution(plan.edits, done.applied.edits, done.applied.values)
+    return record(writer, Entry(operation, draft.packed, resolution))

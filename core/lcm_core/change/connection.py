@@ -1,0 +1,203 @@
+"""The one connection that writes: opened for a commit, closed after it.
+
+Nothing cascades unseen (``foreign_keys`` is off, and what refers is checked by us), nothing is created
+(``mode=rw``), and text that is not valid UTF-8 is written back as the bytes that were read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lcm_core.change.asking import Asking
+from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
+from lcm_core.change.plan import SqlValue
+from lcm_core.errors import DatabaseError, DatabaseMissingError
+from lcm_core.store.database import Row
+from lcm_core.store.opening import explain
+
+T = TypeVar("T")
+
+#: Parameters of one statement at most; SQLite allows 32,766 since 3.32.
+CHUNK = 30_000
+
+
+class Writer:
+    """A read-write connection in one thread, for the length of a commit."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._chunk = min(CHUNK, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER))
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open; SQLite itself ends it when the disk is full, for example."""
+        return self._connection.in_transaction
+
+    @property
+    def row_changes(self) -> int:
+        """Rows inserted, updated or deleted so far, by triggers too."""
+        return self._connection.total_changes
+
+    def execute(self, sql: str, parameters: Sequence[SqlValue] = ()) -> sqlite3.Cursor:
+        """Run one statement."""
+        try:
+            return self._connection.execute(sql, parameters)
+        except UnicodeEncodeError:
+            return self._connection.execute(*_as_bytes(sql, parameters))
+
+    def execute_many(self, sql: str, parameters: Iterable[Sequence[int]]) -> None:
+        """Run one statement for many rows of numbers."""
+        self._connection.executemany(sql, parameters)
+
+    def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
+        """All rows of a query."""
+        return self.execute(sql, parameters).fetchall()
+
+    def value(self, sql: str, parameters: Sequence[SqlValue] = ()) -> Any:
+        """The first column of the first row, or None."""
+        found = self.execute(sql, parameters).fetchone()
+        return None if found is None else found[0]
+
+    def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
+        """The rows of a query whose text holds ``IN (?*)`` once, for all keys in as few scans as can be."""
+        wanted = list(keys)
+        found: list[Row] = []
+        for start in range(0, len(wanted), self._chunk):
+            chunk = wanted[start : start + self._chunk]
+            found += self.rows(sql.replace("?*", ", ".join("?" * len(chunk))), chunk)
+        return found
+
+    def answer(self, asking: Asking[T]) -> T:
+        """Carry a computation through that asks its way (`lcm_core.change.asking`)."""
+        try:
+            ask = next(asking)
+            while True:
+                cursor = self.execute(ask.sql, ask.parameters)
+                if ask.plain:
+                    cursor.row_factory = None
+                ask = asking.send(cursor.fetchall())
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read one state of the file; no lock is taken that a writer would wait for."""
+        self.execute("BEGIN")
+        yield
+        self.execute("ROLLBACK")
+
+    def begin(self) -> None:
+        """Take the write lock, waiting for it as long as `open_writer` was told."""
+        self.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make everything last."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo everything since `begin`."""
+        if self.in_transaction:
+            self.execute("ROLLBACK")
+
+
+@contextlib.contextmanager
+def open_writer(path: Path, wait: float) -> Iterator[Writer]:
+    """Open *path* for writing; errors of SQLite become ours, an open transaction is rolled back.
+
+    Raises:
+        DatabaseMissingError: there is no such file.
+        BusyError: another process kept the lock for *wait* seconds.
+        ReadOnlyError: the file or its folder cannot be written.
+        DiskFullError: there is no room.
+        DatabaseError: any other complaint of SQLite.
+    """
+    _check_there(path)
+    begun = time.monotonic()
+    try:
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None
+        )
+        with contextlib.closing(connection):
+            connection.row_factory = sqlite3.Row
+            connection.text_factory = _decode
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            writer = Writer(connection)
+            try:
+                yield writer
+            finally:
+                _roll_back(writer)
+    except sqlite3.Error as error:
+        raise explained(error, path, time.monotonic() - begun) from error
+
+
+def _check_there(path: Path) -> None:
+    try:
+        os.stat(path)
+    except FileNotFoundError as error:
+        raise DatabaseMissingError(
+            f"There is no database at {path} any more. Give its path with --db; nothing was created.",
+            details={"path": str(path)},
+        ) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ReadOnlyError(
+            f"{path} cannot be reached ({reason}). Check the path and its permissions."
+        ) from error
+
+
+def explained(error: sqlite3.Error, path: Path, waited: float) -> DatabaseError:
+    """SQLite's complaint during a change, as a sentence for people."""
+    name, text = getattr(error, "sqlite_errorname", "") or "", str(error)
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return BusyError(path, waited)
+    if name.startswith("SQLITE_FULL"):
+        return DiskFullError(
+            f"The disk that holds {path} is full ({text}). Nothing was changed; make room and try again."
+        )
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return ReadOnlyError(
+            f"{path} cannot be written ({text}): it or its folder is read-only for this user. Nothing was "
+            "changed; run lcm-tui as the user who owns it, or change the permissions."
+        )
+    if name.startswith("SQLITE_IOERR"):
+        return DatabaseError(
+            f"{path} could not be written ({text}). Nothing was changed; check the disk, then try again.",
+            code="DATABASE_WRITE_FAILED",
+        )
+    return explain(name, text, path)
+
+
+def _roll_back(writer: Writer) -> None:
+    with contextlib.suppress(sqlite3.Error):
+        writer.rollback()
+
+
+def _decode(raw: bytes) -> str:
+    """TEXT may hold invalid UTF-8: what cannot be decoded survives as surrogate escapes."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _as_bytes(sql: str, parameters: Sequence[SqlValue]) -> tuple[str, list[SqlValue]]:
+    """The statement with text that is not valid UTF-8 bound as the bytes that stood in the file."""
+    pieces = sql.split("?")
+    texts = [isinstance(value, str) for value in parameters]
+    bound: list[SqlValue] = [
+        value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value for value in parameters
+    ]
+    marks = ["CAST(? AS TEXT)" if text else "?" for text in texts]
+    return "".join(piece + mark for piece, mark in zip(pieces, [*marks, ""], strict=True)), bound
+
+
+Fault = Callable[[str], None]
+
+
+def quiet(_: str) -> None:
+    """A fault hook that does nothing."""

@@ -1,0 +1,107 @@
+"""Why a change was not made: one sentence for people, and what a caller can act on.
+
+Nothing was written when any of these is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lcm_core.change.breaks import sentence_of
+from lcm_core.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError
+from lcm_core.text import clip, safe_line
+
+#: Cells of a value in a message.
+WIDTH = 60
+#: Of many reasons this many are said in one sentence; all of them are in the exception.
+SAID = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Something that is not what it was when the plan was made."""
+
+    what: str  #: a row and perhaps a column: ``summaries sum_0123: content``
+    expected: str
+    found: str
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        return f"{self.what} was {self.expected}, now {self.found}"
+
+
+class StalePlanError(LcmError):
+    """The database moved on since the plan was made: plan again."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.STALE
+    default_code: ClassVar[str] = "STALE_PLAN"
+
+    def __init__(self, moved: Iterable[Moved]) -> None:
+        self.moved = tuple(moved)
+        super().__init__(
+            f"The database has changed since this was planned: {said(one.text for one in self.moved)}. "
+            "Nothing was changed; look at it again and plan it anew.",
+            details={"moved": len(self.moved)},
+        )
+
+
+class BusyError(DatabaseBusyError):
+    """Another process held the lock for longer than we wait."""
+
+    def __init__(self, path: object, waited: float) -> None:
+        self.waited = waited  #: seconds
+        super().__init__(
+            f"{path} was locked by another process for the whole {waited:.1f} s that were waited. Nothing "
+            "was changed; wait until it has finished, or stop it, and try again.",
+            details={"waitedSeconds": round(waited, 3)},
+        )
+
+
+class ReadOnlyError(DatabaseError):
+    """The file or its folder cannot be written."""
+
+    default_code: ClassVar[str] = "DATABASE_READ_ONLY"
+
+
+class DiskFullError(DatabaseError):
+    """There is no room for the change."""
+
+    default_code: ClassVar[str] = "DISK_FULL"
+
+
+class ReplacedError(DatabaseError):
+    """Another file lies at the path than the one that was planned on."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.STALE
+    default_code: ClassVar[str] = "DATABASE_REPLACED"
+
+
+class RefusedError(LcmError):
+    """A precondition does not hold: the operation would do harm, or nothing."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
+    default_code: ClassVar[str] = "REFUSED"
+
+
+class WouldBreakError(RefusedError):
+    """The change would leave an error that was not there."""
+
+    default_code: ClassVar[str] = "WOULD_BREAK"
+
+    def __init__(self, findings: Iterable[str]) -> None:
+        self.findings = frozenset(findings)  #: keys, as `lcm_core.change.breaks` makes them
+        reasons = said(sentence_of(key) for key in sorted(self.findings))
+        super().__init__(
+            f"Refused, for it would break the database: {reasons}. Nothing was changed.",
+            details={"findings": len(self.findings)},
+        )
+
+
+def said(reasons: Iterable[str]) -> str:
+    """Some reasons as part of a sentence, the first few of them."""
+    found = [clip(safe_line(reason), WIDTH * 4) for reason in reasons]
+    more = len(found) - SAID
+    return "; ".join(found[:SAID]) + (f"; and {more:,} more" if more > 0 else "")

@@ -1,0 +1,278 @@
+"""The journal of a database: what was changed by lcm-tui, kept in the same file and the same transaction.
+
+Table ``lcm_tui_operations`` is made by the first commit and never by browsing. The engine does not mind it:
+no version stores a schema number, counts tables or looks at tables that it does not know by name (engine.md
+1.1: ``user_version`` 0, no triggers, no views); its migrations create and alter tables by name only and find
+search tables by name (1.4, 1.5), its cleaners delete from tables by name (1.7), and its backups copy all.
+
+A row keeps the edits as they were planned and, apart, what the commit made of them (ids, ordinals, and
+neighbours). So the large part is packed before the lock is taken, or lies in an export.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lcm_core.change.asking import Ask, Asking
+from lcm_core.change.codec import CodecError, decode_edits, decode_values, encode_edits, encode_values, unpack
+from lcm_core.change.connection import Writer
+from lcm_core.change.errors import Moved, RefusedError, StalePlanError
+from lcm_core.change.exports import Export, read_export
+from lcm_core.change.plan import Edit, RowCount
+from lcm_core.change.symbols import Values, substitute
+from lcm_core.errors import NotFoundError
+from lcm_core.records import Timestamp
+from lcm_core.store.database import Row
+
+TABLE = "lcm_tui_operations"
+#: Operations that `operations` gives at a time.
+PAGE = 200
+
+_CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
+    id TEXT PRIMARY KEY NOT NULL,
+    batch TEXT,
+    kind TEXT NOT NULL,
+    conversation_id INTEGER,
+    title TEXT NOT NULL,
+    edits BLOB,
+    resolution BLOB NOT NULL,
+    export_path TEXT,
+    export_sha256 TEXT,
+    removed_findings TEXT NOT NULL,
+    row_counts TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    tool_version TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    undoes TEXT,
+    undone_by TEXT
+)"""
+_COLUMNS = """rowid, id, batch, kind, conversation_id, title, export_path, export_sha256, removed_findings,
+    row_counts, tokens, tool_version, created_at, undoes, undone_by"""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a commit left in the journal. Source: table ``lcm_tui_operations``."""
+
+    id: str  #: ``op_`` and 16 hex digits
+    place: int  #: larger for later operations of the same file
+    kind: str
+    title: str
+    conversation_id: int | None
+    batch: str | None
+    rows: tuple[RowCount, ...]
+    tokens: int  #: by how much the stored estimates of the contexts it changed grew
+    removed: frozenset[str]  #: keys of the findings that it removed (`lcm_core.change.breaks`)
+    tool_version: str
+    created_at: Timestamp
+    undoes: str | None
+    undone_by: str | None
+    export: Export | None  #: where its edits are, when they are too large for the journal
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An operation and what its row needs besides."""
+
+    operation: Operation
+    packed: bytes | None  #: the planned edits; None: they are in the export
+    resolution: bytes
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+def operations(
+    *, limit: int = PAGE, below: int | None = None, conversation_id: int | None = None
+) -> Asking[list[Operation]]:
+    """The newest operations, or those *below* a place; none where nothing was ever changed."""
+    if not (yield from _exists()):
+        return []
+    rows = yield Ask(
+        f"""SELECT {_COLUMNS} FROM {TABLE} WHERE (? IS NULL OR rowid < ?)
+        AND (? IS NULL OR conversation_id = ?) ORDER BY rowid DESC LIMIT ?""",
+        (below, below, conversation_id, conversation_id, limit),
+    )
+    return [_operation(row) for row in rows]
+
+
+def find(operation_id: str) -> Asking[Operation | None]:
+    """An operation by its id."""
+    if not (yield from _exists()):
+        return None
+    rows = yield Ask(f"SELECT {_COLUMNS} FROM {TABLE} WHERE id = ?", (operation_id,))
+    return _operation(rows[0]) if rows else None
+
+
+def get(operation_id: str) -> Asking[Operation]:
+    """An operation by its id.
+
+    Raises:
+        NotFoundError: the journal does not hold it.
+    """
+    found = yield from find(operation_id)
+    if found is None:
+        raise NotFoundError(
+            f"There is no operation {operation_id} in this database's history. `lcm-tui history list` shows "
+            "those that there are.",
+            code="OPERATION_NOT_FOUND",
+            details={"operationId": operation_id},
+        )
+    return found
+
+
+def edits_of(operation: Operation) -> Asking[tuple[Edit, ...]]:
+    """What an operation did, as it was committed: whole rows, real ids. Reads its export if it has one.
+
+    Raises:
+        RefusedError: its edits cannot be read any more.
+    """
+    rows = yield Ask(f"SELECT edits, resolution FROM {TABLE} WHERE id = ?", (operation.id,))
+    if not rows:
+        raise RefusedError(f"Operation {operation.id} is no longer in the history. Nothing was changed.")
+    packed = read_export(operation.export) if operation.export else rows[0]["edits"]
+    try:
+        return _resolved(unpack(packed), rows[0]["resolution"])
+    except (CodecError, TypeError) as error:
+        raise RefusedError(
+            f"The history of this database is damaged: operation {operation.id} cannot be read ({error}). "
+            "Nothing was changed."
+        ) from error
+
+
+def _exists() -> Asking[bool]:
+    rows = yield Ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (TABLE,))
+    return bool(rows)
+
+
+def _operation(row: Row) -> Operation:
+    path, sha256 = row["export_path"], row["export_sha256"]
+    return Operation(
+        row["id"],
+        row["rowid"],
+        row["kind"],
+        row["title"],
+        row["conversation_id"],
+        row["batch"],
+        _counts(row["row_counts"]),
+        row["tokens"],
+        _keys(row["removed_findings"]),
+        row["tool_version"],
+        Timestamp(row["created_at"]),
+        row["undoes"],
+        row["undone_by"],
+        None if path is None else Export(Path(path), sha256 or ""),
+    )
+
+
+def _counts(text: str) -> tuple[RowCount, ...]:
+    """Rows per table; none when the text is damaged."""
+    try:
+        return tuple(
+            RowCount(table, int(counts["insert"]), int(counts["update"]), int(counts["delete"]))
+            for table, counts in json.loads(text).items()
+        )
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return ()
+
+
+def _keys(text: str) -> frozenset[str]:
+    try:
+        return frozenset(str(key) for key in json.loads(text))
+    except (ValueError, TypeError):
+        return frozenset()
+
+
+# -- what a commit made of a plan ------------------------------------------------------------------------
+
+
+def pack_resolution(planned: Sequence[Edit], committed: Sequence[Edit], values: Values) -> bytes:
+    """What tells the committed edits from the planned ones: the symbols' values, and edits that differ."""
+    differing = {
+        str(number): encode_edits([done])[0]
+        for number, (edit, done) in enumerate(zip(planned, committed, strict=True))
+        if substitute(edit, values) != done
+    }
+    text = json.dumps({"values": encode_values(values), "edits": differing}, separators=(",", ":"))
+    return zlib.compress(text.encode("ascii"), 6)
+
+
+def _resolved(planned: Sequence[Edit], resolution: bytes) -> tuple[Edit, ...]:
+    try:
+        document = json.loads(zlib.decompress(resolution))
+        values = decode_values(document["values"])
+        differing = {int(number): decode_edits([edit])[0] for number, edit in document["edits"].items()}
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CodecError(f"the recorded resolution cannot be read: {error}") from error
+    return tuple(differing.get(number) or substitute(edit, values) for number, edit in enumerate(planned))
+
+
+# -- writing ---------------------------------------------------------------------------------------------
+
+
+def record(writer: Writer, entry: Entry) -> Operation:
+    """Write an operation within the commit's transaction.
+
+    Raises:
+        StalePlanError: what it undoes has been undone meanwhile, or its row is gone.
+    """
+    writer.execute(_CREATE)
+    one = entry.operation
+    counts: Mapping[str, Mapping[str, int]] = {
+        count.table: {"insert": count.insert, "update": count.update, "delete": count.delete}
+        for count in one.rows
+    }
+    cursor = writer.execute(
+        f"""INSERT INTO {TABLE} (id, batch, kind, conversation_id, title, edits, resolution, export_path,
+        export_sha256, removed_findings, row_counts, tokens, tool_version, created_at, undoes)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            one.id,
+            one.batch,
+            one.kind,
+            one.conversation_id,
+            one.title,
+            entry.packed,
+            entry.resolution,
+            str(one.export.path) if one.export else None,
+            one.export.sha256 if one.export else None,
+            json.dumps(sorted(one.removed)),
+            json.dumps(counts),
+            one.tokens,
+            one.tool_version,
+            one.created_at,
+            one.undoes,
+        ),
+    )
+    if one.undoes is not None:
+        mark_undone(writer, one.undoes, one.id)
+    return writer.answer(_placed(cursor.lastrowid or 0))
+
+
+def mark_undone(writer: Writer, undone: str, by: str) -> None:
+    """Note at an operation what undid it."""
+    sql = f"UPDATE {TABLE} SET undone_by = ? WHERE id = ? AND undone_by IS NULL"
+    if writer.execute(sql, (by, undone)).rowcount != 1:
+        raise StalePlanError([Moved(f"operation {undone}", "in effect", "undone already, or forgotten")])
+
+
+def _placed(rowid: int) -> Asking[Operation]:
+    [row] = yield Ask(f"SELECT {_COLUMNS} FROM {TABLE} WHERE rowid = ?", (rowid,))
+    return _operation(row)
+
+
+def forget(writer: Writer, ids: Iterable[str]) -> list[Path]:
+    """Delete operations, within the caller's transaction, and name the exports that lose their use."""
+    wanted = list(ids)
+    if not wanted or not writer.answer(_exists()):
+        return []
+    rows = writer.rows_in(
+        f"SELECT export_path FROM {TABLE} WHERE id IN (?*) AND export_path NOT NULL", wanted
+    )
+    for operation_id in wanted:
+        writer.execute(f"DELETE FROM {TABLE} WHERE id = ?", (operation_id,))
+    return [Path(row["export_path"]) for row in rows]

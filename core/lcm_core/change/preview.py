@@ -1,0 +1,244 @@
+"""What a plan would do, worked out against the database as it is: in words, as JSON, and as SQL.
+
+Reading only, and no lock: what is previewed is what is committed, verified by the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lcm_core.change.asking import Ask, Asking, answer
+from lcm_core.change.codec import Json, encode_edits
+from lcm_core.change.errors import StalePlanError
+from lcm_core.change.place import Listing
+from lcm_core.change.plan import (
+    KEYS,
+    Cells,
+    Delete,
+    Insert,
+    Item,
+    Plan,
+    Ref,
+    RowCount,
+    Splice,
+    Symbol,
+    Update,
+    ref_of,
+    row_counts,
+)
+from lcm_core.change.sql_text import sql_of
+from lcm_core.change.verify import Step, Verified, verify
+from lcm_core.store.database import Reader
+from lcm_core.store.schema import Schema
+from lcm_core.text import safe_line
+
+#: Keys of one query.
+CHUNK = 500
+STOP_THE_HOST = (
+    "This database was written by an engine before 0.5, which does not wait for a lock: stop the host first"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A context item that comes, goes or changes its ordinal."""
+
+    conversation_id: int | Symbol
+    ref: Ref
+    old: int | None  #: ordinal; None: it comes
+    new: int | None  #: ordinal; None: it goes
+
+    @property
+    def identity(self) -> str:
+        """What it stands for, for machines: ``summary:sum_...`` or ``message:17``."""
+        return f"{Item(self.ref).item_type}:{_plain(self.ref)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What the contexts that a plan touches add up to, by the stored estimates."""
+
+    before: int
+    after: int
+
+    @property
+    def change(self) -> int:
+        """By how much it grows."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a plan would do to the database as it is."""
+
+    plan: Plan
+    steps: tuple[Step, ...]  #: the edits as they would go now
+    shift: tuple[Shifted, ...]  #: in order of the new list; what goes stands where it stood
+    tokens: Tokens
+    rows: tuple[RowCount, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def entering(self) -> tuple[Shifted, ...]:
+        """What comes into a context."""
+        return tuple(one for one in self.shift if one.old is None)
+
+    @property
+    def leaving(self) -> tuple[Shifted, ...]:
+        """What goes out of a context."""
+        return tuple(one for one in self.shift if one.new is None)
+
+    @property
+    def moving(self) -> tuple[Shifted, ...]:
+        """What only changes its ordinal."""
+        return tuple(one for one in self.shift if one.old is not None and one.new is not None)
+
+    def as_json(self) -> dict[str, Json]:
+        """For machines, the same for every operation (design.md section 4)."""
+        rows: dict[str, Json] = {
+            count.table: {"insert": count.insert, "update": count.update, "delete": count.delete}
+            for count in self.rows
+        }
+        return {
+            "kind": self.plan.kind,
+            "conversationId": self.plan.conversation_id,
+            "edits": encode_edits(step.edit for step in self.steps),
+            "shift": [{"identity": one.identity, "from": one.old, "to": one.new} for one in self.shift],
+            "tokens": {"before": self.tokens.before, "after": self.tokens.after},
+            "rows": rows,
+            "warnings": list(self.warnings),
+        }
+
+    def sql(self) -> Iterator[str]:
+        """The statements that it stands for."""
+        return sql_of(self.steps)
+
+    def text(self) -> Iterator[str]:
+        """Lines for people, safe to print."""
+        yield safe_line(self.plan.title)
+        for step in self.steps:
+            yield from (f"  {safe_line(line)}" for line in _words(step))
+        moves = f"{len(self.moving):,} items move, {len(self.leaving):,} leave, {len(self.entering):,} enter"
+        yield f"Ordinals: {moves}."
+        change = self.tokens.change
+        yield f"Tokens in context: {self.tokens.before:,} -> {self.tokens.after:,} ({change:+,})."
+        counts = [f"{one.table} +{one.insert} ~{one.update} -{one.delete}" for one in self.rows]
+        yield f"Rows: {'; '.join(counts)}."
+        yield from (f"Warning: {safe_line(warning)}." for warning in self.warnings)
+
+
+async def preview(reader: Reader, plan: Plan) -> Preview:
+    """Work out what *plan* would do now.
+
+    Raises:
+        StalePlanError: the database moved on since the plan was made.
+    """
+    return await answer(reader, _preview(plan, reader.schema))
+
+
+def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
+    verified = yield from verify(plan.edits, schema.tables)
+    if verified.moved:
+        raise StalePlanError(verified.moved)
+    shift: list[Shifted] = []
+    for owner, context in verified.contexts.items():
+        shift += _shift(owner, context.before, context.after)
+    tokens = yield from _tokens(verified)
+    warnings = [*plan.warnings]
+    warnings += (
+        f"Column {column} is not in this plan and takes its default"
+        for column in verified.defaulted
+        if not any(column in warning for warning in warnings)
+    )
+    if not waits_for_locks(schema):
+        warnings.append(STOP_THE_HOST)
+    return Preview(plan, verified.steps, tuple(shift), tokens, row_counts(verified.edits), tuple(warnings))
+
+
+def waits_for_locks(schema: Schema) -> bool:
+    """Whether the engine that wrote this schema waits for a lock at all (0.5 on; engine.md 1.1)."""
+    return schema.is_beta or schema.has("conversation_bootstrap_state")
+
+
+def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shifted]:
+    """What changes between two lists; rows are told apart by their rowid."""
+    staying = set(before.rows) & {row for row in after.rows if isinstance(row, int)}
+    at = 0
+    for row, ordinal, ref in [*zip(after.rows, after.ordinals, after.refs, strict=True), (None, 0, None)]:
+        while at < len(before) and before.rows[at] not in staying:
+            yield Shifted(owner, before.refs[at], before.ordinals[at], None)
+            at += 1
+        if isinstance(row, int):
+            if before.ordinals[at] != ordinal:
+                yield Shifted(owner, ref, before.ordinals[at], ordinal)
+            at += 1
+        elif row is not None:
+            yield Shifted(owner, ref, None, ordinal)
+
+
+def _tokens(verified: Verified) -> Asking[Tokens]:
+    """The sums of the touched contexts; a row that the plan makes weighs what the plan says."""
+    made: dict[Ref, int] = {}
+    for edit in verified.edits:
+        if isinstance(edit, Insert | Update) and edit.table in ("messages", "summaries"):
+            key = "message_id" if edit.table == "messages" else "summary_id"
+            row = edit.row if isinstance(edit, Insert) else edit.after
+            tokens = row.get("token_count")
+            ref = row[key] if isinstance(edit, Insert) else edit.key[key]
+            if isinstance(tokens, int) and isinstance(ref, int | str | Symbol):
+                made[ref] = tokens
+    refs = {ref for one in verified.contexts.values() for ref in (*one.before.refs, *one.after.refs)}
+    stored = yield from _weights(refs)
+    before = sum(stored.get(ref, 0) for one in verified.contexts.values() for ref in one.before.refs)
+    weights = {**stored, **made}
+    after = sum(weights.get(ref, 0) for one in verified.contexts.values() for ref in one.after.refs)
+    return Tokens(before, after)
+
+
+def _weights(refs: set[Ref]) -> Asking[Mapping[Ref, int]]:
+    found: dict[Ref, int] = {}
+    for table, column, kind in (("messages", "message_id", int), ("summaries", "summary_id", str)):
+        keys = [ref for ref in refs if isinstance(ref, kind)]
+        for start in range(0, len(keys), CHUNK):
+            chunk = tuple(key for key in keys[start : start + CHUNK] if isinstance(key, int | str))
+            marks = ", ".join("?" * len(chunk))
+            sql = f"SELECT {column}, CAST(token_count AS INTEGER) FROM {table} WHERE {column} IN ({marks})"
+            rows = yield Ask(sql, chunk)
+            found.update((row[0], row[1] or 0) for row in rows)
+    return found
+
+
+def _words(step: Step) -> Iterator[str]:
+    """A step in words, without texts."""
+    edit = step.edit
+    match edit:
+        case Insert():
+            yield f"add to {edit.table}: {_named(edit.table, edit.row.as_dict())}"
+        case Update():
+            columns = ", ".join(edit.after.columns)
+            yield f"change in {edit.table}: {_named(edit.table, edit.key.as_dict())}: {columns}"
+        case Delete():
+            yield f"delete from {edit.table}: {_named(edit.table, edit.key.as_dict())}"
+        case Splice():
+            name = f"context of conversation {_plain(edit.conversation_id)}"
+            for row in edit.removed:
+                yield f"{name}: ordinal {_plain(row['ordinal'])} loses {_item(row)}"
+            for row in edit.inserted:
+                yield f"{name}: ordinal {_plain(row['ordinal'])} gets {_item(row)}"
+        case _:
+            name = f"context of conversation {_plain(edit.conversation_id)}"
+            yield f"{name}: {len(edit.moves):,} ordinals change"
+
+
+def _named(table: str, row: Mapping[str, object]) -> str:
+    return " ".join(_plain(row[name]) for name in KEYS.get(table, tuple(row)))
+
+
+def _item(row: Cells) -> str:
+    ref = ref_of(row)
+    return f"{Item(ref).item_type} {_plain(ref)}"
+
+
+def _plain(value: object) -> str:
+    return value.name if isinstance(value, Symbol) else str(value)

@@ -1,0 +1,171 @@
+"""Keep the search tables in step with what a commit changes, and rebuild them.
+
+They are derived from messages and summaries (engine.md 1.4): never in edits, journal or undo. When one of
+them is broken the commit goes on and says `NOT_UPDATED`; `reindex` mends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lcm_core.change.catalog import Catalog
+from lcm_core.change.connection import Writer
+from lcm_core.change.plan import Cell, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
+from lcm_core.dag.markers import BLANKS
+from lcm_core.store.schema import Schema
+
+MESSAGES: Final = "messages_fts"
+SUMMARIES: Final = ("summaries_fts", "summaries_fts_cjk")
+NOT_UPDATED: Final = "search index not updated: run `lcm-tui reindex`"
+
+#: The first line of a message that stands for a stored payload (engine.md 5).
+_HEADERS: Final = ("[LCM File:", "[LCM Tool Output:")
+_EXPLORATION: Final = "Exploration Summary"
+#: Errors that end the transaction or the file, and are no matter of a search table.
+_FATAL: Final = (
+    "SQLITE_FULL",
+    "SQLITE_IOERR",
+    "SQLITE_NOMEM",
+    "SQLITE_BUSY",
+    "SQLITE_READONLY",
+    "SQLITE_INTERRUPT",
+)
+
+
+def indexed_text(content: Cell, schema: Schema) -> SqlValue:
+    """What the engine that wrote this schema puts into ``messages_fts`` for a message; None: no row.
+
+    Blank messages are not indexed from 0.8 on; of a reference to a stored payload the header and the
+    exploration summary alone from 0.10 on.
+    """
+    if not isinstance(content, str):
+        return None if isinstance(content, bytes | None) else str(content)
+    if schema.counts_code_points and not content.strip(BLANKS):
+        return None
+    if not schema.has("messages", "large_content") or not content.startswith(_HEADERS):
+        return content
+    lines = content.split("\n")
+    start = next((at for at, line in enumerate(lines) if line.startswith(_EXPLORATION)), len(lines))
+    return "\n".join([lines[0], *lines[max(start, 1) :]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """What search tables have to follow."""
+
+    gone: dict[SqlValue, None] = field(default_factory=dict)  #: message ids whose row goes or is replaced
+    come: dict[SqlValue, Cell] = field(default_factory=dict)  #: new texts by message id
+    gone_summaries: dict[SqlValue, None] = field(default_factory=dict)
+    come_summaries: dict[SqlValue, Cell] = field(default_factory=dict)
+
+
+#: Rows of search tables by table and summary.
+Rowids = Mapping[tuple[str, SqlValue], tuple[int, ...]]
+
+
+def touches_search(edits: Iterable[Edit]) -> bool:
+    """Whether search tables have to follow these edits."""
+    found = _entries(edits)
+    return any((found.gone, found.come, found.gone_summaries, found.come_summaries))
+
+
+def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> Rowids:
+    """Where the touched summaries stand in the search tables: one scan a table, before the lock is taken."""
+    entries = _entries(edits)
+    wanted = {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}
+    found: dict[tuple[str, SqlValue], tuple[int, ...]] = {}
+    for table in (name for name in SUMMARIES if wanted and catalog.schema.has(name)):
+        with contextlib.suppress(sqlite3.DatabaseError):  # a broken table is told of when it is to be written
+            for row in writer.rows_in(
+                f"SELECT rowid, summary_id FROM {table} WHERE summary_id IN (?*)", wanted
+            ):
+                key = (table, row["summary_id"])
+                found[key] = (*found.get(key, ()), row["rowid"])
+    return found
+
+
+def keep_in_step(writer: Writer, catalog: Catalog, edits: Iterable[Edit], rowids: Rowids) -> str | None:
+    """Bring every search table in step; `NOT_UPDATED` when one of them would not follow."""
+    entries, outcome = _entries(edits), None
+    if catalog.schema.has(MESSAGES) and (entries.gone or entries.come):
+        outcome = _guarded(writer, _message_statements(entries, catalog.schema))
+    for table in SUMMARIES:
+        if catalog.schema.has(table) and (entries.gone_summaries or entries.come_summaries):
+            outcome = _guarded(writer, _summary_statements(entries, table, rowids)) or outcome
+    return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    sql: str
+    parameters: tuple[SqlValue, ...]
+    must_hit: bool = False  #: a row that was looked up must still be there
+
+
+def _guarded(writer: Writer, statements: Iterable[_Statement]) -> str | None:
+    """Run statements on one search table in a savepoint of its own."""
+    writer.execute("SAVEPOINT search")
+    try:
+        for statement in statements:
+            cursor = writer.execute(statement.sql, statement.parameters)
+            if statement.must_hit and cursor.rowcount != 1:
+                raise sqlite3.DatabaseError("the row has moved")
+        writer.execute("SAVEPOINT flush")  # makes the module write out now what it would at COMMIT
+        writer.execute("RELEASE flush")
+    except sqlite3.DatabaseError as error:
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if name.startswith(_FATAL) or not writer.in_transaction:
+            raise
+        writer.execute("ROLLBACK TO search")
+        writer.execute("RELEASE search")
+        return NOT_UPDATED
+    writer.execute("RELEASE search")
+    return None
+
+
+def _message_statements(entries: _Entries, schema: Schema) -> Iterator[_Statement]:
+    for message_id in {**entries.gone, **dict.fromkeys(entries.come)}:
+        yield _Statement("DELETE FROM messages_fts WHERE rowid = ?", (message_id,))
+    for message_id, content in entries.come.items():
+        text = indexed_text(content, schema)
+        if text is not None:
+            yield _Statement("INSERT INTO messages_fts (rowid, content) VALUES (?, ?)", (message_id, text))
+
+
+def _summary_statements(entries: _Entries, table: str, rowids: Rowids) -> Iterator[_Statement]:
+    for summary_id in {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}:
+        for rowid in rowids.get((table, summary_id), ()):
+            sql = f"DELETE FROM {table} WHERE rowid = ? AND summary_id IS ?"
+            yield _Statement(sql, (rowid, summary_id), must_hit=True)
+    for summary_id, content in entries.come_summaries.items():
+        text = content if isinstance(content, str | int | float | bytes) else ""
+        yield _Statement(f"INSERT INTO {table} (summary_id, content) VALUES (?, ?)", (summary_id, text))
+
+
+def _entries(edits: Iterable[Edit]) -> _Entries:
+    found = _Entries()
+    for edit in edits:
+        if isinstance(edit, Splice | Renumber) or edit.table not in ("messages", "summaries"):
+            continue
+        key = "message_id" if edit.table == "messages" else "summary_id"
+        gone = found.gone if edit.table == "messages" else found.gone_summaries
+        come = found.come if edit.table == "messages" else found.come_summaries
+        match edit:
+            case Insert(row=row):
+                come[_plain(row[key])] = row.get("content")
+            case Delete(before=row):
+                come.pop(_plain(row[key]), None)
+                gone[_plain(row[key])] = None
+            case Update():
+                if "content" in edit.after:
+                    gone[_plain(edit.key[key])] = None
+                    come[_plain(edit.key[key])] = edit.after["content"]
+    return found
+
+
+def _plain(cell: Cell) -> SqlValue:
+    return cell if isinstance(cell, int | float | str | bytes) else None

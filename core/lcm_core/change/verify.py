@@ -1,0 +1,382 @@
+"""Compare a plan with what stands in the database now, edit by edit, and say where it would go.
+
+Nothing is written here. Edits see what earlier edits of the same plan do. What comes out are the edits as
+they will go (whole rows, ordinals and neighbours of this moment) and everything that moved since they were
+planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lcm_core.change.asking import Ask, Asking
+from lcm_core.change.errors import WIDTH, Moved
+from lcm_core.change.place import (
+    Covering,
+    Listing,
+    Shifts,
+    Spliced,
+    carry_out,
+    carry_out_renumber,
+    locate,
+    open_anchors,
+)
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Delete,
+    Edit,
+    Insert,
+    Item,
+    Owner,
+    Ref,
+    Renumber,
+    Splice,
+    SqlValue,
+    Symbol,
+    SymbolKind,
+    Update,
+    key_of,
+    ref_of,
+)
+from lcm_core.change.symbols import Values, fill_row, substitute
+from lcm_core.text import clip, safe_line
+
+CONTEXT = "context_items"
+#: The columns of every table, by name.
+Tables = Mapping[str, frozenset[str]]
+#: Whole rows by table and key, as the edits so far leave them; None: deleted.
+_Rows = dict[tuple[str, Cells], Cells | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An edit as it will go; ids of new rows are still symbols."""
+
+    edit: Edit
+    shifts: Shifts = ()  #: ordinals that change besides, in an order without collisions
+    rowids: tuple[int, ...] | None = None  #: the rows they belong to; None: some are only now inserted
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a plan does to one context."""
+
+    before: Listing
+    after: Listing
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A plan against the database as it is now."""
+
+    steps: tuple[Step, ...]
+    moved: tuple[Moved, ...]  #: what is not as it was; then the steps are good for nothing
+    contexts: Mapping[Owner, Context]
+    values: Values  #: what seq and ordinal symbols stand for
+    defaulted: tuple[str, ...]  #: ``table.column`` that the plan does not know and that take their default
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits as they will go."""
+        return tuple(step.edit for step in self.steps)
+
+
+def verify(edits: Iterable[Edit], tables: Tables) -> Asking[Verified]:
+    """Compare *edits* with the database; *tables* as its schema has them."""
+    state = _State(tables)
+    steps = []
+    for edit in edits:
+        step = yield from _step(state, edit)
+        if step is not None:
+            steps.append(step)
+    return Verified(
+        tuple(steps),
+        tuple(state.moved),
+        {owner: Context(state.original[owner], listing) for owner, listing in state.contexts.items()},
+        state.values,
+        tuple(sorted(state.defaulted)),
+    )
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known so far."""
+
+    tables: Tables
+    rows: _Rows = field(default_factory=dict)
+    contexts: dict[Owner, Listing] = field(default_factory=dict)
+    original: dict[Owner, Listing] = field(default_factory=dict)
+    values: dict[str, SqlValue] = field(default_factory=dict)
+    last_seq: dict[Owner, int] = field(default_factory=dict)
+    moved: list[Moved] = field(default_factory=list)
+    defaulted: set[str] = field(default_factory=set)
+
+    def know(self, table: str, columns: Iterable[str]) -> bool:
+        """Whether the schema has a table and columns; if not, that has moved."""
+        held = self.tables.get(table)
+        if not held:
+            self.moved.append(Moved(f"table {table}", "there", "gone"))
+            return False
+        lacking = sorted(set(columns) - held)
+        self.moved += (Moved(f"column {table}.{column}", "there", "gone") for column in lacking)
+        return not lacking
+
+
+def _step(state: _State, edit: Edit) -> Asking[Step | None]:
+    match edit:
+        case Insert(table="context_items"):
+            return (yield from _append(state, edit))
+        case Update(table="context_items") | Delete(table="context_items"):
+            raise ValueError("context items change by Splice and Renumber only")
+        case Insert():
+            return (yield from _insert(state, edit))
+        case Update():
+            return (yield from _update(state, edit))
+        case Delete():
+            return (yield from _delete(state, edit))
+        case Splice():
+            return (yield from _splice(state, edit))
+        case Renumber():
+            return (yield from _renumber(state, edit))
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+def _insert(state: _State, edit: Insert) -> Asking[Step | None]:
+    if not state.know(edit.table, edit.row.columns):
+        return None
+    row = fill_row(edit.row, state.values)
+    for column, value in row.values:
+        if isinstance(value, Symbol) and value.kind is SymbolKind.SEQ:
+            state.values[value.name] = yield from _next_seq(state, row["conversation_id"])
+            row = row.but(**{column: state.values[value.name]})
+    state.defaulted |= {f"{edit.table}.{name}" for name in state.tables[edit.table] - set(row.columns)}
+    key = key_of(edit.table, row)
+    if (yield from _standing(state, edit.table, key)) is not None:
+        state.moved.append(Moved(_name(edit.table, key), "not there", "there"))
+        return None
+    state.rows[edit.table, key] = row
+    return Step(Insert(edit.table, row))
+
+
+def _update(state: _State, edit: Update) -> Asking[Step | None]:
+    if not state.know(edit.table, {*edit.key.columns, *edit.before.columns, *edit.after.columns}):
+        return None
+    filled = substitute(edit, state.values)
+    assert isinstance(filled, Update)
+    standing = yield from _unchanged(state, filled.table, filled.key, filled.before)
+    if standing is None:
+        return None
+    row = Cells.of({**standing.as_dict(), **filled.after.as_dict()})
+    state.rows[filled.table, filled.key] = None
+    state.rows[filled.table, key_of(filled.table, row)] = row
+    return Step(filled)
+
+
+def _delete(state: _State, edit: Delete) -> Asking[Step | None]:
+    if not state.know(edit.table, {*edit.key.columns, *edit.before.columns}):
+        return None
+    filled = substitute(edit, state.values)
+    assert isinstance(filled, Delete)
+    standing = yield from _unchanged(state, filled.table, filled.key, filled.before)
+    if standing is None:
+        return None
+    state.rows[filled.table, filled.key] = None
+    return Step(Delete(filled.table, filled.key, standing))
+
+
+def _unchanged(state: _State, table: str, key: Cells, before: Cells) -> Asking[Cells | None]:
+    """The whole row when it still holds *before*; else what moved is noted."""
+    standing = yield from _standing(state, table, key)
+    if standing is None:
+        state.moved.append(Moved(_name(table, key), "there", "gone"))
+        return None
+    moved = list(differences(_name(table, key), before, standing))
+    state.moved += moved
+    return None if moved else standing
+
+
+def _standing(state: _State, table: str, key: Cells) -> Asking[Cells | None]:
+    """The whole row that a key names, as the edits so far leave it."""
+    if (table, key) in state.rows:
+        return state.rows[table, key]
+    if any(isinstance(value, Symbol) for _, value in key.values):
+        return None
+    where = " AND ".join(f"{quoted(name)} IS ?" for name in key.columns)
+    parameters = tuple(value for _, value in key.values if not isinstance(value, Symbol))
+    rows = yield Ask(f"SELECT * FROM {quoted(table)} WHERE {where} LIMIT 2", parameters)
+    if len(rows) > 1:
+        state.moved.append(Moved(_name(table, key), "one row", "several"))
+    return Cells.of(dict(rows[0])) if rows else None
+
+
+def _next_seq(state: _State, owner: Cell) -> Asking[int]:
+    if not isinstance(owner, int | Symbol):
+        raise TypeError("a message belongs to a conversation")
+    if owner not in state.last_seq:
+        state.last_seq[owner] = 0
+        if isinstance(owner, int):
+            [row] = yield Ask("SELECT max(seq) FROM messages WHERE conversation_id = ?", (owner,))
+            state.last_seq[owner] = row[0] or 0
+    state.last_seq[owner] += 1
+    return state.last_seq[owner]
+
+
+# -- contexts --------------------------------------------------------------------------------------------
+
+
+def read_context(conversation_id: int) -> Asking[Listing]:
+    """The items of a context in order; nothing of what they refer to."""
+    rows = yield Ask(
+        """SELECT ordinal, message_id, summary_id, rowid FROM context_items
+        WHERE conversation_id = ? ORDER BY ordinal""",
+        (conversation_id,),
+        plain=True,
+    )
+    if not rows:
+        return Listing.of(())
+    ordinals, messages, summaries, rowids = zip(*rows, strict=True)
+    pairs = zip(messages, summaries, strict=True)
+    refs: list[Ref] = [message if summary is None else summary for message, summary in pairs]
+    return Listing(list(ordinals), refs, list(rowids))
+
+
+def _context(state: _State, owner: Owner) -> Asking[Listing]:
+    if owner not in state.contexts:
+        listing = (yield from read_context(owner)) if isinstance(owner, int) else Listing.of(())
+        if set(map(type, listing.ordinals)) > {int}:
+            state.moved.append(Moved(_context_name(owner), "numbered", "with an ordinal that is no number"))
+            listing = Listing.of(())
+        state.contexts[owner], state.original[owner] = listing, listing.copy()
+    return state.contexts[owner]
+
+
+def _append(state: _State, edit: Insert) -> Asking[Step | None]:
+    """An item at the end of a context, as the splice that undo can find again."""
+    if not state.know(CONTEXT, edit.row.columns):
+        return None
+    row, ordinal = fill_row(edit.row, state.values), edit.row["ordinal"]
+    owner = row["conversation_id"]
+    if not (isinstance(ordinal, Symbol) and ordinal.kind is SymbolKind.ORDINAL):
+        raise ValueError("context items change by Splice and Renumber only")
+    if not isinstance(owner, int | Symbol):
+        raise TypeError("a context item belongs to a conversation")
+    listing = yield from _context(state, owner)
+    state.values[ordinal.name] = listing.ordinals[-1] + 1 if len(listing) else 0
+    end = Splice(owner, listing.item(len(listing) - 1), None, (), (row.but(ordinal=0),), 1)
+    return (yield from _splice(state, end))
+
+
+def _splice(state: _State, edit: Splice) -> Asking[Step | None]:
+    filled = substitute(edit, state.values)
+    assert isinstance(filled, Splice)
+    if not state.know(CONTEXT, {name for row in (*filled.removed, *filled.inserted) for name in row.columns}):
+        return None
+    for row in filled.inserted:
+        state.defaulted |= {f"{CONTEXT}.{name}" for name in state.tables[CONTEXT] - set(row.columns)}
+    owner = filled.conversation_id
+    listing = yield from _context(state, owner)
+    covering: dict[Ref, frozenset[str]] = {}
+    for anchor in open_anchors(listing, filled):
+        covering[anchor.ref] = yield from _covering(anchor)
+    return (yield from _spliced(state, listing, filled, covering))
+
+
+def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) -> Asking[Step | None]:
+    owner = edit.conversation_id
+    place = locate(listing, edit, covering)
+    if isinstance(place, str):
+        run = [_item_name(ref_of(row)) for row in edit.removed or edit.inserted]
+        what = run[0] if len(run) == 1 else f"{run[0]} and {len(run) - 1:,} more" if run else "the end"
+        state.moved.append(Moved(_context_name(owner), f"as planned around {what}", place))
+        return None
+    removed = []
+    for at, planned in enumerate(edit.removed, place.start):
+        standing = yield from _context_row(listing, at)
+        name = f"{_context_name(owner)}: {_item_name(listing.refs[at])}"
+        state.moved += differences(name, planned.without("ordinal"), standing)
+        removed.append(standing)
+    done: Spliced = carry_out(listing, owner, place, removed, edit.inserted)
+    return Step(done.splice, done.shifts, done.rowids)
+
+
+def _context_row(listing: Listing, at: int) -> Asking[Cells]:
+    """The whole row of an item, with the ordinal that it has by now."""
+    row = listing.rows[at]
+    if isinstance(row, Cells):
+        return row.but(ordinal=listing.ordinals[at])
+    [found] = yield Ask("SELECT * FROM context_items WHERE rowid = ?", (row,))
+    return Cells.of({**dict(found), "ordinal": listing.ordinals[at]})
+
+
+def _renumber(state: _State, edit: Renumber) -> Asking[Step | None]:
+    if not state.know(CONTEXT, ()):
+        return None
+    listing = yield from _context(state, edit.conversation_id)
+    done = carry_out_renumber(listing, edit)
+    if isinstance(done, str):
+        state.moved.append(Moved(_context_name(edit.conversation_id), "as planned", done))
+        return None
+    return Step(done.edit, done.shifts, done.rowids)
+
+
+def _covering(anchor: Item) -> Asking[frozenset[str]]:
+    """The summaries that an item was made into, directly or through others."""
+    first = "summary_messages WHERE message_id" if anchor.item_type == "message" else _CONSUMERS
+    if isinstance(anchor.ref, Symbol) or anchor.ref is None:
+        return frozenset()
+    rows = yield Ask(
+        f"""WITH RECURSIVE above(id) AS (SELECT summary_id FROM {first} = ?
+        UNION SELECT edge.summary_id FROM above CROSS JOIN summary_parents AS edge
+        ON edge.parent_summary_id = above.id) SELECT id FROM above""",
+        (anchor.ref,),
+    )
+    return frozenset(row[0] for row in rows)
+
+
+_CONSUMERS = "summary_parents WHERE parent_summary_id"
+
+
+# -- words -----------------------------------------------------------------------------------------------
+
+
+def differences(what: str, before: Cells, standing: Cells) -> Iterable[Moved]:
+    """The columns that do not hold what was recorded: by value and by type, as ``IS`` and ``typeof`` tell."""
+    held = standing.as_dict()
+    for column, expected in before.values:
+        if column not in held:
+            yield Moved(f"{what}: column {column}", "there", "gone")
+        elif (found := held[column]) != expected or type(found) is not type(expected):
+            yield Moved(f"{what}: {column}", _shown(expected), _shown(found))
+
+
+def _shown(value: Cell) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    if isinstance(value, str) and len(value) > WIDTH:
+        return (
+            f"a text of {len(value):,} characters beginning with {clip(safe_line(value[:WIDTH]), WIDTH // 2)}"
+        )
+    return safe_line(value) if isinstance(value, str) else str(value)
+
+
+def _name(table: str, key: Cells) -> str:
+    return f"{table} {' '.join(_shown(value) for _, value in key.values)}"
+
+
+def _item_name(ref: Ref) -> str:
+    return f"{Item(ref).item_type} {ref.name if isinstance(ref, Symbol) else ref}"
+
+
+def _context_name(owner: Owner) -> str:
+    return f"the context of conversation {owner.name if isinstance(owner, Symbol) else owner}"
+
+
+def quoted(name: str) -> str:
+    """The name of a table or column in SQL, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'

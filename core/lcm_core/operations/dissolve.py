@@ -1,0 +1,328 @@
+"""Give a condensed summary's place in the context back to what it was made from.
+
+The node goes with every trace of it (edges, links, brief sources; search rows by the commit), unless it is to
+be kept in the DAG. Several nodes can go at once: some levels down, or a chosen set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.place import Listing, splice_at
+from lcm_core.change.plan import Cells, Delete, Edit, Plan, Splice, Update, key_of, ref_of
+from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.store import context as context_store
+from lcm_core.store import conversations as conversation_store
+from lcm_core.store import summaries as summary_store
+from lcm_core.store.context import ItemId
+from lcm_core.store.database import Reader
+from lcm_core.store.rows import StoredRow, context_rows, referring_columns, rows_by
+from lcm_core.times import sql_utc
+
+#: What refers to a summary and is dealt with by name.
+_LINEAGE = ("context_items", "summary_messages", "summary_parents")
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A summary that is to be dissolved."""
+
+    row: Cells
+    sources: tuple[str, ...]  #: in the order of condensation
+
+    @property
+    def summary_id(self) -> str:
+        """Its id."""
+        return str(self.row["summary_id"])
+
+
+async def plan_dissolve(
+    reader: Reader,
+    conversation_id: ConversationId,
+    summary_ids: Sequence[SummaryId],
+    *,
+    levels: int = 1,
+    keep: bool = False,
+    budget: int | None = None,
+    now: datetime | None = None,
+) -> Plan:
+    """Dissolve one summary, or several of which each stands in the context or below another of them.
+
+    *levels* goes on with the condensed sources so many levels down. *keep* leaves the nodes in the DAG.
+    A *budget* (tokens) adds a warning when the context would exceed it. ``Plan.select`` is the first
+    restored source.
+
+    Raises:
+        NotFoundError: there is no such conversation or summary.
+        RefusedError: a summary is not in this context, is a leaf, has no sources, a source is gone, of
+            another conversation or in the context already, or another summary was made from it.
+    """
+    await conversation_store.get_conversation(reader, conversation_id)
+    rows = [Cells.of(row) for row in await context_rows(reader, conversation_id)]
+    nodes = await _nodes(reader, conversation_id, summary_ids, levels)
+    listing = Listing.of([(_ordinal(row), ref_of(row)) for row in rows])
+    roots = _roots(nodes, listing, conversation_id)
+    used: set[str] = set()
+    restored = {root: _restored(root, nodes, used) for root in roots}
+    await _check_sources(reader, conversation_id, nodes, listing)
+    if not keep:
+        await _check_consumers(reader, nodes)
+        await _check_messages(reader, nodes, listing)
+    stamp = sql_utc(now or datetime.now(UTC))
+    edits: list[Edit] = [
+        _splice(conversation_id, listing, rows, root, restored[root], stamp) for root in roots
+    ]
+    if not keep:
+        for node in nodes.values():
+            edits += await _purge(reader, node)
+    return Plan(
+        kind="dissolve",
+        title=_title(nodes, roots, sum(map(len, restored.values())), keep),
+        conversation_id=conversation_id,
+        edits=tuple(edits),
+        warnings=await _over_budget(reader, listing, budget),
+        select=restored[roots[0]][0],
+    )
+
+
+def _title(nodes: Mapping[str, _Node], roots: Sequence[str], count: int, keep: bool) -> str:
+    what = f"summary {roots[0]}" if len(roots) == 1 else f"{len(roots)} summaries of the context"
+    below = f" with {len(nodes) - len(roots)} below" if len(nodes) > len(roots) else ""
+    sources = f"{count} {'summary' if count == 1 else 'summaries'}"
+    return f"Dissolve {what}{below} into {sources}{', kept in the DAG' if keep else ''}"
+
+
+# -- what is to be dissolved -----------------------------------------------------------------------------
+
+
+async def _nodes(
+    reader: Reader, conversation_id: ConversationId, summary_ids: Sequence[SummaryId], levels: int
+) -> dict[str, _Node]:
+    """The chosen nodes and the condensed ones that follow from *levels*."""
+    if not summary_ids or levels < 1:
+        raise RefusedError("There is nothing to dissolve: name a summary, and one level or more.")
+    found: dict[str, _Node] = {}
+    for level in range(levels):
+        wanted = list(dict.fromkeys(summary_ids))
+        if level:
+            below = {SummaryId(source) for node in found.values() for source in node.sources}
+            sources = await summary_store.summaries_in(reader, below)
+            wanted = [one.summary_id for one in sources if one.kind == "condensed"]
+        wanted = [summary_id for summary_id in wanted if summary_id not in found]
+        if not wanted:
+            break
+        for summary_id in wanted:
+            found[summary_id] = await _node(reader, conversation_id, summary_id)
+    return found
+
+
+async def _node(reader: Reader, conversation_id: ConversationId, summary_id: SummaryId) -> _Node:
+    text = await summary_store.get_summary(reader, summary_id)
+    summary = text.summary
+    if summary.conversation_id != conversation_id:
+        raise RefusedError(
+            f"Summary {summary_id} belongs to conversation {summary.conversation_id}, not to "
+            f"{conversation_id}."
+        )
+    if summary.kind != "condensed":
+        raise RefusedError(
+            f"Summary {summary_id} is a leaf: it was made from messages, and only condensed summaries "
+            "can be dissolved."
+        )
+    edges = await summary_store.sources_of(reader, summary_id)
+    if not edges:
+        raise RefusedError(f"Summary {summary_id} has no sources: there is nothing to put in its place.")
+    [row] = await rows_by(reader, "summaries", "summary_id", [summary_id])
+    return _Node(Cells.of(row), tuple(edge.source for edge in edges))
+
+
+def _roots(nodes: Mapping[str, _Node], listing: Listing, conversation_id: int) -> list[str]:
+    """The nodes that stand in the context, in its order; all others must lie below them."""
+    below = {source for node in nodes.values() for source in node.sources}
+    for summary_id in nodes:
+        count = listing.refs.count(summary_id)
+        if count > 1:
+            raise RefusedError(
+                f"Summary {summary_id} stands {count} times in the context of conversation "
+                f"{conversation_id}: take the extra ones out first."
+            )
+        if not count and summary_id not in below:
+            raise RefusedError(
+                f"Summary {summary_id} is not in the context of conversation {conversation_id}: "
+                "only what the model sees can be dissolved."
+            )
+    roots = [str(ref) for ref in listing.refs if ref in nodes]
+    if not roots:
+        raise RefusedError(
+            f"None of these summaries is in the context of conversation {conversation_id}: "
+            "only what the model sees can be dissolved."
+        )
+    return roots
+
+
+def _restored(root: str, nodes: Mapping[str, _Node], used: set[str]) -> list[str]:
+    """What takes a node's place, in the order of condensation; *used* keeps what came back before."""
+    found, waiting = [], [root]
+    while waiting:
+        summary_id = waiting.pop()
+        if summary_id in used:
+            raise RefusedError(
+                f"Summary {summary_id} would come back into the context twice: more than one summary was "
+                "made from it, or it stands on a cycle."
+            )
+        used.add(summary_id)
+        if summary_id in nodes:
+            waiting += reversed(nodes[summary_id].sources)
+        else:
+            found.append(summary_id)
+    return found
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+
+async def _check_sources(
+    reader: Reader,
+    conversation_id: ConversationId,
+    nodes: Mapping[str, _Node],
+    listing: Listing,
+) -> None:
+    """Every source must be there, ours, and nowhere in the context yet."""
+    sources = {SummaryId(source): node for node in nodes.values() for source in node.sources}
+    present = {one.summary_id: one for one in await summary_store.summaries_in(reader, sources)}
+    held = set(listing.refs)
+    for source, node in sources.items():
+        if source not in present:
+            raise RefusedError(
+                f"Source {source} of summary {node.summary_id} is gone: dissolving it would lose what only "
+                "the summary still covers."
+            )
+        if present[source].conversation_id != conversation_id:
+            raise RefusedError(
+                f"Source {source} of summary {node.summary_id} belongs to conversation "
+                f"{present[source].conversation_id}: it cannot stand in this context."
+            )
+        if source in held:
+            raise RefusedError(
+                f"Source {source} of summary {node.summary_id} is in the context already: it would stand "
+                "there twice."
+            )
+
+
+async def _check_consumers(reader: Reader, nodes: Mapping[str, _Node]) -> None:
+    """Nothing that stays may be made from what goes."""
+    for summary_id in map(SummaryId, nodes):
+        others = [edge.consumer for edge in await summary_store.consumers_of(reader, summary_id)]
+        staying = [consumer for consumer in others if consumer not in nodes]
+        if staying:
+            raise RefusedError(
+                f"Summary {staying[0]} is made from {summary_id}: it would lose its source. "
+                "Keep the node in the DAG (--keep), or dissolve that one first."
+            )
+
+
+async def _check_messages(reader: Reader, nodes: Mapping[str, _Node], listing: Listing) -> None:
+    """A damaged node may hold messages of its own (B8): they must be covered without it."""
+    for node in nodes.values():
+        own = set(await summary_store.source_message_ids(reader, SummaryId(node.summary_id)))
+        if own:
+            links = await rows_by(reader, "summary_messages", "message_id", own)
+            others = {row["message_id"] for row in links if row["summary_id"] not in nodes}
+            lost = own - others - set(listing.refs)
+            if lost:
+                raise RefusedError(
+                    f"Summary {node.summary_id} alone covers message {min(lost)}, though it is condensed: "
+                    "dissolving it would lose that message. Keep the node in the DAG (--keep)."
+                )
+
+
+# -- edits -----------------------------------------------------------------------------------------------
+
+
+def _splice(
+    conversation_id: ConversationId,
+    listing: Listing,
+    rows: Sequence[Cells],
+    root: str,
+    restored: Sequence[str],
+    stamp: str,
+) -> Splice:
+    start = listing.refs.index(root)
+    [planned] = [row for row in rows if ref_of(row) == root]
+    inserted = [
+        Cells.of(
+            {
+                "conversation_id": conversation_id,
+                "item_type": "summary",
+                "message_id": None,
+                "summary_id": source,
+                "created_at": stamp,
+            }
+        )
+        for source in restored
+    ]
+    removed = planned.but(ordinal=listing.ordinals[start])
+    return splice_at(listing, conversation_id, start, [removed], inserted)
+
+
+async def _purge(reader: Reader, node: _Node) -> list[Edit]:
+    """Every trace of a node, the row itself last."""
+    summary_id = node.summary_id
+    edits: list[Edit] = []
+    for table in ("focus_brief_sources", "summary_messages", "summary_parents"):
+        edits += _deletes(table, await rows_by(reader, table, "summary_id", [summary_id]))
+    for reference in await referring_columns(reader, "summaries"):
+        if reference.table in _LINEAGE:
+            continue
+        rows = await rows_by(reader, reference.table, reference.column, [summary_id])
+        if reference.on_delete == "CASCADE":
+            edits += _deletes(reference.table, rows)
+        elif reference.on_delete == "SET NULL":
+            edits += _forgets(reference.table, reference.column, rows)
+        elif rows:
+            raise RefusedError(
+                f"Table {reference.table} refers to summary {summary_id}: it cannot be purged."
+            )
+    return [*edits, Delete("summaries", key_of("summaries", node.row), node.row)]
+
+
+def _deletes(table: str, rows: Iterable[StoredRow]) -> list[Edit]:
+    found = [Cells.of(row) for row in rows]
+    return [Delete(table, key_of(table, row), row) for row in found]
+
+
+def _forgets(table: str, column: str, rows: Iterable[StoredRow]) -> list[Edit]:
+    found = [Cells.of(row) for row in rows]
+    return [
+        Update(table, key_of(table, row), Cells.of({column: row[column]}), Cells.of({column: None}))
+        for row in found
+    ]
+
+
+async def _over_budget(reader: Reader, listing: Listing, budget: int | None) -> tuple[str, ...]:
+    """A warning when the context would not fit."""
+    if budget is None:
+        return ()
+    ids: list[ItemId] = [
+        SummaryId(ref) if isinstance(ref, str) else MessageId(ref)
+        for ref in listing.refs
+        if isinstance(ref, int | str)
+    ]
+    weights = await context_store.weights_of(reader, ids)
+    total = sum(weight.tokens for one in ids if (weight := weights.get(one)))
+    if total <= budget:
+        return ()
+    return (
+        f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: "
+        "the engine would leave the oldest items out",
+    )
+
+
+def _ordinal(row: Cells) -> int:
+    ordinal = row["ordinal"]
+    if not isinstance(ordinal, int):
+        raise RefusedError("This context holds an ordinal that is no number: mend that first.")
+    return ordinal

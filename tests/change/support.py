@@ -1,0 +1,221 @@
+"""What tests of changes share: the rows of a database, its search tables against their base, plain checks."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lcm_core.change.place import Listing, splice_at
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Delete,
+    Edit,
+    Plan,
+    Ref,
+    Splice,
+    Update,
+    key_of,
+    ref_of,
+)
+from lcm_core.store.database import Database, Reader
+
+REAL = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
+SEARCH = ("messages_fts", "summaries_fts", "summaries_fts_cjk")
+
+Rows = dict[str, list[tuple[tuple[str, str, str], ...]]]
+
+
+@contextmanager
+def connect(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection of the test's own that may write, closed at the end."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def dump(path: Path) -> Rows:
+    """The sorted rows of every table by column name, with types: "same rows" of design.md section 4."""
+    with connect(path) as connection:
+        tables = [
+            name
+            for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+            if name != "sqlite_sequence"
+            and not name.startswith(("lcm_tui_", *SEARCH))
+            and not str(sql).upper().startswith("CREATE VIRTUAL")
+        ]
+        return {table: _rows(connection, table) for table in tables}
+
+
+def _rows(connection: sqlite3.Connection, table: str) -> list[tuple[tuple[str, str, str], ...]]:
+    cursor = connection.execute(f'SELECT * FROM "{table}"')
+    names = [column[0] for column in cursor.description]
+    return sorted(
+        tuple(
+            sorted((name, type(value).__name__, repr(value)) for name, value in zip(names, row, strict=True))
+        )
+        for row in cursor
+    )
+
+
+def changed(before: Rows, after: Rows) -> set[str]:
+    """The tables whose rows differ."""
+    return {table for table in before.keys() | after.keys() if before.get(table) != after.get(table)}
+
+
+def value(path: Path, sql: str, *parameters: object) -> Any:
+    """The first column of the first row."""
+    with connect(path) as connection:
+        row = connection.execute(sql, parameters).fetchone()
+        return None if row is None else row[0]
+
+
+def column(path: Path, sql: str, *parameters: object) -> list[Any]:
+    """The first column of all rows."""
+    with connect(path) as connection:
+        return [row[0] for row in connection.execute(sql, parameters)]
+
+
+def run(path: Path, *statements: str) -> None:
+    """Change a database behind everybody's back."""
+    with connect(path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def context_of(path: Path, conversation_id: int) -> list[tuple[int, int | str]]:
+    """Ordinals and what stands there."""
+    with connect(path) as connection:
+        return connection.execute(
+            """SELECT ordinal, coalesce(summary_id, message_id) FROM context_items
+            WHERE conversation_id = ? ORDER BY ordinal""",
+            (conversation_id,),
+        ).fetchall()
+
+
+def dissolvable(path: Path) -> list[tuple[int, str]]:
+    """Conversation and id of every condensed summary in a context."""
+    with connect(path) as connection:
+        return connection.execute(
+            """SELECT c.conversation_id, s.summary_id FROM context_items AS c
+            JOIN summaries AS s ON s.summary_id = c.summary_id
+            WHERE s.kind = 'condensed' ORDER BY c.conversation_id, c.ordinal"""
+        ).fetchall()
+
+
+async def planned(path: Path, plan: Callable[..., Awaitable[Plan]], *args: object, **kwargs: object) -> Plan:
+    """What an operation plans on a database."""
+    async with await Database.open(path) as database:
+        return await database.read(plan, *args, **kwargs)
+
+
+async def reading(path: Path, load: Callable[[Reader], Awaitable[Any]]) -> Any:
+    """What *load* reads."""
+    async with await Database.open(path) as database:
+        return await database.read(load)
+
+
+def search_faults(path: Path) -> list[str]:
+    """Where search tables differ from what the engine of this schema would have written."""
+    faults = []
+    with connect(path) as connection:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        blanks = 0 if "lcm_migration_state" in tables else 1
+        missing = """SELECT m.message_id FROM messages AS m
+            LEFT JOIN messages_fts AS f ON f.rowid = m.message_id
+            WHERE f.content IS NOT m.content AND (? OR trim(m.content, char(9, 10, 13, 32)) <> '')"""
+        faults += [f"message {row[0]} is stale" for row in connection.execute(missing, (blanks,))]
+        extra = """SELECT f.rowid FROM messages_fts AS f LEFT JOIN messages AS m ON m.message_id = f.rowid
+            WHERE m.message_id IS NULL OR (NOT ? AND trim(m.content, char(9, 10, 13, 32)) = '')"""
+        faults += [f"search row {row[0]} is extra" for row in connection.execute(extra, (blanks,))]
+        for table in tables & {"summaries_fts", "summaries_fts_cjk"}:
+            base, held = (
+                sorted(connection.execute(f"SELECT summary_id, content FROM {name}"))
+                for name in ("summaries", table)
+            )
+            faults += [f"{table} differs in {row[0]}" for row in set(base) ^ set(held)]
+            if len(base) != len(held):
+                faults.append(f"{table} holds {len(held)} rows for {len(base)}")
+            connection.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
+    return faults
+
+
+# -- plans by hand ---------------------------------------------------------------------------------------
+
+
+def row_of(path: Path, table: str, key: str, wanted: object) -> Cells:
+    """A whole row."""
+    with connect(path) as connection:
+        connection.row_factory = sqlite3.Row
+        [row] = connection.execute(f"SELECT * FROM {table} WHERE {key} IS ?", (wanted,)).fetchall()
+        return Cells.of(dict(row))
+
+
+def rows_of(path: Path, sql: str, *parameters: object) -> list[Cells]:
+    """Some whole rows."""
+    with connect(path) as connection:
+        connection.row_factory = sqlite3.Row
+        return [Cells.of(dict(row)) for row in connection.execute(sql, parameters)]
+
+
+def item_row(conversation_id: int, ref: Ref) -> Cells:
+    """A row for a context, without an ordinal."""
+    return Cells.of(
+        {
+            "conversation_id": conversation_id,
+            "item_type": "summary" if isinstance(ref, str) else "message",
+            "message_id": None if isinstance(ref, str) else ref,
+            "summary_id": ref if isinstance(ref, str) else None,
+            "created_at": "2026-03-06 12:00:00",
+        }
+    )
+
+
+def listing_of(path: Path, conversation_id: int) -> tuple[Listing, list[Cells]]:
+    """A context to plan on, and its whole rows."""
+    rows = rows_of(
+        path, "SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal", conversation_id
+    )
+    return Listing.of([(row["ordinal"], ref_of(row)) for row in rows]), rows
+
+
+def splice(path: Path, conversation_id: int, start: int, count: int, *refs: Ref) -> Splice:
+    """*count* items from place *start* on give way to others."""
+    listing, rows = listing_of(path, conversation_id)
+    new = [item_row(conversation_id, ref) for ref in refs]
+    return splice_at(listing, conversation_id, start, rows[start : start + count], new)
+
+
+def plan_of(*edits: Edit, allows: Iterable[str] = (), conversation_id: int | None = 1) -> Plan:
+    """A plan without a story."""
+    return Plan("test", "A test", conversation_id, edits, allows=frozenset(allows))
+
+
+def delete(path: Path, table: str, **key: object) -> tuple[Delete, ...]:
+    """The deletion of all rows with some values."""
+    where = " AND ".join(f"{name} IS ?" for name in key)
+    rows = rows_of(path, f"SELECT * FROM {table} WHERE {where}", *key.values())
+    return tuple(Delete(table, key_of(table, row), row) for row in rows)
+
+
+def update(path: Path, table: str, key: str, wanted: object, **after: Cell) -> Update:
+    """A change of some columns of one row."""
+    row = row_of(path, table, key, wanted)
+    return Update(
+        table,
+        key_of(table, row),
+        Cells.of({name: row[name] for name in after}),
+        Cells.of(after),
+    )
+
+
+def summary_row(path: Path, summary_id: str, **changed: Cell) -> Cells:
+    """A summary like the first of the file, but for some columns."""
+    row = rows_of(path, "SELECT * FROM summaries ORDER BY rowid LIMIT 1")[0]
+    return row.but(summary_id=summary_id, **changed)

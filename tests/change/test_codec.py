@@ -1,0 +1,130 @@
+"""Edits as JSON: whatever SQLite can hold comes back as it was, in value and in type."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.change.codec import CodecError, decode_values, encode_edits, encode_values, pack, unpack
+from lcm_core.change.plan import (
+    Cells,
+    Delete,
+    Insert,
+    Item,
+    Move,
+    Renumber,
+    Splice,
+    Symbol,
+    SymbolKind,
+    Update,
+    inverse,
+)
+
+#: Text as it is read: any bytes, decoded with surrogate escapes.
+stored_text = st.binary(max_size=40).map(lambda raw: raw.decode("utf-8", "surrogateescape")) | st.text(
+    st.characters(exclude_categories=["Cs"])
+)
+sql_values = (
+    st.none()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | stored_text
+    | st.binary(max_size=40)
+)
+symbols = st.builds(Symbol, st.text(max_size=8), st.sampled_from(SymbolKind))
+names = st.text(min_size=1, max_size=10)
+cells = st.dictionaries(names, sql_values | symbols, max_size=5).map(Cells.of)
+refs = st.none() | st.integers(-(2**63), 2**63 - 1) | stored_text | symbols
+items = st.builds(Item, refs, st.integers(0, 9), st.integers(1, 9))
+owners = st.integers(1, 2**63 - 1) | symbols
+ordinals = st.none() | st.integers(-(2**40), 2**40)
+edits = st.one_of(
+    st.builds(Insert, names, cells),
+    st.builds(Update, names, cells, cells, cells),
+    st.builds(Delete, names, cells, cells),
+    st.builds(
+        Splice,
+        owners,
+        st.none() | items,
+        st.none() | items,
+        st.lists(cells, max_size=3).map(tuple),
+        st.lists(cells, max_size=3).map(tuple),
+        st.integers(-9, 9),
+        st.tuples(ordinals, ordinals),
+        st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    ),
+    st.builds(
+        Renumber,
+        owners,
+        st.lists(st.builds(Move, items, st.integers(), st.integers()), max_size=3).map(tuple),
+    ),
+)
+
+
+def with_types(value: object) -> str:
+    """A value with its type: 1, 1.0 and True are equal, and not the same."""
+    return repr(value)
+
+
+@given(st.lists(edits, max_size=6).map(tuple))
+def test_what_was_packed_is_unpacked(plan):
+    assert with_types(unpack(pack(plan))) == with_types(plan)
+
+
+@given(st.lists(edits, max_size=4).map(tuple))
+def test_edits_are_plain_json(plan):
+    text = json.dumps(encode_edits(plan), ensure_ascii=False)
+    text.encode("utf-8")  # no lone surrogate in it
+    assert json.loads(text) == encode_edits(plan)
+
+
+@given(st.dictionaries(names, sql_values, max_size=5))
+def test_values_come_back(values):
+    assert with_types(decode_values(json.loads(json.dumps(encode_values(values))))) == with_types(values)
+
+
+@given(sql_values)
+def test_the_values_are_those_that_sqlite_gives_back(value):
+    bound = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    cast = "CAST(? AS TEXT)" if isinstance(value, str) else "?"
+    connection = sqlite3.connect(":memory:")
+    connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    [(found,)] = connection.execute(f"SELECT {cast}", (bound,))
+    connection.close()
+    assert with_types(found) == with_types(value)
+    row = Cells.of({"value": found})
+    assert with_types(unpack(pack([Insert("t", row)]))) == with_types((Insert("t", row),))
+
+
+@given(st.lists(edits, max_size=4).map(tuple))
+def test_the_inverse_of_the_inverse_is_the_plan(plan):
+    unnamed = tuple(edit for edit in plan if not isinstance(edit, Update | Insert | Delete))
+    assert inverse(inverse(unnamed)) == unnamed
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "nonsense",
+        "{}",
+        '[{"edit": "drop"}]',
+        '[{"edit": "insert", "table": "t"}]',
+        '[{"edit": "insert", "table": "t", "row": {"a": {"$sql": "1"}}}]',
+        '[{"edit": "insert", "table": "t", "row": {"a": [1]}}]',
+        '[{"edit": "insert", "table": "t", "row": {"a": {"$blob": "?"}}}]',
+        '[{"edit": "renumber", "conversationId": true, "moves": []}]',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_record_is_an_error_of_ours(document):
+    with pytest.raises(CodecError):
+        unpack(zlib.compress(document.encode()))
+
+
+def test_a_record_that_is_no_archive_is_an_error_of_ours():
+    with pytest.raises(CodecError):
+        unpack(b"not packed")
