@@ -42,13 +42,14 @@ _MODULES = {
         name: name
         for name in ("status", "conversations", "messages", "summaries", "context", "files", "config")
     },
+    **dict.fromkeys(("backup", "restore"), "backup"),
     **dict.fromkeys(("doctor", "demo", "completion"), "other"),
 }
 #: First words that take a second.
 _GROUPS = frozenset({"conversations", "messages", "summaries", "context", "files", "config"})
 _EPILOG = (
     "Every command prints JSON with --json. Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, "
-    "4 configuration, 5 database, 8 busy, 9 refused, 10 cancelled."
+    "4 configuration, 5 database, 6 findings, 8 busy, 9 refused, 10 cancelled."
 )
 
 

@@ -137,6 +137,8 @@ def help_() -> Answer:
             "files show <file-id>",
             "config show",
             "config get <path>",
+            "backup",
+            "restore <backup>",
             "doctor",
             "demo",
             "completion <shell>",
@@ -160,6 +162,8 @@ def help_() -> Answer:
         "tailOptions": ["--count <1..500>"],
         "contextOptions": ["--budget <tokens>"],
         "fileOptions": ["--content"],
+        "backupOptions": ["--to <path>", "--check", "--force", "--yes"],
+        "restoreOptions": ["--apply", "--dry-run", "--yes"],
         "timeOptions": [
             "--after <iso-timestamp>",
             "--before <iso-timestamp>",

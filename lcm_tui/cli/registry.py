@@ -26,6 +26,7 @@ PROGRAM = "lcm-tui"
 #: Options that take no value.
 FLAGS = frozenset(
     {"--json", "--pretty", "--no-color", "--help", "-h", "--version", "--include-content", "--content"}
+    | {"--apply", "--dry-run", "--yes", "--check", "--force"}
 )
 #: What typer raises for a command line that makes no sense; the class is exported under no name of its own.
 PARSING_ERROR: type[Exception] = next(

@@ -1,0 +1,310 @@
+"""Backups: a copy of one state of a database that a host may be writing to, whole or not there at all.
+
+The copy grows under a name of its own beside the target (mode 0600), is compared with what was read, reaches
+the disk, and only then takes the target's name. Nothing is ever written over unless that is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lcm_core.change.copying import (
+    DisturbedError,
+    Progress,
+    Report,
+    Source,
+    Step,
+    Stop,
+    access_of,
+    check_wanted,
+    copy_pages,
+    facts_in,
+    name_of,
+    never,
+    open_source,
+    quick_check,
+    unheard,
+)
+from lcm_core.change.errors import DiskFullError, RefusedError
+from lcm_core.change.targets import ROOM, check_room, check_target, free_beside, unwritable
+from lcm_core.errors import DatabaseBusyError, DatabaseError
+from lcm_core.store.guard import undisturbed
+from lcm_core.store.opening import MAGIC, Access, explain, file_state
+
+#: How much is copied to learn how fast it goes.
+SAMPLE_BYTES = 16 * 1024 * 1024
+#: After so many bytes the disk is made to catch up, or the end of the copy would stall everybody's writes.
+FLUSH_BYTES = 64 * 1024 * 1024
+#: How often a copy is begun again because the file was replaced or written without a lock meanwhile.
+ATTEMPTS = 5
+
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL})
+
+
+@dataclass(frozen=True, slots=True)
+class BackupEstimate:
+    """What a backup would take."""
+
+    bytes: int  #: of the copy
+    free: int  #: bytes, where it would lie
+    seconds: float  #: as long as the rest goes as its first megabytes did
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room, with a tenth to spare."""
+        return self.free >= self.bytes * ROOM
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A copy that was made."""
+
+    path: Path
+    bytes: int
+    pages: int
+    seconds: float
+    checked: bool  #: whether ``quick_check`` ran on it
+    problems: tuple[str, ...]  #: what it found; the copy is the same as the database, so they are in both
+    access: Access  #: how the database was read
+
+
+def estimate_backup(path: Path, target: Path) -> BackupEstimate:
+    """Say what a backup of *path* to *target* would take, by copying its first megabytes and removing them.
+
+    Raises:
+        DatabaseError: the database cannot be read, or nothing can be written beside *target*.
+    """
+    target = Path(os.path.abspath(target))
+    for _ in range(ATTEMPTS):
+        state = file_state(path)
+        if state is not None and access_of(path) is Access.COPY:
+            return _estimate_by_hand(path, target, state.size + state.wal_size)
+        with contextlib.suppress(DisturbedError), open_source(path) as source:
+            free, begun = free_beside(target), time.monotonic()
+            with _partial(target) as partial:
+                _write(source, partial, Step.COPY, unheard, never, most=SAMPLE_BYTES)
+                spent, written = time.monotonic() - begun, max(partial.stat().st_size, 1)
+            return BackupEstimate(source.facts.bytes, free, spent * max(source.facts.bytes / written, 1.0))
+    raise _restless(path)
+
+
+def _estimate_by_hand(path: Path, target: Path, size: int) -> BackupEstimate:
+    """The estimate for what is first copied as it lies, with its WAL, and then page by page."""
+    free, begun = free_beside(target), time.monotonic()
+    with _partial(target) as partial, partial.open("wb") as sample:
+        with undisturbed(path), path.open("rb") as file:
+            written = sample.write(file.read(SAMPLE_BYTES))
+        sample.flush()
+        os.fsync(sample.fileno())
+    return BackupEstimate(size, free, 2 * (time.monotonic() - begun) * max(size / max(written, 1), 1.0))
+
+
+def make_backup(
+    path: Path,
+    target: Path,
+    progress: Report = unheard,
+    cancelled: Stop = never,
+    *,
+    check: bool = False,
+    replace: bool = False,
+) -> Backup:
+    """Copy one state of the database *path* to *target*; blocks, so call it in a thread.
+
+    With *check* the copy goes through ``quick_check``, which reads it whole. With *replace* a file that has
+    the target's name gives way. Whatever goes wrong, no half a copy stays and the database is as it was.
+
+    Raises:
+        RefusedError: the target exists, belongs to a database, or is the database.
+        DiskFullError: there is no room.
+        ReadOnlyError: the target's folder is missing or cannot be written.
+        DatabaseError: the database cannot be read, or the copy not written.
+        CancelledError: *cancelled* said so.
+    """
+    begun, target = time.monotonic(), Path(os.path.abspath(target))
+    check_target(path, target, replace=replace)
+    for _ in range(ATTEMPTS):
+        check_wanted(cancelled)
+        with contextlib.suppress(DisturbedError), open_source(path, cancelled) as source:
+            check_room(target, source.facts.bytes)
+            problems = write_copy(
+                source, target, Step.COPY, progress, cancelled, check=check, replace=replace
+            )
+            facts, spent = source.facts, time.monotonic() - begun
+            return Backup(target, facts.bytes, facts.pages, spent, check, problems, source.access)
+    raise _restless(path)
+
+
+def check_backup(path: Path, cancelled: Stop = never) -> tuple[str, ...]:
+    """Read a whole backup (or database) and say what is wrong with its pages; blocks, so call it in a thread.
+
+    Raises:
+        DatabaseError: it cannot be opened.
+        CancelledError: *cancelled* said so.
+    """
+    with open_source(path, cancelled) as source:
+        return quick_check(source.connection, cancelled)
+
+
+def write_copy(
+    source: Source,
+    target: Path,
+    step: Step,
+    progress: Report = unheard,
+    cancelled: Stop = never,
+    *,
+    check: bool = False,
+    replace: bool = False,
+) -> tuple[str, ...]:
+    """Copy an open database to *target*, make sure of the copy, and return what ``quick_check`` found."""
+    with _partial(target) as partial:
+        _write(source, partial, step, progress, cancelled)
+        source.check_undisturbed()
+        _compare(source, partial)
+        problems: tuple[str, ...] = ()
+        if check:
+            progress(Progress(Step.VERIFY, 0, 0))
+            problems = _checked(partial, cancelled)
+        check_wanted(cancelled)
+        _publish(partial, target, replace=replace)
+    return problems
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """An empty private file beside *target*, which is gone at the end unless it was renamed."""
+    partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except (OSError, ValueError) as error:
+        raise unwritable(target, error) from error
+    try:
+        yield partial
+    except OSError as error:
+        raise unwritable(target, error) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write(
+    source: Source, partial: Path, step: Step, progress: Report, cancelled: Stop, most: int | None = None
+) -> None:
+    """Write the pages to *partial* and see them to the disk; of a sample the first *most* bytes."""
+    flushed = 0
+    descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
+
+    def after_each(now: Progress) -> None:
+        nonlocal flushed
+        if now.done - flushed >= FLUSH_BYTES:
+            os.fsync(descriptor)
+            flushed = now.done
+        source.check_undisturbed()
+        progress(now)
+        if most is not None and now.done >= most:
+            raise _EnoughError
+
+    try:
+        # Nobody else knows the file and half of it is worth nothing, so it needs no journal.
+        with closing(
+            sqlite3.connect(f"{partial.as_uri()}?mode=rw", uri=True, isolation_level=None)
+        ) as target:
+            target.execute("PRAGMA journal_mode = OFF")
+            target.execute("PRAGMA synchronous = OFF")
+            progress(Progress(step, 0, source.facts.bytes))
+            with contextlib.suppress(_EnoughError):
+                copy_pages(source.connection, target, source.facts.page_size, step, after_each, cancelled)
+        os.fsync(descriptor)
+    except sqlite3.Error as error:
+        source.check_undisturbed()
+        raise _not_written(error, source.path, partial) from error
+    finally:
+        os.close(descriptor)
+
+
+class _EnoughError(Exception):
+    """A sample is large enough."""
+
+
+def _compare(source: Source, partial: Path) -> None:
+    """Make sure that the copy has the pages and the header of what was read.
+
+    Raises:
+        DatabaseError: it has not.
+    """
+    with partial.open("rb") as file:
+        header = file.read(100)
+    size = partial.stat().st_size
+    whole = header.startswith(MAGIC) and size == source.facts.bytes and facts_in(header) == source.facts
+    if not whole:
+        raise DatabaseError(
+            f"The copy of {source.path} is not what was read ({size:,} of {source.facts.bytes:,} bytes). "
+            f"It is removed; check the disk of {partial.parent} and try again.",
+            code="BACKUP_DIFFERS",
+        )
+
+
+def _checked(partial: Path, cancelled: Stop) -> tuple[str, ...]:
+    with closing(sqlite3.connect(f"{partial.as_uri()}?immutable=1", uri=True)) as connection:
+        return quick_check(connection, cancelled)
+
+
+def _publish(partial: Path, target: Path, *, replace: bool) -> None:
+    """Give the copy its name, for good."""
+    if replace:
+        os.replace(partial, target)
+    else:
+        _name_once(partial, target)
+    with contextlib.suppress(
+        OSError
+    ):  # a folder that cannot be listed, or a file system without such a thing
+        folder = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _name_once(partial: Path, target: Path) -> None:
+    """Rename without ever writing over: a link fails where the name is taken, a rename does not."""
+    try:
+        os.link(partial, target)
+    except FileExistsError as error:
+        raise RefusedError(
+            f"{target} was made by somebody else meanwhile and is not written over. Give another path."
+        ) from error
+    except OSError as error:
+        if error.errno not in _NO_LINKS or os.path.lexists(target):
+            raise
+        os.rename(partial, target)
+
+
+def _not_written(error: sqlite3.Error, path: Path, partial: Path) -> DatabaseError:
+    """SQLite's complaint during a copy: it does not say of which of the two files."""
+    name = name_of(error)
+    removed = f"What was written of the copy in {partial.parent} is removed"
+    if name.startswith("SQLITE_FULL"):
+        return DiskFullError(
+            f"The disk became full while {path} was copied. {removed}; make room, or give another path."
+        )
+    if name.startswith("SQLITE_IOERR"):
+        return DatabaseError(
+            f"{path} could not be copied: {error}. {removed}; check both disks (and limits on the size of "
+            "files), then try again.",
+            code="BACKUP_FAILED",
+        )
+    return explain(name, str(error), path)
+
+
+def _restless(path: Path) -> DatabaseBusyError:
+    return DatabaseBusyError(
+        f"{path} was replaced or written again and again while it was copied. Nothing was left behind; wait "
+        "until that is over and try again."
+    )

@@ -1,0 +1,360 @@
+"""Copying a database page by page while others use it: what backup and restore share.
+
+SQLite's online backup begins again whenever another process writes, unless the source connection holds one
+read transaction from the first page to the last; then the copy is the state at which that began. In a WAL
+file this keeps nobody from writing (the WAL grows meanwhile); in a file with a rollback journal, which no
+engine uses (engine.md 1.1), writers wait for the end of the copy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
+
+from lcm_core.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError
+from lcm_core.store.opening import (
+    Access,
+    FileState,
+    choose_access,
+    explain,
+    file_state,
+    private_copy,
+    real_path,
+    remove_copy,
+    sidecar,
+)
+
+#: Copied between two looks at whether to go on.
+STEP_BYTES = 1024 * 1024
+#: How long another process may keep us from reading a page, seconds.
+BUSY_SECONDS = 10.0
+#: How often the file is looked at until no write can hide in the clock tick of its time, and the pause.
+_LOOKS, _LOOK_SECONDS = 50, 0.02
+#: Instructions of SQLite between two looks at whether a check is still wanted.
+_INSTRUCTIONS = 100_000
+#: Findings of ``quick_check`` that are read at most.
+_FINDINGS = 20
+#: What ``quick_check`` says of contents and of search tables, which can be built anew: no page is bad.
+_NOT_STRUCTURAL = re.compile(
+    r"(?i).*(malformed inverted index|unable to validate the inverted index)|CHECK constraint failed in "
+    r"|(NULL|TEXT|NUMERIC|non-\w+) value (missing )?(in|from) "
+)
+_BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_UNREADABLE_WAL = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")
+
+
+class CancelledError(LcmError):
+    """The user stopped it."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.CANCELLED
+    default_code: ClassVar[str] = "CANCELLED"
+
+
+class DisturbedError(Exception):
+    """What was being copied changed under the copy, which is of no use; only seen inside this package."""
+
+
+class Step(StrEnum):
+    """What is being done; the value is the phrase to show."""
+
+    CHECK = "checking the backup"
+    KEEP = "keeping a copy of what is there"
+    COPY = "copying"
+    RESTORE = "restoring"
+    SETTLE = "writing it into the file"
+    VERIFY = "checking the copy"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a step has come; told at its beginning, every few pages, and at its end."""
+
+    step: Step
+    done: int  #: bytes
+    total: int  #: bytes; 0: not known, as for a check
+
+
+Report = Callable[[Progress], None]
+Stop = Callable[[], bool]
+
+
+def unheard(_: Progress) -> None:
+    """Reports to nobody."""
+
+
+def never() -> bool:
+    """Goes on to the end."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the header of a database says and a copy must say too."""
+
+    page_size: int
+    pages: int
+    encoding: int  #: 1 UTF-8, 2 and 3 UTF-16
+    user_version: int
+    application_id: int
+    free_pages: int
+
+    @property
+    def bytes(self) -> int:
+        """The size of the file that holds these pages."""
+        return self.page_size * self.pages
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A state of a database that stays as it is while it is copied."""
+
+    path: Path
+    connection: sqlite3.Connection  #: in a read transaction
+    access: Access
+    facts: Facts
+    state: FileState | None  #: the file when the transaction began; None: nobody else can reach it
+
+    def check_undisturbed(self) -> None:
+        """Make sure that what was read so far belongs together.
+
+        Without a lock (an immutable file) a checkpoint shows in the file itself. With a lock only a process
+        that did not see it can disturb us: then the WAL that we read is another file or gone.
+
+        Raises:
+            DisturbedError: it does not.
+        """
+        if self.state is None:
+            return
+        now = file_state(self.path)
+        if now is None or not _same(self.state, now, wal=self.access is Access.READ_ONLY):
+            raise DisturbedError
+
+
+@contextmanager
+def open_source(path: Path, stopped: Stop = never) -> Iterator[Source]:
+    """Open *path* in the way that leaves no trace beside it, and hold one state of it.
+
+    A WAL file without a WAL is read as immutable, one whose WAL cannot be read in place from a private copy.
+
+    Raises:
+        DatabaseError: it is missing, damaged, locked, encrypted, or there is no room for the private copy.
+        CancelledError: *stopped* said so.
+    """
+    path = real_path(path)
+    try:
+        with _source(path, access_of(path), stopped) as source:
+            yield source
+            return
+    except _UnreadableWalError:
+        pass
+    with _source(path, Access.COPY, stopped) as source:
+        yield source
+
+
+class _UnreadableWalError(Exception):
+    """The WAL is there and cannot be read in place."""
+
+
+def access_of(path: Path) -> Access:
+    """As `choose_access`, but a file on which this process may hold locks is not opened by hand."""
+    path = real_path(path)
+    state = file_state(path)
+    if state is not None and state.wal_size and os.access(sidecar(path, "-shm"), os.R_OK) and path.is_file():
+        return Access.READ_ONLY
+    return choose_access(path)
+
+
+@contextmanager
+def _source(path: Path, access: Access, stopped: Stop) -> Iterator[Source]:
+    if access is not Access.COPY:
+        with _connected(path, access) as source:
+            yield source
+        return
+    copy = private_copy(path, stopped)
+    try:
+        check_wanted(stopped)
+        with _connected(copy, Access.COPY) as found:
+            yield Source(path, found.connection, Access.COPY, found.facts, None)
+    finally:
+        remove_copy(copy)
+
+
+@contextmanager
+def _connected(path: Path, access: Access) -> Iterator[Source]:
+    """*path* with a read transaction begun."""
+    immutable = access is Access.IMMUTABLE
+    state = _settled_state(path) if immutable else None
+    try:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?{'immutable=1' if immutable else 'mode=ro'}",
+            uri=True,
+            isolation_level=None,
+            timeout=BUSY_SECONDS,
+        )
+    except sqlite3.Error as error:
+        raise explain(name_of(error), str(error), path) from error
+    with closing(connection):
+        try:
+            connection.execute("PRAGMA query_only = 1")
+            connection.execute("BEGIN")
+            facts = facts_of(connection)
+        except sqlite3.Error as error:
+            found = file_state(path)
+            if (
+                access is Access.READ_ONLY
+                and found is not None
+                and found.wal_size
+                and name_of(error).startswith(_UNREADABLE_WAL)
+            ):
+                raise _UnreadableWalError from error
+            raise explain(name_of(error), str(error), path) from error
+        if access is Access.READ_ONLY:
+            state = _settled_state(path)
+        yield Source(path, connection, access, facts, state)
+
+
+def _settled_state(path: Path) -> FileState | None:
+    """The state of the file once no later write can leave an equal one."""
+    state = file_state(path)
+    for _ in range(_LOOKS):
+        if state is None or state.wal_size or not state.may_hide_a_write:
+            break
+        time.sleep(_LOOK_SECONDS)
+        state = file_state(path)
+    return state
+
+
+def _same(before: FileState, now: FileState, *, wal: bool) -> bool:
+    """Whether nobody wrote where we read."""
+    if wal and before.wal_inode:
+        return now.inode == before.inode and now.wal_inode == before.wal_inode
+    return (now.inode, now.size, now.modified_ns) == (before.inode, before.size, before.modified_ns)
+
+
+def facts_of(connection: sqlite3.Connection) -> Facts:
+    """What a connection says of its database; begins the read when a transaction is open.
+
+    Raises:
+        sqlite3.Error: the file cannot be read.
+    """
+    connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    encodings = {"UTF-8": 1, "UTF-16le": 2, "UTF-16be": 3}
+    return Facts(
+        int(_pragma(connection, "page_size")),
+        int(_pragma(connection, "page_count")),
+        encodings[str(_pragma(connection, "encoding"))],
+        int(_pragma(connection, "user_version")),
+        int(_pragma(connection, "application_id")),
+        int(_pragma(connection, "freelist_count")),
+    )
+
+
+def facts_in(header: bytes) -> Facts:
+    """What the first 100 bytes of a file say."""
+
+    def number(at: int) -> int:
+        return int.from_bytes(header[at : at + 4], "big")
+
+    size = int.from_bytes(header[16:18], "big")
+    signed = (
+        int.from_bytes(header[60:64], "big", signed=True),
+        int.from_bytes(header[68:72], "big", signed=True),
+    )
+    return Facts(65536 if size == 1 else size, number(28), number(56), *signed, number(36))
+
+
+def copy_pages(
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    page_size: int,
+    step: Step,
+    report: Report = unheard,
+    stopped: Stop = never,
+) -> None:
+    """Copy every page; all of them become visible in *target* in one transaction, or none does.
+
+    Once that transaction is committed, *stopped* is not asked any more.
+
+    Raises:
+        CancelledError: *stopped* said so.
+        DatabaseBusyError: another process kept a lock for too long.
+        sqlite3.Error: pages cannot be read or written.
+    """
+    waiting_since: float | None = None
+
+    def after_each(status: int, remaining: int, total: int) -> None:
+        nonlocal waiting_since
+        if status != sqlite3.SQLITE_DONE:
+            check_wanted(stopped)
+        if status not in _BUSY_CODES:
+            waiting_since = None
+        elif waiting_since is None:
+            waiting_since = time.monotonic()
+        elif time.monotonic() - waiting_since > BUSY_SECONDS:
+            raise DatabaseBusyError(
+                "Another process has locked the database in the middle of the copy. Nothing was changed; "
+                "wait until it has finished, or stop it, and try again."
+            )
+        report(Progress(step, (total - remaining) * page_size, total * page_size))
+
+    source.backup(target, pages=max(1, STEP_BYTES // page_size), progress=after_each, sleep=0.05)
+
+
+def quick_check(connection: sqlite3.Connection, stopped: Stop = never) -> tuple[str, ...]:
+    """What is wrong with the pages of a database, a line each; nothing when it is whole.
+
+    What ``quick_check`` says of contents and of search tables is left out: that is for the doctor to say.
+
+    Raises:
+        CancelledError: *stopped* said so.
+        DatabaseError: the check could not run.
+    """
+    connection.set_progress_handler(lambda: int(stopped()), _INSTRUCTIONS)
+    try:
+        rows = connection.execute(f"PRAGMA quick_check({_FINDINGS})").fetchall()
+    except sqlite3.Error as error:
+        check_wanted(stopped)
+        if name_of(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            return (str(error),)
+        raise DatabaseError(
+            f"The check of the database could not run: {error}. Try again.", code="DATABASE_QUERY_FAILED"
+        ) from error
+    finally:
+        connection.set_progress_handler(None, 0)
+    lines = [line for row in rows for line in str(row[0]).splitlines()]
+    return tuple(line for line in lines if line != "ok" and not _NOT_STRUCTURAL.match(line))
+
+
+def check_wanted(stopped: Stop) -> None:
+    """Leave when nobody wants the result any more.
+
+    Raises:
+        CancelledError: *stopped* said so.
+    """
+    if stopped():
+        raise CancelledError("Cancelled; nothing was changed.")
+
+
+def name_of(error: sqlite3.Error) -> str:
+    """SQLite's name of an error, such as ``SQLITE_BUSY``; empty when Python alone raised it."""
+    return getattr(error, "sqlite_errorname", "") or ""
+
+
+def has_sidecars(path: Path) -> tuple[Path, ...]:
+    """What lies beside *path* that SQLite would take for a part of a database there."""
+    found = (sidecar(path, suffix) for suffix in ("-wal", "-journal"))
+    return tuple(file for file in found if file.exists() and file.stat().st_size)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int | str:
+    [[value]] = connection.execute(f"PRAGMA {name}").fetchall()
+    found: int | str = value
+    return found

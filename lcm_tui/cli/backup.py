@@ -1,0 +1,241 @@
+"""``backup`` and ``restore``: the whole database, to a file and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.change.backup import Backup, BackupEstimate, estimate_backup, make_backup
+from lcm_core.change.restore import Contents, Restored, RestorePreview, preview_restore, restore
+from lcm_core.change.targets import OFFER_BYTES, check_target, default_target
+from lcm_core.errors import ExitCode, UsageError
+from lcm_core.store.opening import Access
+
+from lcm_tui.cli import answer
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table
+from lcm_tui.cli.registry import command
+from lcm_tui.cli.working import (
+    Meter,
+    ask,
+    ask_before_change,
+    can_ask,
+    interruptible,
+    seconds_text,
+    size_text,
+)
+
+#: A copy that takes longer is begun only when somebody at the terminal agrees.
+LONG_SECONDS = 10.0
+
+To: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--to", metavar="PATH", help="The copy, or its folder; else beside the database, named by the time."
+    ),
+]
+Check: TypeAlias = Annotated[
+    bool, typer.Option("--check", metavar="", help="Read the whole copy again and check every page of it.")
+]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", metavar="", help="Replace a file that has this name.")
+]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")]
+Apply: TypeAlias = Annotated[
+    bool, typer.Option("--apply", metavar="", help="Do it; without this it is only shown.")
+]
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", metavar="", help="Only show what would happen: the default.")
+]
+BackupArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="BACKUP", help="The file that `backup` made, or any copy of an LCM database.")
+]
+
+_HOW = {
+    Access.IMMUTABLE: "as a file at rest; nothing was locked or left beside it",
+    Access.READ_ONLY: "in one read transaction beside whoever writes",
+    Access.COPY: "through a private copy, for its WAL cannot be read in place",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    command(app, "backup")(backup)
+    command(app, "restore")(restore_)
+
+
+def backup(run: Run, to: To = None, check: Check = False, force: Force = False, yes: Yes = False) -> Answer:
+    """Copy the database, also while a host writes to it: one state of it, whole, or no file at all."""
+    database = run.settings.database.value
+    target = _target(database, to)
+    check_target(database, target, replace=force)
+    estimate = estimate_backup(database, target)
+    long = estimate.seconds > LONG_SECONDS or estimate.bytes > OFFER_BYTES
+    if long and not yes and can_ask():
+        size, time = size_text(estimate.bytes), seconds_text(estimate.seconds)
+        ask(f"Copy {size} to {target}; it takes about {time}. Go on?", default=True)
+    meter = Meter()
+    with interruptible() as stopped:
+        try:
+            made = make_backup(database, target, meter, stopped, check=check, replace=force)
+        finally:
+            meter.clear()
+    told = run.answer("backup", _backup_document(made, estimate), _backup_blocks(made))
+    return dataclasses.replace(told, exit_code=ExitCode.FINDINGS) if made.problems else told
+
+
+def _target(database: Path, to: str | None) -> Path:
+    if to is None:
+        return default_target(database)
+    if not to:
+        raise UsageError("--to is empty; give a path.", details={"option": "to"})
+    given = Path(to).expanduser()
+    return given / default_target(database).name if given.is_dir() else given
+
+
+def _backup_document(made: Backup, estimate: BackupEstimate) -> Document:
+    return {
+        "path": str(made.path),
+        "bytes": made.bytes,
+        "pages": made.pages,
+        "seconds": round(made.seconds, 3),
+        "estimatedSeconds": round(estimate.seconds, 3),
+        "checked": made.checked,
+        "problems": list(made.problems),
+        "access": made.access.value,
+    }
+
+
+def _backup_blocks(made: Backup) -> list[Block]:
+    checked = "every page" if made.checked else "pages counted, header compared"
+    facts: list[tuple[str, Cell]] = [
+        ("Backup", str(made.path)),
+        ("Size", f"{made.bytes:,} bytes"),
+        ("Took", f"{made.seconds:.1f} s"),
+        ("Checked", checked if not made.problems else "damaged"),
+        ("Read", _HOW[made.access]),
+    ]
+    if not made.problems:
+        return [Facts(facts)]
+    columns = (Column("What is wrong", grows=True),)
+    note = Note("The copy is what the database is: the database itself is damaged. Keep both.")
+    return [Facts(facts), Table(columns, [(line,) for line in made.problems]), note]
+
+
+def restore_(
+    run: Run, backup: BackupArgument, apply: Apply = False, dry_run: DryRun = False, yes: Yes = False
+) -> Answer:
+    """Put a backup back into the database, and keep a copy of what is there; shown only, without --apply."""
+    if apply and dry_run:
+        raise UsageError("--apply and --dry-run exclude each other.", details={"option": "apply"})
+    database, source = run.settings.database.value, Path(backup).expanduser()
+    meter = Meter()
+    with interruptible() as stopped:
+        try:
+            preview = preview_restore(source, database, meter, stopped, check=not apply)
+        finally:
+            meter.clear()
+    if not apply:
+        document = {"applied": False, **_preview_document(preview)}
+        return run.answer("restore", document, _preview_blocks(run, preview))
+    ask_before_change(_question(run, preview), yes=yes)
+    with interruptible() as stopped:
+        try:
+            done = restore(source, database, meter, stopped, wait=answer.BUSY_SECONDS)
+        finally:
+            meter.clear()
+    document = {"applied": True, **_preview_document(preview), **_restored_document(done)}
+    return run.answer("restore", document, _restored_blocks(done))
+
+
+def _question(run: Run, preview: RestorePreview) -> str:
+    until = _time(run, preview.backup)
+    backup = f"{preview.backup.path} ({preview.backup.messages:,} messages, the last of {until})"
+    if preview.missing:
+        return f"There is no {run.settings.database.value}. Make it of {backup}?"
+    now = preview.database
+    what = f" ({now.messages:,} messages, the last of {_time(run, now)})" if now else ""
+    return f"Replace what {run.settings.database.value} holds{what} by {backup}? A copy of it is kept."
+
+
+def _time(run: Run, contents: Contents) -> str:
+    return run.time(contents.newest) or "no known time"
+
+
+def _contents_document(contents: Contents | None) -> Document | None:
+    if contents is None:
+        return None
+    return {
+        "path": str(contents.path),
+        "bytes": contents.bytes,
+        "version": contents.version,
+        "conversations": contents.conversations,
+        "messages": contents.messages,
+        "summaries": contents.summaries,
+        "latestMessageAt": contents.newest,
+    }
+
+
+def _preview_document(preview: RestorePreview) -> Document:
+    return {
+        "backup": _contents_document(preview.backup),
+        "database": _contents_document(preview.database),
+        "missing": preview.missing,
+        "unreadable": preview.unreadable or None,
+        "roomBytes": preview.room,
+        "holders": [{"pid": holder.pid, "name": holder.name} for holder in preview.holders],
+    }
+
+
+def _restored_document(done: Restored) -> Document:
+    return {
+        "path": str(done.path),
+        "bytes": done.bytes,
+        "pages": done.pages,
+        "kept": None if done.kept is None else str(done.kept),
+        "seconds": round(done.seconds, 3),
+    }
+
+
+def _preview_blocks(run: Run, preview: RestorePreview) -> list[Block]:
+    now, backup = preview.database, preview.backup
+    rows: list[tuple[Cell, ...]] = [
+        ("File", str(now.path) if now else str(run.settings.database.value), str(backup.path)),
+        ("Size in bytes", now.bytes if now else None, backup.bytes),
+        ("Written by LCM", now.version if now else None, backup.version),
+        ("Conversations", now.conversations if now else None, backup.conversations),
+        ("Messages", now.messages if now else None, backup.messages),
+        ("  last", _time(run, now) if now else None, _time(run, backup)),
+        ("Summaries", now.summaries if now else None, backup.summaries),
+    ]
+    blocks: list[Block] = [Table((Column(""), Column("Now", grows=True), Column("Backup", grows=True)), rows)]
+    if preview.missing:
+        blocks.append(Note("There is no database: the backup would be copied to its place."))
+    else:
+        blocks.append(
+            Note(
+                "What is there would be kept in a copy beside it, which alone holds what the host stored "
+                f"since the backup. {preview.room:,} bytes must be free. Files outside the database stay as "
+                "they are."
+            )
+        )
+    if preview.unreadable:
+        blocks.append(Note(f"The database cannot be read now: {preview.unreadable}"))
+    if preview.holders:
+        who = ", ".join(holder.text for holder in preview.holders)
+        blocks.append(Note(f"To be stopped before, for they have the database open: {who}."))
+    blocks.append(Note("The backup is whole. Nothing was changed; --apply does it."))
+    return blocks
+
+
+def _restored_blocks(done: Restored) -> list[Block]:
+    facts: list[tuple[str, Cell]] = [
+        ("Restored", str(done.path)),
+        ("Size", f"{done.bytes:,} bytes"),
+        ("Took", f"{done.seconds:.1f} s"),
+        ("What was there", None if done.kept is None else str(done.kept)),
+    ]
+    return [Facts(facts), Note("The host can be started again.")]
