@@ -72,12 +72,16 @@ class MessageList(LineView[int]):
         if view.number in self.views:
             self.views[view.number] = view
             self.redraw([view.number])
+            if view.number == self.selected and view.number in self.opened:
+                self.reveal_more()
 
     def toggle(self, number: int, *, opened: bool | None = None) -> bool:
         """Open or fold a message; returns whether it is open now."""
         wanted = number not in self.opened if opened is None else opened
         (self.opened.add if wanted else self.opened.discard)(number)
         self.redraw([number])
+        if wanted and number == self.selected:
+            self.reveal_more()
         return wanted
 
     def search_for(self, needle: str) -> None:

@@ -180,6 +180,13 @@ class LineView(Scroller, Generic[K]):
         self._move_to(place)
         return True
 
+    def reveal_more(self) -> None:
+        """Bring into sight what the selected key holds below the screen, as far as its start stays there."""
+        first = self._offset(self._cursor)
+        last = first + self._height_of(self._cursor)
+        if first >= self._top and last > self._top + self._height:
+            self._show_from(min(first, last - self._height))
+
     def reveal_line(self, at: int) -> None:
         """Bring a line of the selected key into sight."""
         line = self._offset(self._cursor) + at
