@@ -4,67 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import ClassVar
 
-from lcm_core.ingest.sessions import DiskSession
+from lcm_core.ingest.sessions import DiskSession, KnownSession, SessionIndex, find_sessions, unknown_to
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store import conversations as store
-from lcm_core.store.conversations import ConversationCounts, ConversationEntry
-from lcm_core.store.sums import ConversationSums, sums_of, sums_since
-from lcm_core.times import format_local, parse_utc, sort_key
+from lcm_core.store.conversations import ConversationEntry
+from lcm_core.store.sums import sums_of, sums_since
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings
 from lcm_tui.screens.base import DataScreen
+from lcm_tui.screens.conversation_rows import (
+    COLUMNS,
+    COUNTED,
+    ORDERS,
+    Row,
+    RowFilter,
+    RowKey,
+    cells_of,
+    ordered,
+)
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Column, Layout, Line, Span, lay_out, row_of
+from lcm_tui.widgets.spans import Layout, Line, lay_out, row_of
 
 #: Conversations whose counts are read in one transaction.
 BATCH = 40
 #: A conversation that keeps changing is scanned whole at most this often; between, appended rows are added.
 WHOLE_SECONDS = 10.0
-
-COLUMNS = (
-    Column("id", "id", 5, right=True, keep=100),
-    Column("agent", "agent", 9, keep=40),
-    Column("session", "session", 18, grows=True, keep=90),
-    Column("title", "title", 14, keep=10),
-    Column("state", "state", 10, keep=45),
-    Column("messages", "messages", 8, right=True, keep=80),
-    Column("tokens", "tokens", 9, right=True, keep=50),
-    Column("depths", "summaries", 18, keep=60),
-    Column("context", "context", 7, right=True, keep=55),
-    Column("context_tokens", "ctx tok", 8, right=True, keep=52),
-    Column("broken", "bad", 4, right=True, keep=70),
-    Column("activity", "last activity", 16, keep=85),
-)
-
-PENDING = "…"
-UNRECORDED = "–"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What is known so far about a conversation, or about a session that only the disk knows."""
-
-    entry: ConversationEntry | None
-    session: DiskSession | None = None
-    counts: ConversationCounts | None = None
-    sums: ConversationSums | None = None
-
-    @property
-    def conversation(self) -> Conversation | None:
-        """The conversation, when the database knows it."""
-        return self.entry.conversation if self.entry else None
-
-
-RowKey = int | str  #: conversation id, or the path of a session on disk
+#: How often the sessions folder is looked at, and sums that may have changed are.
+LOOK_SECONDS = 5.0
 
 
 class ConversationsScreen(DataScreen[list[ConversationEntry]]):
@@ -86,7 +61,10 @@ version of the engine did not record it. Type / to filter over all columns; word
     def __init__(self) -> None:
         super().__init__()
         self._rows: dict[RowKey, Row] = {}
-        self._order: list[RowKey] = []
+        self._order: Sequence[RowKey] = ()
+        self._disk: Collection[DiskSession] = ()  #: all sessions in the folder, known to the database or not
+        self._disk_index: SessionIndex | None = None
+        self._matching = RowFilter()
         self._filter = ""
         self._sort = "activity"
         self._turned = False
@@ -94,6 +72,8 @@ version of the engine did not record it. Type / to filter over all columns; word
         self._filling = False
         self._count_wanted: set[RowKey] = set()
         self._sum_wanted: set[RowKey] = set()
+        self._uncounted: set[RowKey] = set()  #: rows that were not counted since the last change
+        self._unsummed: set[RowKey] = set()  #: rows that were not scanned whole since the last change
         self._summed_at: dict[int, float] = {}  #: monotonic time of the last whole scan
 
     # -- layout ------------------------------------------------------------------------------------------
@@ -117,6 +97,7 @@ version of the engine did not record it. Type / to filter over all columns; word
         self.query_one(TitleBar).where = "Conversations"
         self.table.focus()
         self.work_on("sessions", self._find_sessions)
+        self.set_interval(LOOK_SECONDS, self._look_again)
 
     # -- data --------------------------------------------------------------------------------------------
 
@@ -126,8 +107,7 @@ version of the engine did not record it. Type / to filter over all columns; word
 
     def show(self, data: list[ConversationEntry]) -> None:
         """Show the list; what was known of a conversation stays until it has been read again."""
-        known = self._rows
-        rows: dict[RowKey, Row] = {}
+        known, rows = self._rows, dict[RowKey, Row]()
         changed: set[RowKey] = set()
         for entry in data:
             key = entry.conversation.conversation_id
@@ -136,27 +116,55 @@ version of the engine did not record it. Type / to filter over all columns; word
             if old is not None and old.entry != entry:
                 changed.add(key)
         fresh = [key for key in rows if key not in known] if self._listed else []
-        rows.update({key: row for key, row in known.items() if row.session is not None})
         self._rows = rows
+        self._add_sessions()
+        self._uncounted = {key for key, row in rows.items() if row.entry is not None}
+        self._unsummed = set(self._uncounted)
         self._listed = True
         self._arrange()
         self.table.mark_fresh([*fresh, *changed])
-        self.table.empty = "This database holds no conversation." if not data else "No conversation matches."
-        uncounted = {key for key, row in rows.items() if row.entry and row.counts is None}
-        self._count_wanted |= changed | uncounted | set(self.table.visible_keys)
-        self._fill()
+        self._want_counts(changed)
+
+    def _add_sessions(self) -> None:
+        """Put what the database does not know below what it does."""
+        listed = {key: row for key, row in self._rows.items() if row.entry is not None}
+        told = [
+            KnownSession(row.conversation.session_id, row.conversation.session_key)
+            for row in listed.values()
+            if row.conversation is not None
+        ]
+        self._rows = listed
+        self._rows.update((str(found.path), Row(None, found)) for found in unknown_to(self._disk, told))
 
     async def _find_sessions(self) -> None:
-        """Sessions on disk that the database does not know."""
-        from lcm_tui.screens.disk_session import unknown_sessions
+        """Sessions on disk; only files that changed since the last look are opened."""
+        folder = self.session.settings.sessions.value
+        listing = await asyncio.to_thread(find_sessions, folder, self._disk_index)
+        self._disk_index = listing.index
+        if listing.sessions != self._disk:
+            self._disk = listing.sessions
+            if self._listed:
+                self._add_sessions()
+                self._arrange()
 
-        entries = await self.fetch()
-        known = [entry.conversation for entry in entries]
-        found = await asyncio.to_thread(unknown_sessions, self.session.settings, known)
-        for session in found:
-            self._rows[str(session.path)] = Row(None, session)
-        if found and self._listed:
-            self._arrange()
+    def _look_again(self) -> None:
+        """Follow what changes without a change of the list, for as long as it is seen."""
+        if self.is_current:
+            self.work_on("sessions", self._find_sessions)
+            now = time.monotonic()
+            self._sum_wanted |= {
+                key
+                for key in self._unsummed.intersection(self.table.visible_keys)
+                if isinstance(key, int) and now - self._summed_at.get(key, now) > WHOLE_SECONDS
+            }
+            self._fill()
+
+    def action_reload(self) -> None:
+        """Read everything again now."""
+        self._summed_at.clear()
+        self._sum_wanted |= {key for key, row in self._rows.items() if row.sums is not None}
+        self.work_on("sessions", self._find_sessions)
+        super().action_reload()
 
     # -- columns that cost more ------------------------------------------------------------------------
 
@@ -166,11 +174,20 @@ version of the engine did not record it. Type / to filter over all columns; word
             self._filling = True
             self.work_on("fill", self._fill_rows, exclusive=False)
 
+    def _want_counts(self, changed: Collection[RowKey] = ()) -> None:
+        """Count what is in sight and what was never counted; all when order or filter tell by it."""
+        unknown = {key for key in self._uncounted if self._rows[key].counts is None}
+        seen = self._uncounted.intersection(self.table.visible_keys)
+        self._count_wanted |= unknown | seen | (self._uncounted & set(changed))
+        if self._sort in COUNTED or self._filter:
+            self._count_wanted |= self._uncounted
+        self._fill()
+
     async def _fill_rows(self) -> None:
         try:
             while self._count_wanted or self._sum_wanted:
                 await (self._fill_counts() if self._count_wanted else self._fill_sums())
-                if self._sort not in {"activity", "id"} and not self._count_wanted | self._sum_wanted:
+                if self._sort in COUNTED and not self._count_wanted | self._sum_wanted:
                     self._arrange()
         finally:
             self._filling = False
@@ -178,11 +195,16 @@ version of the engine did not record it. Type / to filter over all columns; word
     async def _fill_counts(self) -> None:
         """Counts of the next conversations, those in sight first."""
         batch = self._next(self._count_wanted, BATCH)
+        self._uncounted.difference_update(batch)
         for counts in await self.session.read(store.count_rows, batch):
             row = self._rows.get(counts.conversation_id)
             if row is not None:
                 if row.counts != counts or row.sums is None:
                     self._sum_wanted.add(counts.conversation_id)
+                if row.counts is None or row.counts.summaries != counts.summaries:
+                    self._summed_at.pop(
+                        counts.conversation_id, None
+                    )  # appended rows do not tell what is broken
                 self._rows[counts.conversation_id] = replace(row, counts=counts)
         self.table.redraw(batch)
 
@@ -194,6 +216,7 @@ version of the engine did not record it. Type / to filter over all columns; word
                 continue
             age = time.monotonic() - self._summed_at.get(conversation_id, 0.0)
             if row.sums is None or age > WHOLE_SECONDS:
+                self._unsummed.discard(conversation_id)
                 sums = await self.session.read(sums_of, conversation_id)
                 self._summed_at[conversation_id] = time.monotonic()
             else:
@@ -215,17 +238,24 @@ version of the engine did not record it. Type / to filter over all columns; word
 
     def _arrange(self) -> None:
         """Filter and sort; the cursor stays on its conversation."""
-        needles = self._filter.casefold().split()
-        keys = [key for key, row in self._rows.items() if _matches(self._cells(row), needles)]
-        by, descending = _SORTS.get(self._sort, _SORTS["activity"])
-        keys.sort(key=lambda key: by(self._rows[key]), reverse=descending != self._turned)
-        self._order = keys
-        self.table.replace(keys)
+        keys = self._matching.passing(self._rows, self._filter, self.session.zone)
+        self._order = ordered(self._rows, keys, self._sort, turned=self._turned)
+        self.table.empty = (
+            "No conversation matches." if self._rows else "This database holds no conversation."
+        )
+        self.table.replace(self._order)
+        self.query_one(TitleBar).note = self._note()
+
+    def _note(self) -> str:
         known = sum(row.entry is not None for row in self._rows.values())
-        shown = len(keys) if self._filter else known
-        note = f"{shown:,} of {known:,}" if self._filter else f"{known:,}"
-        sorted_by = "" if self._sort == "activity" and not self._turned else f" by {self._sort}"
-        self.query_one(TitleBar).note = f"{note}{sorted_by}" + (f" /{self._filter}" if self._filter else "")
+        total = f"{known:,}" + (
+            f" and {len(self._rows) - known:,} on disk" if len(self._rows) > known else ""
+        )
+        said = f"{len(self._order):,} of {total} /{self._filter}" if self._filter else total
+        if self._sort != "activity" or self._turned:
+            title = next(column.title for column in COLUMNS if column.name == self._sort)
+            said += f"  by {title} {'↓' if ORDERS[self._sort][1] != self._turned else '↑'}"
+        return said
 
     def action_search(self) -> None:
         """Filter as you type."""
@@ -235,21 +265,21 @@ version of the engine did not record it. Type / to filter over all columns; word
         """The filter changed."""
         self._filter = text
         self._arrange()
+        self._want_counts()
 
     async def action_back(self) -> None:
         """Take the filter away first; then quit."""
-        if self._filter or self.query_one("#prompt").display:
-            self.close_prompt()
-            self._filter = ""
-            self._arrange()
+        if not self._filter:
+            await super().action_back()
             return
-        await super().action_back()
+        if self.asking:
+            self.close_prompt()
+        self._filter = ""
+        self._arrange()
 
     def action_sort(self) -> None:
         """Sort by the next column that is shown."""
-        names = [
-            column.name for column in self._layout(self.table.size.width).columns if column.name in _SORTS
-        ]
+        names = [column.name for column in self._layout(self.table.scrollable_content_region.width).columns]
         at = names.index(self._sort) if self._sort in names else -1
         self._sort_by(names[(at + 1) % len(names)])
 
@@ -262,7 +292,7 @@ version of the engine did not record it. Type / to filter over all columns; word
         self._turned = self._sort == name and not self._turned
         self._sort = name
         self._arrange()
-        self.query_one("#heading").refresh()
+        self._want_counts()
 
     # -- drawing -----------------------------------------------------------------------------------------
 
@@ -270,32 +300,7 @@ version of the engine did not record it. Type / to filter over all columns; word
         return lay_out(COLUMNS, width)
 
     def _draw(self, key: RowKey, width: int) -> Sequence[Line]:
-        return (row_of(self._layout(width), self._cells(self._rows[key])),)
-
-    def _cells(self, row: Row) -> dict[str, Span]:
-        if row.entry is None:
-            return _disk_cells(row.session) if row.session else {}
-        conversation, counts, sums = row.entry.conversation, row.counts, row.sums
-        said = parse_utc(row.entry.last_activity)
-        return {
-            "id": Span(str(conversation.conversation_id), "key"),
-            "agent": Span(conversation.agent or UNRECORDED),
-            "session": Span(conversation.lane),
-            "title": Span(conversation.title or "", "dim"),
-            "state": _state(conversation),
-            "messages": Span(_number(counts.messages if counts else None)),
-            "tokens": Span(_number(sums.message_tokens if sums else None)),
-            "depths": Span(_depths(counts)),
-            "context": Span(_number(counts.context_items if counts else None)),
-            "context_tokens": Span(_number(sums.context_tokens if sums else None)),
-            "broken": _broken(sums),
-            "activity": Span(
-                format_local(said, self.session.zone)[:16]
-                if said
-                else row.entry.last_activity or "no messages",
-                "text" if said else "dim",
-            ),
-        }
+        return (row_of(self._layout(width), cells_of(self._rows[key], self.session.zone)),)
 
     # -- going on ----------------------------------------------------------------------------------------
 
@@ -324,8 +329,7 @@ version of the engine did not record it. Type / to filter over all columns; word
 
     @on(Heading.Clicked)
     def _heading_clicked(self, event: Heading.Clicked) -> None:
-        if event.column in _SORTS:
-            self._sort_by(event.column)
+        self._sort_by(event.column)
 
     @on(LineView.Highlighted, "#list")
     def _highlighted(self) -> None:
@@ -333,10 +337,8 @@ version of the engine did not record it. Type / to filter over all columns; word
 
     @on(LineView.Scrolled, "#list")
     def _scrolled(self) -> None:
-        uncounted = {key for key in self.table.visible_keys if not self._rows[key].counts}
-        if uncounted:
-            self._count_wanted |= uncounted
-            self._fill()
+        if not self._uncounted.isdisjoint(self.table.visible_keys):
+            self._want_counts()
 
     def action_open(self) -> None:
         """Show the messages."""
@@ -386,89 +388,3 @@ version of the engine did not record it. Type / to filter over all columns; word
         assert row is not None  # why_not has made sure
         assert row.conversation is not None
         return row.conversation
-
-
-def _matches(cells: Mapping[str, Span], needles: Sequence[str]) -> bool:
-    said = " ".join(span.text for span in cells.values()).casefold() if needles else ""
-    return all(needle in said for needle in needles)
-
-
-def _number(value: int | None) -> str:
-    return PENDING if value is None else f"{value:,}"
-
-
-def _state(conversation: Conversation) -> Span:
-    if conversation.active is None:
-        return Span(UNRECORDED, "dim")
-    if conversation.active:
-        return Span("active", "ok")
-    return Span(conversation.archive_cause or "archived", "warn")
-
-
-def _depths(counts: ConversationCounts | None) -> str:
-    if counts is None:
-        return PENDING
-    return " ".join(f"{'L' if found.depth == 0 else found.depth}:{found.count}" for found in counts.summaries)
-
-
-def _broken(sums: ConversationSums | None) -> Span:
-    if sums is None:
-        return Span(PENDING, "dim")
-    return Span(f"✗{sums.broken}", "error") if sums.broken else Span("")
-
-
-def _disk_cells(session: DiskSession) -> dict[str, Span]:
-    return {
-        "id": Span("disk", "warn"),
-        "agent": Span(session.agent or UNRECORDED),
-        "session": Span(session.session_key or session.session_id),
-        "state": Span("on disk", "warn"),
-        "activity": Span(f"{session.modified:%Y-%m-%d %H:%M}"),
-    }
-
-
-def _activity_of(row: Row) -> tuple[object, ...]:
-    if row.entry is None:
-        return (False, row.session.modified if row.session else None)
-    said = sort_key(row.entry.last_activity or row.entry.conversation.updated_at)
-    return (True, said, row.entry.conversation.conversation_id)
-
-
-def _text_of(column: str) -> Callable[[Row], tuple[object, ...]]:
-    def key(row: Row) -> tuple[object, ...]:
-        conversation = row.conversation
-        if conversation is None:
-            return (True, "")
-        said = {
-            "agent": conversation.agent or "",
-            "session": conversation.lane,
-            "title": conversation.title or "",
-            "state": _state(conversation).text,
-        }[column]
-        return (False, said.casefold(), conversation.conversation_id)
-
-    return key
-
-
-def _number_of(value: Callable[[Row], int | None]) -> Callable[[Row], tuple[object, ...]]:
-    return lambda row: (row.entry is not None, value(row) or 0)
-
-
-#: How each column sorts, and whether its largest value comes first.
-_SORTS: Mapping[str, tuple[Callable[[Row], tuple[object, ...]], bool]] = {
-    "activity": (_activity_of, True),
-    "id": (_number_of(lambda row: row.conversation.conversation_id if row.conversation else None), False),
-    "agent": (_text_of("agent"), False),
-    "session": (_text_of("session"), False),
-    "title": (_text_of("title"), False),
-    "state": (_text_of("state"), False),
-    "messages": (_number_of(lambda row: row.counts.messages if row.counts else None), True),
-    "tokens": (_number_of(lambda row: row.sums.message_tokens if row.sums else None), True),
-    "depths": (
-        _number_of(lambda row: sum(found.count for found in row.counts.summaries) if row.counts else None),
-        True,
-    ),
-    "context": (_number_of(lambda row: row.counts.context_items if row.counts else None), True),
-    "context_tokens": (_number_of(lambda row: row.sums.context_tokens if row.sums else None), True),
-    "broken": (_number_of(lambda row: row.sums.broken if row.sums else None), True),
-}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from lcm_core.ingest.sessions import DiskSession, KnownSession, find_sessions, unknown_to
+from lcm_core.ingest.sessions import DiskSession
 from lcm_core.ingest.transcript import (
     TranscriptEntry,
     TranscriptIndex,
@@ -16,8 +16,6 @@ from lcm_core.ingest.transcript import (
     read_entries,
     refresh_index,
 )
-from lcm_core.records import Conversation
-from lcm_core.settings import Settings
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings
@@ -33,13 +31,6 @@ T = TypeVar("T")
 HEAD = 2_000
 #: How often the transcript is looked at while it is in front.
 LOOK_SECONDS = 0.5
-
-
-def unknown_sessions(settings: Settings, known: Iterable[Conversation]) -> list[DiskSession]:
-    """Sessions on disk that the database does not know. Reads the folder: not for the event loop."""
-    listing = find_sessions(settings.sessions.value)
-    told = [KnownSession(found.session_id, found.session_key) for found in known]
-    return unknown_to(listing.sessions, told)
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:

@@ -1,0 +1,440 @@
+"""The first list: what each column says, filter, order, sessions on disk, and what fills in behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from lcm_core.dag.markers import classify
+from textual.pilot import Pilot
+
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation_rows import COLUMNS, ORDERS
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.disk_session import DiskSessionScreen
+from lcm_tui.widgets.bars import Heading
+from lcm_tui.widgets.spans import text_of
+from tests.app.host import Host
+from tests.app.support import NARROW, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
+from tests.conftest import DatabaseFactory
+from tests.support import VERSIONS
+
+
+def screen_of(pilot: Pilot[int]) -> ConversationsScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, ConversationsScreen)
+    return screen
+
+
+def cells(pilot: Pilot[int], conversation_id: int | str) -> dict[str, str]:
+    """What the row of a conversation says, by column, as it is drawn."""
+    screen = screen_of(pilot)
+    width = screen.table.scrollable_content_region.width
+    layout = screen._layout(width)
+    [line] = screen.table._lines_of(conversation_id)
+    text, at, found = text_of(line), 0, {}
+    for column, size in zip(layout.columns, layout.widths, strict=True):
+        found[column.name] = text[at : at + size].strip()
+        at += size + 1
+    return found
+
+
+def query(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+        return connection.execute(sql, parameters).fetchall()
+
+
+def change(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+async def filter_by(pilot: Pilot[int], text: str) -> None:
+    await pilot.press("slash", *("space" if character == " " else character for character in text))
+    await pilot.pause()
+
+
+# -- what is said ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory, version: str):
+    path = database_file(version)
+    async with open_app(path) as pilot:
+        await settled(pilot)
+        model = "model" if pilot.app.session.database.schema.has("summaries", "model") else "NULL"
+        for (key,) in query(path, "SELECT conversation_id FROM conversations"):
+
+            def ask(columns: str, table: str, rest: str = "", key: object = key) -> list[tuple[object, ...]]:
+                return query(path, f"SELECT {columns} FROM {table} WHERE conversation_id = ? {rest}", key)
+
+            drawn = cells(pilot, key)
+            [(messages, tokens)] = ask("count(*), ifnull(sum(token_count), 0)", "messages")
+            [(items,)] = ask("count(*)", "context_items")
+            depths = ask("depth, count(*)", "summaries", "GROUP BY depth ORDER BY depth")
+            texts = ask(f"content, {model}", "summaries")
+            broken = sum(classify(text, made_by) is not None for text, made_by in texts)
+            assert drawn["id"] == str(key)
+            assert drawn["messages"] == f"{messages:,}"
+            assert drawn["tokens"] == f"{tokens:,}"
+            assert drawn["context"] == f"{items:,}"
+            assert drawn["depths"] == " ".join(f"{depth or 'L'}:{count}" for depth, count in depths)
+            assert drawn["broken"] == (f"✗{broken}" if broken else "")
+
+
+async def test_agent_session_and_state_come_from_the_database(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        await settled(pilot)
+        first, archived = cells(pilot, 1), cells(pilot, 5)
+        assert (first["agent"], first["session"], first["state"]) == ("main", "main", "active")
+        assert (archived["agent"], archived["session"]) == ("ops", "discord:channel:ops-room")
+        assert archived["state"] == "manual-reset"
+        assert first["activity"] == "2026-03-04 12:11"
+
+
+async def test_what_a_version_does_not_record_is_told_from_nothing(database_file: DatabaseFactory):
+    async with open_app(database_file("0.1.2")) as pilot:
+        await settled(pilot)
+        drawn = cells(pilot, 1)
+        assert (drawn["agent"], drawn["state"]) == ("–", "–")
+        path = database_file("0.1.2")
+        [(session_id,)] = query(path, "SELECT session_id FROM conversations WHERE conversation_id = 1")
+        assert drawn["session"] == session_id
+
+
+async def test_a_conversation_without_messages_or_with_a_strange_time_says_so(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    change(
+        path,
+        "DELETE FROM messages WHERE conversation_id = 7",
+        "UPDATE messages SET created_at = 'half past' WHERE conversation_id = 6",
+    )
+    async with open_app(path) as pilot:
+        await settled(pilot)
+        assert cells(pilot, 7)["activity"] == "no messages"
+        assert cells(pilot, 7)["messages"] == "0"
+        assert cells(pilot, 6)["activity"] == "half past"
+
+
+async def test_an_empty_database_says_so(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    change(path, "PRAGMA foreign_keys = OFF", "DELETE FROM conversations")
+    async with open_app(path) as pilot:
+        await wait_for_text(pilot, "This database holds no conversation.")
+        await pilot.press("enter", "c", "s", "y", "S", "I", "G")
+        assert pilot.app.screen is screen_of(pilot)
+        assert "no conversation is selected" in said(pilot)
+
+
+async def test_a_narrow_screen_keeps_what_matters_most(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        heading = shown_lines(pilot)[1].split()
+        assert heading[:2] == ["id", "session"]
+        assert {"messages", "bad", "activity"} <= set(heading)
+        assert "title" not in heading
+        assert max(map(len, shown_lines(pilot))) <= 80
+
+
+# -- filter ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("ops", {5, 7, 8}),
+        ("OPS discord", {5, 8}),
+        ("manual-reset", {5}),
+        ("384", {1}),  # a count
+        ("L:43", {1}),
+        ("12:11", {1}),  # a time
+        ("✗", {1, 3}),
+        ("nothing at all", set()),
+        ("[red]", set()),
+    ],
+)
+async def test_typing_filters_over_all_columns(
+    database_file: DatabaseFactory, typed: str, expected: set[int]
+):
+    async with open_app(database_file("0.15.3")) as pilot:
+        await settled(pilot)
+        screen = screen_of(pilot)
+        if typed == "✗":
+            screen.answered(typed, done=False)
+            expected = {int(key) for key in screen._rows if cells(pilot, key)["broken"]}
+        else:
+            await filter_by(pilot, typed)
+        assert set(screen.table.keys) == expected
+        await wait_for_text(pilot, f"{len(expected)} of 8 /{typed}")
+        assert ("No conversation matches." in shown(pilot)) == (not expected)
+
+
+async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        screen = screen_of(pilot)
+        await settled(pilot)
+        await filter_by(pilot, "ops")
+        await pilot.press("backspace", "enter")
+        assert screen.table.has_focus
+        assert not screen.asking
+        assert set(screen.table.keys) >= {5, 7, 8}
+        await pilot.press("down")
+        selected = screen.table.selected
+        await pilot.press("slash")
+        assert screen.query_one("#prompt").value == "op"
+        await pilot.press("escape")
+        assert len(screen.table.keys) == 8
+        assert screen.table.selected == selected
+        assert not screen.asking
+        await pilot.press("escape")
+        assert pilot.app.return_code == 0
+
+
+async def test_the_selection_stays_through_filtering_when_it_matches(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        screen = screen_of(pilot)
+        await settled(pilot)
+        screen.table.select(7)
+        await filter_by(pilot, "agent")  # nothing says so: the word agent is not shown
+        await pilot.press(*["backspace"] * 5, *"ops")
+        assert screen.table.selected in screen.table.keys
+        await pilot.press("escape")
+        assert len(screen.table.keys) == 8
+
+
+# -- order -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", [column.name for column in COLUMNS])
+async def test_any_column_sorts_and_turns_round(database_file: DatabaseFactory, column: str):
+    async with open_app(database_file("0.15.3")) as pilot:
+        screen = screen_of(pilot)
+        await settled(pilot)
+        screen.table.select(3)
+        screen._sort_by("id" if column != "id" else "activity")
+        screen._sort_by(column)
+        await settled(pilot)
+        order = list(screen.table.keys)
+        values = [value_of(pilot, key, column) for key in order]
+        assert values == sorted(values, reverse=ORDERS[column][1])
+        assert screen.table.selected == 3
+        await pilot.press("I")
+        values = [value_of(pilot, key, column) for key in screen.table.keys]
+        assert values == sorted(values, reverse=not ORDERS[column][1])
+        assert screen.table.selected == 3
+        arrow = "↑" if ORDERS[column][1] else "↓"
+        title = next(found.title for found in COLUMNS if found.name == column)
+        await wait_for_text(pilot, f"by {title} {arrow}")
+
+
+def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
+    """What a cell says, so that it compares as a person would compare it."""
+    row = screen_of(pilot)._rows[key]
+    assert row.conversation is not None
+    one = row.conversation
+    whole = {"agent": one.agent, "session": one.lane, "title": one.title}
+    if column in whole:
+        return (whole[column] or "").casefold()
+    text = cells(pilot, key)[column]
+    if column == "state":
+        return "active" if row.conversation.active else row.conversation.archive_cause
+    if column == "depths":
+        return sum(int(found.split(":")[1]) for found in text.split())
+    if column == "activity":
+        return text
+    return int(text.replace(",", "").replace("✗", "") or 0)
+
+
+async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        screen = screen_of(pilot)
+        await settled(pilot)
+        heading = shown_lines(pilot)[1]
+        at = heading.index("messages") + 3
+        await pilot.click(Heading, offset=(at, 0))
+        await pilot.pause()
+        counts = [int(cells(pilot, key)["messages"]) for key in screen.table.keys]
+        assert counts == sorted(counts, reverse=True)
+        await pilot.click(Heading, offset=(at, 0))
+        await pilot.pause()
+        counts = [int(cells(pilot, key)["messages"]) for key in screen.table.keys]
+        assert counts == sorted(counts)
+
+
+async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = screen_of(pilot)
+        await settled(pilot)
+        layout = screen._layout(screen.table.scrollable_content_region.width)
+        at = 0
+        for column, width in zip(layout.columns, layout.widths, strict=True):
+            shown_title = shown_lines(pilot)[1].ljust(80)[at : at + width].strip()
+            assert column.title.startswith(shown_title.rstrip("…"))
+            screen._sort = ""
+            await pilot.click(Heading, offset=(at, 0))
+            await pilot.pause()
+            assert screen._sort == column.name
+            at += width + 1
+
+
+async def test_the_sort_key_goes_through_the_columns_that_are_shown(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = screen_of(pilot)
+        await settled(pilot)
+        names = [column.name for column in screen._layout(79).columns]
+        met = []
+        for _ in names:
+            await pilot.press("S")
+            met.append(screen._sort)
+        assert sorted(met) == sorted(names)
+
+
+# -- sessions on disk --------------------------------------------------------------------------------------
+
+
+async def test_sessions_that_the_database_does_not_know_stand_below_and_open(openclaw_home: Path):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
+        screen = screen_of(pilot)
+        await wait_for_text(pilot, "8 and 3 on disk")
+        await settled(pilot)
+        disk = [key for key in screen.table.keys if isinstance(key, str)]
+        assert len(disk) == 3
+        assert list(screen.table.keys)[-3:] == disk
+        assert all(Path(path).is_file() for path in disk)
+        screen.table.select(disk[0])
+        await pilot.pause()
+        drawn = cells(pilot, disk[0])
+        assert (drawn["id"], drawn["state"]) == ("disk", "on disk")
+        assert screen.why_not("context")
+        await pilot.press("c")
+        assert any("the database does not know this session" in note for note in said(pilot))
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
+
+
+@pytest.mark.parametrize("column", [column.name for column in COLUMNS])
+async def test_sessions_on_disk_stay_below_in_every_order(openclaw_home: Path, column: str):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
+        screen = screen_of(pilot)
+        await wait_for_text(pilot, "8 and 3 on disk")
+        await settled(pilot)
+        for _ in range(2):
+            screen._sort_by(column)
+            await settled(pilot)
+            assert [isinstance(key, str) for key in screen.table.keys] == [False] * 8 + [True] * 3
+
+
+async def test_the_sessions_folder_can_be_given(openclaw_home: Path, database_file: DatabaseFactory):
+    folder = openclaw_home / "agents" / "ops" / "sessions"  # two of its three are in that database
+    async with open_app(database_file("0.1.2"), sessions=folder) as pilot:
+        await wait_for_text(pilot, "7 and 1 on disk")
+
+
+async def test_a_session_that_comes_appears_and_one_that_becomes_known_goes(openclaw_home: Path):
+    path = openclaw_home / "lcm.db"
+    with Host(path) as host:
+        async with open_app(path, state_dir=openclaw_home) as pilot:
+            screen = screen_of(pilot)
+            await wait_for_text(pilot, "8 and 3 on disk")
+            folder = openclaw_home / "agents" / "main" / "sessions"
+            header = {"type": "session", "version": 3, "id": "a-new-session"}
+            (folder / "a-new-session.jsonl").write_text(json.dumps(header) + "\n")
+            await pilot.press("ctrl+r")
+            await wait_for_text(pilot, "8 and 4 on disk", "a-new-session")
+            host.write(("INSERT INTO conversations (session_id) VALUES ('a-new-session')", []))
+            await wait_for_text(pilot, "9 and 3 on disk")
+            shutil.rmtree(openclaw_home / "agents")
+            screen._look_again()
+            await wait_for(pilot, lambda: "on disk" not in shown_lines(pilot)[0])
+
+
+async def test_the_time_of_a_session_on_disk_is_shown_in_the_same_zone_as_all(
+    openclaw_home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    for path in openclaw_home.glob("agents/*/sessions/*.jsonl"):
+        os.utime(path, (datetime(2026, 3, 1, 20, tzinfo=UTC).timestamp(),) * 2)
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
+        await wait_for_text(pilot, "on disk", "2026-03-02 05:00")
+
+
+# -- going on, live ----------------------------------------------------------------------------------------
+
+
+async def test_enter_and_a_second_click_open_the_conversation(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        screen = screen_of(pilot)
+        await settled(pilot)
+        await pilot.click("#list", offset=(5, 3))
+        assert pilot.app.screen is screen
+        selected = screen.selected_id()
+        await pilot.click("#list", offset=(5, 3))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
+        assert str(pilot.app.screen.conversation.conversation_id) == selected
+        await settled(pilot)
+        await pilot.press("escape")
+        assert pilot.app.screen is screen
+        assert screen.selected_id() == selected
+
+
+async def test_the_first_rows_need_two_statements(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        await settled(pilot)
+        database = pilot.app.session.database
+        before = database.statements
+        data = await screen_of(pilot).fetch()
+        assert database.statements - before == 1
+        assert len(data) == 8
+
+
+async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    change(
+        path,
+        """WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+        INSERT INTO conversations (conversation_id, session_id, updated_at)
+        SELECT i, 'session ' || i, '2020-01-01 00:00:00' FROM n""",
+    )
+    with Host(path) as host:
+        async with open_app(path, size=NARROW) as pilot:
+            screen = screen_of(pilot)
+            await settled(pilot)
+            assert 100 not in screen.table.visible_keys
+            host.write(
+                (
+                    """INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count)
+                    VALUES ('sum_x', 100, 'leaf', 0, ' ', 7)""",
+                    [],
+                )
+            )
+            await wait_for(pilot, lambda: 100 in screen._uncounted)
+            await settled(pilot)
+            await pilot.press("G")
+            await settled(pilot)
+            assert 100 in screen.table.visible_keys
+            await wait_for(pilot, lambda: cells(pilot, 100)["broken"] == "✗1")
+            assert screen._rows[100].counts.summaries[0].count == 1
+
+
+async def test_a_summary_that_is_mended_in_place_loses_its_mark(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("lcm_tui.screens.conversations.WHOLE_SECONDS", 0.0)
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            await settled(pilot)
+            assert cells(pilot, 1)["broken"] == "✗4"
+            seen = pilot.app.session.changed_at
+            host.write(("UPDATE summaries SET content = 'mended', model = 'm' WHERE conversation_id = 1", []))
+            await wait_for(pilot, lambda: pilot.app.session.changed_at != seen)
+            await settled(pilot)
+            screen_of(pilot)._look_again()
+            await wait_for(pilot, lambda: cells(pilot, 1)["broken"] == "")
