@@ -39,6 +39,7 @@ BATCH = 40
 #: A conversation that keeps changing is scanned whole at most this often; between, appended rows are added.
 WHOLE_SECONDS = 10.0
 #: How often the sessions folder is looked at, and sums that may have changed are.
+FIRST_LOOK_SECONDS = 0.2  #: when the database's own rows stand on the screen
 LOOK_SECONDS = 5.0
 
 
@@ -58,8 +59,8 @@ version of the engine did not record it. Type / to filter over all columns; word
         bindings("open", "context", "summaries", "files", "briefs", "search", "sort", "turn")
     )
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, first: list[ConversationEntry] | None = None) -> None:
+        super().__init__(first)
         self._rows: dict[RowKey, Row] = {}
         self._order: Sequence[RowKey] = ()
         self._disk: Collection[DiskSession] = ()  #: all sessions in the folder, known to the database or not
@@ -96,7 +97,7 @@ version of the engine did not record it. Type / to filter over all columns; word
         """Load, and look for sessions on disk."""
         self.query_one(TitleBar).where = "Conversations"
         self.table.focus()
-        self.work_on("sessions", self._find_sessions)
+        self.set_timer(FIRST_LOOK_SECONDS, self._look_again)
         self.set_interval(LOOK_SECONDS, self._look_again)
 
     # -- data --------------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ version of the engine did not record it. Type / to filter over all columns; word
 
     def _look_again(self) -> None:
         """Follow what changes without a change of the list, for as long as it is seen."""
-        if self.is_current:
+        if self.app.screen is self:
             self.work_on("sessions", self._find_sessions)
             now = time.monotonic()
             self._sum_wanted |= {

@@ -81,7 +81,7 @@ could not be read are counted in the title. Nothing is ever written to a transcr
         self.set_interval(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        if self.is_current:
+        if self.app.screen is self:
             self.load()
 
     # -- data ----------------------------------------------------------------------------------------------

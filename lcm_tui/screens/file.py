@@ -113,7 +113,6 @@ how much). A file that is not text is described and not shown. ctrl+r reads it a
 
     def on_mount(self) -> None:
         """Read the file."""
-        super().on_mount()
         self.query_one(TitleBar).where = self._file.file_name or self._file.file_id
         self.text.focus()
 

@@ -114,7 +114,6 @@ side (tab) it searches.
 
     def on_mount(self) -> None:
         """Load."""
-        super().on_mount()
         of = "of all conversations"
         if self._conversation is not None:
             of = f"of conversation {self._conversation.conversation_id}  {self._conversation.lane}"

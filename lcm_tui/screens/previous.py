@@ -90,7 +90,6 @@ text, esc out of it again.
 
     def on_mount(self) -> None:
         """Load."""
-        super().on_mount()
         self.query_one(TitleBar).where = f"Previous context of {self._summary_id}"
         self.table.focus()
 

@@ -1,0 +1,133 @@
+"""The registry of commands against the screens that name them and the table of keys that the design fixes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+from textual.binding import Binding
+from textual.widget import Widget
+
+import lcm_tui.screens
+from lcm_tui.commands import COMMANDS, EVERYWHERE
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.widgets.scrolling import Scroller
+from lcm_tui.widgets.text import TextView
+
+#: design.md, section 6: what each key means everywhere.
+TABLE = {
+    "enter": "open",
+    "escape": "back",
+    "q": "back",
+    "slash": "search",
+    "n": "next",
+    "N": "previous-match",
+    "question_mark": "help",
+    "colon": "palette",
+    "y": "copy-id",
+    "tab": "pane",
+    "ctrl+r": "reload",
+    "c": "context",
+    "s": "summaries",
+    "p": "previous",
+    "f": "files",
+    "plus": "budget-more",
+    "minus": "budget-less",
+    "m": "wrapped",
+}
+#: Keys of the same table whose commands are still to come, or that belong to a list.
+RESERVED = {*"HUdrWRtCxaAeEuvo", "left_square_bracket", "right_square_bracket", "space"}
+MOVING = {*"jkhlgG", "up", "down", "left", "right", "home", "end", "pageup", "pagedown"}
+
+
+def screens() -> list[type[CommandScreen]]:
+    """The classes of all screens that can be opened."""
+    for module in pkgutil.iter_modules(lcm_tui.screens.__path__):
+        importlib.import_module(f"lcm_tui.screens.{module.name}")
+
+    def below(parent: type[CommandScreen]) -> Iterator[type[CommandScreen]]:
+        for found in parent.__subclasses__():
+            yield found
+            yield from below(found)
+
+    found = {cls for cls in below(CommandScreen) if cls.__module__.startswith("lcm_tui.screens.")}
+    return sorted((cls for cls in found if not cls.__subclasses__()), key=lambda cls: cls.__name__)
+
+
+def keys_of(binding: Binding) -> list[str]:
+    return [key.strip() for key in binding.key.split(",")]
+
+
+def bindings_of(screen: type[CommandScreen]) -> list[Binding]:
+    return [found for found in screen.BINDINGS if isinstance(found, Binding)]
+
+
+def keys_in(widget: type[Widget]) -> set[str]:
+    """The keys that a widget's own class binds."""
+    return {key for found in widget.BINDINGS if isinstance(found, Binding) for key in keys_of(found)}
+
+
+def test_all_screens_are_found():
+    names = {screen.__name__ for screen in screens()}
+    assert names >= {
+        "ConversationsScreen",
+        "ConversationScreen",
+        "DagScreen",
+        "ContextScreen",
+        "PreviousScreen",
+        "FilesScreen",
+        "DiskSessionScreen",
+    }
+    assert not names & {"DataScreen", "MessageScreen", "TextSearch"}
+
+
+@pytest.mark.parametrize("screen", screens())
+def test_every_command_of_a_screen_is_an_action_of_it(screen: type[CommandScreen]):
+    ids = [binding.id for binding in bindings_of(screen)]
+    assert set(ids) >= set(EVERYWHERE)
+    for binding in bindings_of(screen):
+        assert binding.id in COMMANDS
+        assert binding.action == f"run('{binding.id}')"
+        assert callable(getattr(screen, f"action_{binding.id.replace('-', '_')}", None)), binding.id
+        assert binding.key == COMMANDS[binding.id].key
+        assert binding.tooltip == COMMANDS[binding.id].help
+
+
+@pytest.mark.parametrize("screen", screens())
+def test_no_key_of_a_screen_has_two_meanings(screen: type[CommandScreen]):
+    keys = [key for binding in bindings_of(screen) for key in keys_of(binding)]
+    assert len(keys) == len(set(keys))
+    moving = [
+        key for binding in Scroller.BINDINGS if isinstance(binding, Binding) for key in keys_of(binding)
+    ]
+    assert not set(keys) & set(moving)
+
+
+@pytest.mark.parametrize("screen", screens())
+def test_every_screen_explains_itself(screen: type[CommandScreen]):
+    assert len(screen.HELP.split()) > 20
+
+
+def test_every_command_belongs_to_a_screen():
+    used = {binding.id for screen in screens() for binding in bindings_of(screen)}
+    assert set(COMMANDS) == used
+
+
+def test_keys_mean_what_the_design_says():
+    meaning = {key: command.id for command in COMMANDS.values() for key in command.key.split(",")}
+    assert {key: meaning.get(key) for key in TABLE} == TABLE
+    assert not RESERVED & set(meaning)
+    lists = {key for binding in Scroller.BINDINGS if isinstance(binding, Binding) for key in keys_of(binding)}
+    assert lists >= MOVING
+    texts = {key for binding in TextView.BINDINGS if isinstance(binding, Binding) for key in keys_of(binding)}
+    assert texts == {"space"}
+
+
+def test_a_command_is_told_in_a_word_or_two_and_a_sentence():
+    for command in COMMANDS.values():
+        assert 1 <= len(command.title.split()) <= 2
+        assert len(command.title) <= 16
+        assert command.help.endswith(".")
+    assert len({command.title for command in COMMANDS.values()}) == len(COMMANDS)
