@@ -76,7 +76,7 @@ def row_of(view: LineView[int], key: int) -> int:
 
 
 def background(view: LineView[int], y: int) -> object:
-    return next(iter(strip(view, y))).style.bgcolor  # type: ignore[union-attr]
+    return next(iter(strip(view, y))).style.bgcolor
 
 
 # -- what is drawn -----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def view(number: int, *parts: ContentPart, **others: object) -> MessageView:
-    return MessageView(number, "user", NOON, "", 12, parts, **others)  # type: ignore[arg-type]
+    return MessageView(number, "user", NOON, "", 12, parts, **others)
 
 
 def text(said: str) -> ContentPart:

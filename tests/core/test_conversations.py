@@ -58,7 +58,7 @@ async def test_every_conversation_is_listed_once_with_its_newest_message(path: P
 
 
 async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
-    ids = [ConversationId(found) for (found,) in plain(path, "SELECT conversation_id FROM conversations")]  # type: ignore[arg-type]
+    ids = [ConversationId(found) for (found,) in plain(path, "SELECT conversation_id FROM conversations")]
     for counts in await opened.read(store.count_rows, ids):
         key = counts.conversation_id
         one = "SELECT count(*) FROM {} WHERE conversation_id = ?"
@@ -75,7 +75,7 @@ async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
 async def test_sums_are_those_of_plain_sql_and_broken_is_what_classify_says(path: Path, opened: Database):
     has_model = opened.schema.has("summaries", "model")
     for (key,) in plain(path, "SELECT conversation_id FROM conversations"):
-        sums = await opened.read(sums_of, ConversationId(key))  # type: ignore[arg-type]
+        sums = await opened.read(sums_of, ConversationId(key))
         [(messages, tokens)] = plain(
             path, "SELECT count(*), ifnull(sum(token_count), 0) FROM messages WHERE conversation_id = ?", key
         )
@@ -93,7 +93,7 @@ async def test_sums_are_those_of_plain_sql_and_broken_is_what_classify_says(path
             f"SELECT content, {'model' if has_model else 'NULL'} FROM summaries WHERE conversation_id = ?",
             key,
         )
-        assert sums.broken == sum(classify(text, model) is not None for text, model in texts)  # type: ignore[arg-type]
+        assert sums.broken == sum(classify(text, model) is not None for text, model in texts)
 
 
 async def test_the_newest_activity_comes_first_whatever_format_its_time_has(database_copy: DatabaseFactory):
@@ -144,7 +144,7 @@ async def test_neither_listing_nor_counting_reads_the_messages_themselves(databa
                 asked.append((sql, parameters))
                 return await ask(sql, *parameters)
 
-            reader.rows = rows  # type: ignore[method-assign]
+            reader.rows = rows
             await store.count_rows(reader, [ConversationId(1)])
 
         await database.read(listen)
@@ -152,7 +152,7 @@ async def test_neither_listing_nor_counting_reads_the_messages_themselves(databa
             if "FROM messages" in sql:
 
                 async def plan(reader: store.Reader, sql: str = sql, of: object = parameters) -> list[str]:
-                    rows = await reader.rows(f"EXPLAIN QUERY PLAN {sql}", *of)  # type: ignore[misc]
+                    rows = await reader.rows(f"EXPLAIN QUERY PLAN {sql}", *of)
                     return [row["detail"] for row in rows]
 
                 assert all("COVERING INDEX" in step for step in await database.read(plan))
@@ -166,7 +166,7 @@ async def test_one_conversation_is_got_by_id_or_key(database_file: DatabaseFacto
         assert await database.read(store.find_by_session_key, one.session_key) == one
         for read, wanted in ((store.get_conversation, 999), (store.find_by_session_key, "agent:no:body")):
             with pytest.raises(NotFoundError, match=str(wanted)):
-                await database.read(read, wanted)  # type: ignore[arg-type]
+                await database.read(read, wanted)
 
 
 async def test_of_several_with_one_key_the_active_one_is_meant_then_the_newest(

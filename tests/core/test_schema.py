@@ -190,7 +190,7 @@ def test_absent_columns_are_null_and_others_have_their_type():
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_everything_can_be_asked_of_every_version(database_file: DatabaseFactory, version: str):
     _, answers = await answers_of(database_file(version))
-    assert len(answers["newest"].entries) == 50  # type: ignore[attr-defined]
+    assert len(answers["newest"].entries) == 50
     assert answers["items"]
 
 
@@ -246,7 +246,7 @@ UNTOUCHED: Mapping[str, tuple[str, ...]] = {
 async def test_everything_can_be_asked_of_every_mix(database_copy: DatabaseFactory, features: set[Feature]):
     ordered = sorted(features, key=lambda feature: (feature[1] is None, name_of(feature)))
     _, answers = await answers_of(without(database_copy("0.15.3"), ordered))
-    assert len(answers["newest"].entries) == 50  # type: ignore[attr-defined]
+    assert len(answers["newest"].entries) == 50
 
 
 async def test_an_old_file_with_some_new_columns_is_read(database_copy: DatabaseFactory):
@@ -261,8 +261,8 @@ async def test_an_old_file_with_some_new_columns_is_read(database_copy: Database
     assert schema.version == "0.14.0 or later, before 0.15.2"
     assert "conversations.session_key" in schema.missing
     assert "conversations.archive_cause" not in schema.missing
-    assert answers["conversation"].archive_cause == "manual-reset"  # type: ignore[attr-defined]
-    assert answers["summary entries"][0].summary.model == "unknown"  # type: ignore[index]
+    assert answers["conversation"].archive_cause == "manual-reset"
+    assert answers["summary entries"][0].summary.model == "unknown"
 
 
 async def test_a_search_table_whose_module_is_missing_breaks_nothing(database_copy: DatabaseFactory):
