@@ -1,0 +1,68 @@
+"""What a run of the checks shares between its stages: what is wanted, what was found, how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from lcm_core.dag.checks.facts import Limits
+from lcm_core.findings import Finding, Progress, RowRef
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
+from lcm_core.store.scan.files import Folders
+
+
+@dataclass(slots=True)
+class Answers:
+    """The findings of one check, as many as are kept, and why it was not asked of everything."""
+
+    findings: list[Finding] = field(default_factory=list)
+    count: int = 0
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the checks."""
+
+    database: Database
+    conversation_id: ConversationId | None
+    wanted: frozenset[str]  #: ids that can be asked
+    limits: Limits
+    folders: Folders
+    report_progress: Callable[[Progress], None] | None
+    answers: dict[str, Answers]
+    stages: int = 1
+    stage: int = 0
+    title: str = ""
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Keep what belongs to a check that was asked for and, if one was named, to the conversation."""
+        for finding in findings:
+            answers = self.answers.get(finding.check)
+            if finding.check not in self.wanted or answers is None or not self._concerns(finding):
+                continue
+            answers.count += 1
+            if len(answers.findings) < self.limits.findings:
+                answers.findings.append(finding)
+
+    def _concerns(self, finding: Finding) -> bool:
+        wanted = self.conversation_id
+        if wanted is None or finding.conversation_id == wanted:
+            return True
+        return RowRef("conversations", (wanted,)) in finding.rows
+
+    def stop(self, checks: Iterable[str], reason: str) -> None:
+        """Note why some checks were not asked of everything; the first reason stays."""
+        for check in checks:
+            if check in self.answers and not self.answers[check].reason:
+                self.answers[check].reason = reason
+
+    def wants(self, checks: Iterable[str]) -> frozenset[str]:
+        """Those of some checks that can be asked."""
+        return self.wanted & frozenset(checks)
+
+    def progress(self, done: int, total: int) -> None:
+        """Tell how far the present stage is."""
+        if self.report_progress is not None:
+            self.report_progress(Progress(self.title, done, max(total, 1), self.stage, self.stages))

@@ -1,0 +1,394 @@
+"""Damage to contexts and to the summary DAG (families A and B)."""
+
+from __future__ import annotations
+
+from tests.core.checks.planting import (
+    BARE,
+    BROKEN,
+    BY_DESIGN,
+    CONDENSED,
+    LEAF,
+    LONELY,
+    LONELY_TOO,
+    ROOT,
+    ROOT_TOO,
+    SUSPICIOUS,
+    Con,
+    Rows,
+    add_summary,
+    append_item,
+    ids,
+    link_count,
+    message,
+    one,
+    plant,
+    row,
+    run,
+    source_count,
+    sources,
+    take_item,
+)
+
+
+@plant("A1", also="E1 E7 E13")
+def a_message_of_the_context_is_deleted(con: Con) -> Rows:
+    gone = message(con, 4, 55)
+    ordinal = one(con, "SELECT ordinal FROM context_items WHERE message_id = ?", gone)
+    run(con, "DELETE FROM messages WHERE message_id = ?", gone)
+    return [row("context_items", 4, ordinal)]
+
+
+@plant("A2", also="B13")
+def a_summary_of_the_context_is_gone(con: Con) -> Rows:
+    run(con, "UPDATE context_items SET summary_id = 'sum_ffffffffffffffff' WHERE summary_id = ?", LEAF)
+    return [row("context_items", 4, 1)]
+
+
+@plant("A3")
+def a_summary_stands_twice(con: Con) -> Rows:
+    return [append_item(con, 4, summary=LEAF)]
+
+
+@plant("A4")
+def a_message_stands_twice(con: Con) -> Rows:
+    return [append_item(con, 4, message_id=message(con, 4, 61))]
+
+
+@plant("A5")
+def a_message_of_another_conversation(con: Con) -> Rows:
+    return [append_item(con, 4, message_id=message(con, BARE, 19))]
+
+
+@plant("A5")
+def a_summary_of_another_conversation(con: Con) -> Rows:
+    return [append_item(con, 4, summary=LONELY)]
+
+
+@plant("A6", also="A10")
+def a_covered_message_is_raw_again(con: Con) -> Rows:
+    return [append_item(con, 4, message_id=message(con, 4, 49))]
+
+
+@plant("A7", also="A10")
+def a_source_stands_beside_its_consumer(con: Con) -> Rows:
+    source = sources(con, CONDENSED)[0]
+    item = append_item(con, 4, summary=source)
+    return [row("summaries", CONDENSED), row("context_items", 4, 0), item]
+
+
+@plant("A8", SUSPICIOUS)
+def a_gap_that_nothing_explains(con: Con) -> Rows:
+    run(con, "UPDATE context_items SET ordinal = ordinal + 50 WHERE conversation_id = 4 AND ordinal >= 8")
+    return [row("context_items", 4, 58)]
+
+
+@plant("A8", BROKEN, also="A11")
+def a_gap_where_a_message_was(con: Con) -> Rows:
+    take_item(con, 4, 8, close=False)
+    return [row("context_items", 4, 9)]
+
+
+@plant("A8", BY_DESIGN, also="E1 E7 E13")
+def a_gap_where_a_message_was_pruned(con: Con) -> Rows:
+    pruned = one(con, "SELECT message_id FROM context_items WHERE conversation_id = 4 AND ordinal = 8")
+    take_item(con, 4, 8, close=False)
+    run(con, "DELETE FROM messages WHERE message_id = ?", pruned)
+    return [row("context_items", 4, 9)]
+
+
+@plant("A9")
+def a_renumbering_was_cut_short(con: Con) -> Rows:
+    run(
+        con,
+        "UPDATE context_items SET ordinal = ordinal + 10000000 WHERE conversation_id = 4 AND ordinal >= 12",
+    )
+    return [row("context_items", 4, 10000012), row("context_items", 4, 10000013)]
+
+
+@plant("A9")
+def an_ordinal_below_zero(con: Con) -> Rows:
+    run(con, "UPDATE context_items SET ordinal = -1 WHERE conversation_id = 4 AND ordinal = 0")
+    return [row("context_items", 4, -1)]
+
+
+@plant("A10", SUSPICIOUS)
+def two_messages_changed_places(con: Con) -> Rows:
+    for old, new in ((8, 99), (9, 8), (99, 9)):
+        run(con, "UPDATE context_items SET ordinal = ? WHERE conversation_id = 4 AND ordinal = ?", new, old)
+    return [row("context_items", 4, 9)]
+
+
+@plant("A11", SUSPICIOUS)
+def a_message_left_the_context(con: Con) -> Rows:
+    lost = one(con, "SELECT message_id FROM context_items WHERE conversation_id = 4 AND ordinal = 8")
+    take_item(con, 4, 8, close=True)
+    return [row("messages", lost)]
+
+
+@plant("A11", BROKEN, also="B16 B17 D4")
+def a_message_left_the_middle_of_a_leaf(con: Con) -> Rows:
+    lost = one(con, "SELECT message_id FROM summary_messages WHERE summary_id = ? AND ordinal = 3", LEAF)
+    run(con, "DELETE FROM summary_messages WHERE message_id = ?", lost)
+    return [row("messages", lost)]
+
+
+@plant("A12", SUSPICIOUS, also="A10 B17 D4 D7")
+def an_old_message_stands_behind_the_summaries(con: Con) -> Rows:
+    first = one(con, "SELECT message_id FROM summary_messages WHERE summary_id = ? AND ordinal = 0", LEAF)
+    run(con, "DELETE FROM summary_messages WHERE message_id = ?", first)
+    return [append_item(con, 4, message_id=first)]
+
+
+@plant("A13", SUSPICIOUS, also="A11")
+def the_context_is_empty(con: Con) -> Rows:
+    run(con, "DELETE FROM context_items WHERE conversation_id = ?", BARE)
+    return [row("conversations", BARE)]
+
+
+@plant("A14", SUSPICIOUS)
+def the_budget_is_too_small(con: Con) -> Rows:
+    run(con, "UPDATE conversation_compaction_maintenance SET token_budget = 500 WHERE conversation_id = 8")
+    return [row("conversation_compaction_maintenance", 8)]
+
+
+@plant("A15")
+def an_item_says_another_type(con: Con) -> Rows:
+    con.execute("PRAGMA ignore_check_constraints = ON")
+    run(con, "UPDATE context_items SET item_type = 'message' WHERE summary_id = ?", LEAF)
+    return [row("context_items", 4, 1)]
+
+
+@plant("B1", also="A11")
+def a_leaf_lost_its_messages(con: Con) -> Rows:
+    run(con, "DELETE FROM summary_messages WHERE summary_id = ?", LEAF)
+    return [row("summaries", LEAF)]
+
+
+@plant("B2", also="B13")
+def a_condensed_summary_lost_its_sources(con: Con) -> Rows:
+    run(con, "DELETE FROM summary_parents WHERE summary_id = ?", CONDENSED)
+    return [row("summaries", CONDENSED)]
+
+
+@plant("B3")
+def a_link_to_no_message(con: Con) -> Rows:
+    run(con, "INSERT INTO summary_messages VALUES (?, 999999, ?)", LEAF, link_count(con, LEAF))
+    return [row("summary_messages", LEAF, 999999)]
+
+
+@plant("B4")
+def an_edge_to_no_summary(con: Con) -> Rows:
+    run(con, "INSERT INTO summary_parents VALUES (?, 'sum_00', ?)", CONDENSED, source_count(con, CONDENSED))
+    return [row("summary_parents", CONDENSED, "sum_00")]
+
+
+@plant("B4")
+def a_link_of_no_summary(con: Con) -> Rows:
+    gone = message(con, 4, 60)
+    run(con, "INSERT INTO summary_messages VALUES ('sum_00', ?, 0)", gone)
+    return [row("summary_messages", "sum_00", gone)]
+
+
+@plant("B5")
+def a_summary_is_its_own_source(con: Con) -> Rows:
+    run(
+        con,
+        "INSERT INTO summary_parents VALUES (?, ?, ?)",
+        CONDENSED,
+        CONDENSED,
+        source_count(con, CONDENSED),
+    )
+    return [row("summary_parents", CONDENSED, CONDENSED)]
+
+
+@plant("B6", also="B11 B12 D2 D3 D4 D7 D12")
+def a_source_was_made_from_its_consumer(con: Con) -> Rows:
+    source = sources(con, ROOT)[0]
+    run(con, "INSERT INTO summary_parents VALUES (?, ?, ?)", source, ROOT, source_count(con, source))
+    return [row("summaries", name) for name in ids_in_order(con, source, ROOT)]
+
+
+def ids_in_order(con: Con, *names: str) -> list[str]:
+    marks = ", ".join("?" * len(names))
+    return ids(con, f"SELECT summary_id FROM summaries WHERE summary_id IN ({marks}) ORDER BY rowid", *names)
+
+
+@plant("B7")
+def a_leaf_of_another_conversations_message(con: Con) -> Rows:
+    foreign = message(con, BARE, 5)
+    run(con, "INSERT INTO summary_messages VALUES (?, ?, ?)", LEAF, foreign, link_count(con, LEAF))
+    return [row("summary_messages", LEAF, foreign)]
+
+
+@plant("B7")
+def a_summary_made_from_another_conversations(con: Con) -> Rows:
+    run(con, "INSERT INTO summary_parents VALUES (?, ?, ?)", CONDENSED, LONELY, source_count(con, CONDENSED))
+    return [row("summary_parents", CONDENSED, LONELY)]
+
+
+@plant("B8", also="A7 B12 B21")
+def a_leaf_has_a_summary_as_source(con: Con) -> Rows:
+    run(con, "INSERT INTO summary_parents VALUES (?, ?, 0)", LONELY_TOO, LONELY)
+    return [row("summaries", LONELY_TOO), row("summary_parents", LONELY_TOO, LONELY)]
+
+
+@plant("B8", also="A6")
+def a_condensed_summary_has_a_message_as_source(con: Con) -> Rows:
+    raw = message(con, 4, 61)
+    run(con, "INSERT INTO summary_messages VALUES (?, ?, 0)", CONDENSED, raw)
+    return [row("summaries", CONDENSED), row("summary_messages", CONDENSED, raw)]
+
+
+@plant("B9")
+def a_leaf_above_the_ground(con: Con) -> Rows:
+    run(con, "UPDATE summaries SET depth = 1 WHERE summary_id = ?", LEAF)
+    return [row("summaries", LEAF)]
+
+
+@plant("B10")
+def a_summary_is_too_high(con: Con) -> Rows:
+    run(con, "UPDATE summaries SET depth = 5 WHERE summary_id = ?", ROOT)
+    return [row("summaries", ROOT)]
+
+
+@plant("B11", BY_DESIGN, also="B10 B12")
+def sources_of_two_depths(con: Con) -> Rows:
+    source = sources(con, ROOT)[0]
+    run(con, "UPDATE summaries SET depth = 1 WHERE summary_id = ?", source)
+    return [row("summaries", ROOT)]
+
+
+@plant("B12", also="B9 B10 B11")
+def a_source_is_as_deep_as_its_consumer(con: Con) -> Rows:
+    source = sources(con, CONDENSED)[0]
+    run(con, "UPDATE summaries SET depth = 1 WHERE summary_id = ?", source)
+    return [row("summary_parents", CONDENSED, source)]
+
+
+@plant("B12", SUSPICIOUS)
+def a_source_is_younger_than_its_consumer(con: Con) -> Rows:
+    source = sources(con, CONDENSED)[0]
+    run(con, "UPDATE summaries SET created_at = '2026-03-03 12:00:00' WHERE summary_id = ?", source)
+    return [row("summary_parents", CONDENSED, source)]
+
+
+@plant("B13", SUSPICIOUS)
+def a_leaf_left_the_context(con: Con) -> Rows:
+    take_item(con, 4, 1, close=True)
+    return [row("summaries", LEAF)]
+
+
+@plant("B13", BROKEN, also="A8")
+def a_leaf_left_a_gap_in_the_context(con: Con) -> Rows:
+    take_item(con, 4, 1, close=False)
+    return [row("summaries", LEAF)]
+
+
+@plant("B13", BROKEN, also="B19 D2 D3 D4 D7")
+def a_summary_lost_one_of_its_sources(con: Con) -> Rows:
+    source = sources(con, ROOT)[1]
+    run(con, "DELETE FROM summary_parents WHERE parent_summary_id = ?", source)
+    return [row("summaries", source)]
+
+
+@plant("B13", BY_DESIGN)
+def a_summary_was_dissolved_and_kept(con: Con) -> Rows:
+    """As a dissolve without a purge leaves it: the sources stand in its place."""
+    run(con, "DELETE FROM context_items WHERE summary_id = ?", CONDENSED)
+    for shift in (1000, -997):
+        run(con, "UPDATE context_items SET ordinal = ordinal + ? WHERE conversation_id = 4", shift)
+    for ordinal, source in enumerate(sources(con, CONDENSED)):
+        run(
+            con,
+            "INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id) VALUES (4, ?, "
+            "'summary', ?)",
+            ordinal,
+            source,
+        )
+    return [row("summaries", CONDENSED)]
+
+
+@plant("B14", also="B11 D2 D3 D4 D7 D12")
+def a_summary_went_into_two(con: Con) -> Rows:
+    source = sources(con, ROOT)[0]
+    run(con, "INSERT INTO summary_parents VALUES (?, ?, ?)", ROOT_TOO, source, source_count(con, ROOT_TOO))
+    con.execute("UPDATE summaries SET depth = 3 WHERE summary_id = ?", (ROOT_TOO,))
+    return [row("summary_parents", ROOT, source), row("summary_parents", ROOT_TOO, source)]
+
+
+@plant("B15", also="B16 B17 B18 D4 D7")
+def a_message_went_into_two_leaves(con: Con) -> Rows:
+    shared = one(con, "SELECT message_id FROM summary_messages WHERE summary_id = ? AND ordinal = 0", LONELY)
+    run(con, "INSERT INTO summary_messages VALUES (?, ?, ?)", LONELY_TOO, shared, link_count(con, LONELY_TOO))
+    return [row("summary_messages", LONELY_TOO, shared)]
+
+
+@plant("B16", SUSPICIOUS, also="A10 B17 D4")
+def a_message_in_the_middle_stayed_raw(con: Con) -> Rows:
+    middle = one(con, "SELECT message_id FROM summary_messages WHERE summary_id = ? AND ordinal = 3", LEAF)
+    run(con, "DELETE FROM summary_messages WHERE message_id = ?", middle)
+    append_item(con, 4, message_id=middle)
+    return [row("messages", middle)]
+
+
+@plant("B17", SUSPICIOUS)
+def links_changed_places(con: Con) -> Rows:
+    run(con, "UPDATE summary_messages SET ordinal = 1 - ordinal WHERE summary_id = ? AND ordinal < 2", LEAF)
+    return [row("summaries", LEAF)]
+
+
+@plant("B17", SUSPICIOUS)
+def edges_do_not_count_from_zero(con: Con) -> Rows:
+    run(con, "UPDATE summary_parents SET ordinal = ordinal + 1 WHERE summary_id = ?", ROOT)
+    return [row("summaries", ROOT)]
+
+
+@plant("B18", SUSPICIOUS, also="B16 B17 D4 D7")
+def a_link_moved_to_the_next_leaf(con: Con) -> Rows:
+    run(
+        con,
+        "UPDATE summary_messages SET summary_id = ?, ordinal = 99 WHERE summary_id = ? AND ordinal = 1",
+        LONELY_TOO,
+        LONELY,
+    )
+    return [row("summaries", LONELY), row("summaries", LONELY_TOO)]
+
+
+@plant("B19", SUSPICIOUS, also="B13 D2 D3 D4 D7")
+def one_source_is_left(con: Con) -> Rows:
+    kept, lost = sources(con, ROOT)
+    run(con, "DELETE FROM summary_parents WHERE parent_summary_id = ?", lost)
+    return [row("summaries", ROOT), row("summary_parents", ROOT, kept)]
+
+
+@plant("B20", SUSPICIOUS, also="B1 B23")
+def an_id_of_another_form(con: Con) -> Rows:
+    add_summary(con, "summary-1", 6)
+    return [row("summaries", "summary-1")]
+
+
+@plant("B20", BROKEN)
+def a_summary_without_an_id(con: Con) -> Rows:
+    return [row("summaries", add_summary(con, None, 6))]
+
+
+@plant("B21", also="A7 A10")
+def a_swap_was_cut_short(con: Con) -> Rows:
+    for source in sources(con, CONDENSED):
+        append_item(con, 4, summary=source)
+    return [
+        row("summaries", CONDENSED),
+        *(row("summaries", one_of) for one_of in sorted(sources(con, CONDENSED))),
+    ]
+
+
+@plant("B22", BY_DESIGN, also="B10")
+def a_very_deep_summary(con: Con) -> Rows:
+    run(con, "UPDATE summaries SET depth = 9 WHERE summary_id = ?", ROOT)
+    return [row("summaries", ROOT)]
+
+
+@plant("B23", BY_DESIGN, also="B1")
+def an_unused_summary_in_an_archived_conversation(con: Con) -> Rows:
+    add_summary(con, "sum_aaaaaaaaaaaaaaaa", 6)
+    return [row("summaries", "sum_aaaaaaaaaaaaaaaa")]

@@ -1,0 +1,235 @@
+"""How a run behaves: what it leaves out and says so, progress, cancelling, damage, a host that writes."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.findings import CheckState, Confidence, Progress
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
+from lcm_core.store.scan import Folders, Limits, repetitions_of, run_checks
+
+LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
+DatabaseFactory = Callable[[str], Path]
+
+
+async def test_a_check_that_this_version_cannot_answer_says_why(database_file: DatabaseFactory) -> None:
+    async with await Database.open(database_file("0.1.2")) as database:
+        report = await run_checks(database, limits=LIMITS)
+    reasons = {result.check.id: result.reason for result in report.not_run}
+    assert (
+        reasons["D4"] == "this file does not record summaries.source_message_token_count (it came with 0.3.0)"
+    )
+    assert reasons["G9"] == "this file has no table conversation_compaction_maintenance (it came with 0.9.0)"
+    assert reasons["E16"] == "no folder of large files is known"
+    assert reasons["F5"] == "this file has no table summaries_fts_cjk"
+    assert all(not result.findings for result in report.not_run)
+    assert {result.check.id for result in report.results} == set(CHECKS)
+
+
+async def test_whole_file_checks_can_be_left_out(database_file: DatabaseFactory) -> None:
+    async with await Database.open(database_file("0.15.3-damaged")) as database:
+        report = await run_checks(database, whole_file=False, limits=LIMITS)
+    left_out = {result.check.id for result in report.not_run if "was not asked for" in result.reason}
+    assert left_out == {"F1", "F2", "F3", "F4", "F5", "F6", "G13"}
+
+
+async def test_one_conversation_gets_its_own_findings_only(database_file: DatabaseFactory) -> None:
+    async with await Database.open(database_file("0.15.3-damaged")) as database:
+        whole = await run_checks(database, limits=LIMITS)
+        report = await run_checks(database, conversation=ConversationId(3), limits=LIMITS)
+    assert {one.conversation_id for one in report.findings()} == {3}
+    inside = {one for one in whole.findings() if one.conversation_id == 3}
+    assert inside == set(report.findings())
+    assert "one conversation was asked for" in report.result("G13").reason
+
+
+async def test_stale_search_rows_of_one_conversation(database_file: DatabaseFactory) -> None:
+    async with await Database.open(database_file("0.15.3-damaged")) as database:
+        report = await run_checks(database, conversation=ConversationId(1), only={"F"}, limits=LIMITS)
+        other = await run_checks(database, conversation=ConversationId(3), only={"F"}, limits=LIMITS)
+    assert [one.row_count for one in report.result("F4").findings] == [10]
+    assert not list(other.findings())
+
+
+async def test_only_what_was_asked_for_is_reported(database_file: DatabaseFactory) -> None:
+    async with await Database.open(database_file("0.15.3-damaged")) as database:
+        report = await run_checks(database, only={"d14", "B"}, limits=LIMITS)
+        assert {result.check.id for result in report.results} == {"D14", *(f"B{n}" for n in range(1, 24))}
+        assert "D14" in {one.check for one in report.findings()}
+        with pytest.raises(UsageError, match="no check Z9"):
+            await run_checks(database, only={"Z9"})
+
+
+async def test_an_unknown_conversation_is_an_error(database_file: DatabaseFactory) -> None:
+    async with await Database.open(database_file("0.15.3")) as database:
+        with pytest.raises(NotFoundError, match="999"):
+            await run_checks(database, conversation=ConversationId(999))
+
+
+async def test_clean_means_nothing_but_by_design(database_file: DatabaseFactory) -> None:
+    async with await Database.open(database_file("0.15.3")) as database:
+        assert not (await run_checks(database, limits=LIMITS)).clean
+        by_design = await run_checks(database, only={"A", "B"}, limits=LIMITS)
+    assert {one.confidence for one in by_design.findings()} == {Confidence.BY_DESIGN}
+    assert by_design.clean
+
+
+async def test_progress_goes_on_and_ends(database_file: DatabaseFactory) -> None:
+    seen: list[Progress] = []
+    async with await Database.open(database_file("0.15.3")) as database:
+        await run_checks(database, limits=LIMITS, progress=seen.append)
+    numbers = [one.stage_number for one in seen]
+    assert numbers == sorted(numbers)
+    assert {one.stages for one in seen} == {max(numbers)}
+    assert seen[-1].fraction == 1.0
+    assert seen[0].stage == "conversations"
+    assert seen[-1].stage == "pages of the file"
+
+
+async def test_a_run_reads_in_many_short_transactions(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+    read = Database.read
+
+    async def counting(self: Database, *arguments: Any, **options: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(self, *arguments, **options)
+
+    monkeypatch.setattr(Database, "read", counting)
+    async with await Database.open(database_file("0.15.3")) as database:
+        await run_checks(database, limits=LIMITS)
+    assert reads > 8 * 3 + 16 * 2
+
+
+async def test_cancelling_stops_a_run_and_leaves_the_database_usable(database_file: DatabaseFactory) -> None:
+    started = asyncio.Event()
+    async with await Database.open(database_file("0.15.3")) as database:
+        task = asyncio.create_task(
+            run_checks(database, limits=LIMITS, progress=lambda progress: started.set())
+        )
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await run_checks(database, only={"A1"}, limits=LIMITS)).clean
+
+
+async def test_a_finding_names_no_more_rows_than_allowed_and_counts_all(
+    database_file: DatabaseFactory,
+) -> None:
+    limits = Limits(LIMITS.now, rows=4, findings=2)
+    async with await Database.open(database_file("0.15.3-damaged")) as database:
+        report = await run_checks(database, limits=limits)
+    [stale] = report.result("F4").findings
+    assert (len(stale.rows), stale.row_count) == (4, 10)
+    assert (len(report.result("C3").findings), report.result("C3").finding_count) == (2, 15)
+
+
+async def test_a_damaged_page_stops_a_stage_and_not_the_run(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    connection = sqlite3.connect(path)
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'message_parts'").fetchone()[0]
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    async with await Database.open(path) as database:
+        report = await run_checks(database, limits=LIMITS)
+    assert [one.confidence for one in report.result("G13").findings][:1] == [Confidence.BROKEN]
+    assert report.result("E7").state is CheckState.NOT_RUN
+    assert report.result("E7").reason.startswith("it stopped halfway: ")
+    assert report.result("G4").state is CheckState.RAN
+    assert report.result("F4").state is CheckState.RAN
+
+
+async def test_values_of_the_wrong_type_are_read_and_not_stumbled_over(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("0.15.3")
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    for statement in (
+        "UPDATE messages SET content = x'ff00fe', token_count = 'many', created_at = x'00' WHERE "
+        "message_id % 7 = 0",
+        "UPDATE messages SET token_count = 1e300, identity_hash = 5 WHERE message_id % 11 = 0",
+        "UPDATE summaries SET content = x'80', depth = 'deep', descendant_count = 2.5, model = 7, kind = 3"
+        " WHERE rowid % 5 = 0",
+        "UPDATE summaries SET earliest_at = 5, latest_at = x'41', file_ids = 9 WHERE rowid % 6 = 0",
+        "UPDATE summary_messages SET ordinal = 'x' WHERE rowid % 9 = 0",
+        "UPDATE OR IGNORE context_items SET ordinal = 'y' WHERE rowid % 9 = 0",
+        "UPDATE message_parts SET metadata = x'7b7d', tool_call_id = 3, text_content = 1.5 WHERE rowid % 9 "
+        "= 0",
+        "UPDATE conversation_bootstrap_state SET last_seen_size = 'big', session_file_path = x'00'",
+        "UPDATE large_files SET byte_size = 'big', storage_uri = ''",
+        "UPDATE conversation_compaction_maintenance SET token_budget = 'x', retry_attempts = 'y', pending "
+        "= 'z'",
+    ):
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    async with await Database.open(path) as database:
+        report = await run_checks(
+            database, limits=LIMITS, folders=Folders(path.parent, path.parent, path.parent)
+        )
+    assert {result.check.id for result in report.not_run} == {"G16", "G17"}
+    assert list(report.findings(Confidence.BROKEN))
+
+
+async def test_a_host_that_writes_meanwhile_makes_no_errors(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    host = sqlite3.connect(path, isolation_level=None)
+    host.execute("PRAGMA journal_mode = WAL")
+
+    def turn(_: object = None) -> None:
+        """Appends a message as the engine does: row, part, search row and context item in one transaction."""
+        host.execute("BEGIN IMMEDIATE")
+        host.execute(
+            """INSERT INTO messages (conversation_id, seq, role, content, token_count, created_at)
+            SELECT 1, max(seq) + 1, 'assistant', 'word ' || max(seq), 3, '2026-03-05 10:00:00'
+            FROM messages WHERE conversation_id = 1"""
+        )
+        host.execute(
+            """INSERT INTO messages_fts (rowid, content)
+            SELECT message_id, content FROM messages ORDER BY message_id DESC LIMIT 1"""
+        )
+        host.execute(
+            """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
+            SELECT 1, max(ordinal) + 1, 'message', (SELECT max(message_id) FROM messages)
+            FROM context_items WHERE conversation_id = 1"""
+        )
+        host.execute("COMMIT")
+
+    turn()
+    async with await Database.open(path) as database:
+        before = await run_checks(database, limits=LIMITS)
+        during = await run_checks(database, limits=LIMITS, progress=turn)
+    host.close()
+    assert set(during.findings(Confidence.BROKEN)) == set(before.findings(Confidence.BROKEN))
+
+
+async def test_the_fix_of_duplicates_gets_them_whole(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    connection = sqlite3.connect(path)
+    connection.execute(
+        """INSERT INTO messages (conversation_id, seq, role, content, token_count, identity_hash, created_at)
+        SELECT conversation_id, seq + 19, role, content, token_count, identity_hash, created_at FROM messages
+        WHERE conversation_id = 7 ORDER BY seq"""
+    )
+    connection.commit()
+    connection.close()
+    async with await Database.open(path) as database:
+        [block] = await repetitions_of(database, ConversationId(7))
+    assert (block.original_seqs, block.copy_seqs, len(block.copy_ids)) == ((1, 19), (20, 38), 19)
+    assert (block.certain, block.tokens, block.in_context) == (True, 1480, ())
