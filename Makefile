@@ -1,5 +1,5 @@
 # On a fresh machine `make demo` and `make test` do everything; they need Python 3.11 to 3.13, git and make.
-.PHONY: help demo test lint format bench pictures lock clean
+.PHONY: help demo test test-long lint format bench pictures lock clean
 
 BIN := .venv/bin
 PACKAGES := lcm_tui core/lcm_core prompts/lcm_prompts
@@ -9,6 +9,7 @@ export PYTHON
 help:
 	@echo "make demo      open the app on a demonstration database"
 	@echo "make test      every check and every test (WORKERS=2 sets how many at a time)"
+	@echo "make test-long the long form of some of them, ten minutes or so"
 	@echo "make lint      the checks alone: ruff, mypy, import-linter"
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make bench     measure the app on large databases (ARGS=... are passed on)"
@@ -23,6 +24,9 @@ demo: .venv/ready
 
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-long: .venv/ready
+	$(BIN)/python -m pytest -n $(WORKERS) -m long $(ARGS)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

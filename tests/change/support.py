@@ -146,6 +146,30 @@ def search_faults(path: Path) -> list[str]:
     return faults
 
 
+def only(path: Path, conversation_id: int) -> Path:
+    """Leave a single conversation in a database, so that its rows are compared in no time."""
+    other = f"SELECT message_id FROM messages WHERE conversation_id <> {conversation_id}"
+    summaries = f"SELECT summary_id FROM summaries WHERE conversation_id <> {conversation_id}"
+    with connect(path) as connection:
+        connection.execute("BEGIN")
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table in ("summaries_fts", "summaries_fts_cjk", "summary_messages", "summary_parents"):
+            if table in tables:
+                connection.execute(f"DELETE FROM {table} WHERE summary_id IN ({summaries})")
+        connection.execute(f"DELETE FROM messages_fts WHERE rowid IN ({other})")
+        connection.execute(f"DELETE FROM message_parts WHERE message_id IN ({other})")
+        if "focus_briefs" in tables:
+            briefs = f"SELECT brief_id FROM focus_briefs WHERE conversation_id <> {conversation_id}"
+            connection.execute(f"DELETE FROM focus_brief_sources WHERE brief_id IN ({briefs})")
+        for table in tables:
+            names = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+            if "conversation_id" in names:
+                connection.execute(f"DELETE FROM {table} WHERE conversation_id <> {conversation_id}")
+        connection.execute("COMMIT")
+        connection.execute("VACUUM")
+    return path
+
+
 # -- plans by hand ---------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ from lcm_core.change.local import context_findings, subjects_of
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import Edit, Owner, Plan, Splice, row_counts
 from lcm_core.change.references import missing, named_by
-from lcm_core.change.search_index import Rowids, keep_in_step, look_up
+from lcm_core.change.search_index import LookedUp, keep_in_step, look_up
 from lcm_core.change.tokens_moved import tokens_of
 from lcm_core.change.verify import Verified, verify
 from lcm_core.change.walks import Walks
@@ -146,7 +146,7 @@ def _commit(
             _check_inode(path, inode)
             step("opened")
             catalog = read_catalog(writer)
-            rowids = look_up(writer, catalog, plan.edits)
+            looked_up = look_up(writer, catalog, plan.edits)
             _rehearse(writer, catalog, plan)
             step("looked up")
             writer.begin()
@@ -155,7 +155,7 @@ def _commit(
             _check_inode(path, inode)
             if schema_number(writer) != catalog.number:
                 catalog = read_catalog(writer)
-            done = _carry_out(writer, catalog, plan, rowids, step)
+            done = _carry_out(writer, catalog, plan, looked_up, step)
             operation = _record(writer, plan, draft, done) if draft else None
             step("journaled")
             writer.commit()
@@ -205,7 +205,7 @@ def _before(writer: Writer, catalog: Catalog, walks: Walks, verified: Verified) 
     return _findings(writer, catalog, walks, verified.edits, contexts)
 
 
-def _carry_out(writer: Writer, catalog: Catalog, plan: Plan, rowids: Rowids, step: Fault) -> _Done:
+def _carry_out(writer: Writer, catalog: Catalog, plan: Plan, looked_up: LookedUp, step: Fault) -> _Done:
     """Verify, apply, check, and bring the search tables in step; all within the transaction."""
     verified = writer.answer(verify(plan.edits, catalog.tables))
     if verified.moved:
@@ -223,7 +223,7 @@ def _carry_out(writer: Writer, catalog: Catalog, plan: Plan, rowids: Rowids, ste
         raise WouldBreakError(broken)
     tokens += tokens_of(writer, catalog, applied.edits, entering=True)
     step("checked after")
-    search = keep_in_step(writer, catalog, applied.edits, rowids)
+    search = keep_in_step(writer, catalog, applied.edits, looked_up)
     step("indexed")
     return _Done(applied, before - after, tokens, search)
 

@@ -22,7 +22,7 @@ from lcm_core.change.codec import CodecError, decode_edits, decode_values, encod
 from lcm_core.change.connection import Writer
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
 from lcm_core.change.exports import Export, read_export
-from lcm_core.change.plan import Edit, RowCount
+from lcm_core.change.plan import Edit, RowCount, SqlValue
 from lcm_core.change.symbols import Values, substitute
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Timestamp
@@ -265,7 +265,7 @@ def _placed(rowid: int) -> Asking[Operation]:
     return _operation(row)
 
 
-def forget(writer: Writer, ids: Iterable[str]) -> list[Path]:
+def forget(writer: Writer, ids: Iterable[SqlValue]) -> list[Path]:
     """Delete operations, within the caller's transaction, and name the exports that lose their use."""
     wanted = list(ids)
     if not wanted or not writer.answer(_exists()):

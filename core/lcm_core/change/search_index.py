@@ -6,7 +6,6 @@ them is broken the commit goes on and says `NOT_UPDATED`; `reindex` mends it.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -63,8 +62,12 @@ class _Entries:
     come_summaries: dict[SqlValue, Cell] = field(default_factory=dict)
 
 
-#: Rows of search tables by table and summary.
-Rowids = Mapping[tuple[str, SqlValue], tuple[int, ...]]
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """Where the touched summaries stand in the search tables."""
+
+    rowids: Mapping[tuple[str, SqlValue], tuple[int, ...]]  #: by table and summary
+    broken: frozenset[str]  #: tables that could not be asked
 
 
 def touches_search(edits: Iterable[Edit]) -> bool:
@@ -73,29 +76,37 @@ def touches_search(edits: Iterable[Edit]) -> bool:
     return any((found.gone, found.come, found.gone_summaries, found.come_summaries))
 
 
-def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> Rowids:
-    """Where the touched summaries stand in the search tables: one scan a table, before the lock is taken."""
+def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> LookedUp:
+    """Find the touched summaries in the search tables: one scan a table, before the lock is taken."""
     entries = _entries(edits)
     wanted = {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}
     found: dict[tuple[str, SqlValue], tuple[int, ...]] = {}
+    broken: set[str] = set()
     for table in (name for name in SUMMARIES if wanted and catalog.schema.has(name)):
-        with contextlib.suppress(sqlite3.DatabaseError):  # a broken table is told of when it is to be written
-            for row in writer.rows_in(
-                f"SELECT rowid, summary_id FROM {table} WHERE summary_id IN (?*)", wanted
-            ):
-                key = (table, row["summary_id"])
-                found[key] = (*found.get(key, ()), row["rowid"])
-    return found
+        try:
+            rows = writer.rows_in(f"SELECT rowid, summary_id FROM {table} WHERE summary_id IN (?*)", wanted)
+        except sqlite3.DatabaseError as error:
+            if _is_fatal(error):
+                raise
+            broken.add(table)
+            continue
+        for row in rows:
+            key = (table, row["summary_id"])
+            found[key] = (*found.get(key, ()), row["rowid"])
+    return LookedUp(found, frozenset(broken))
 
 
-def keep_in_step(writer: Writer, catalog: Catalog, edits: Iterable[Edit], rowids: Rowids) -> str | None:
+def keep_in_step(writer: Writer, catalog: Catalog, edits: Iterable[Edit], looked_up: LookedUp) -> str | None:
     """Bring every search table in step; `NOT_UPDATED` when one of them would not follow."""
     entries, outcome = _entries(edits), None
     if catalog.schema.has(MESSAGES) and (entries.gone or entries.come):
         outcome = _guarded(writer, _message_statements(entries, catalog.schema))
-    for table in SUMMARIES:
-        if catalog.schema.has(table) and (entries.gone_summaries or entries.come_summaries):
-            outcome = _guarded(writer, _summary_statements(entries, table, rowids)) or outcome
+    if entries.gone_summaries or entries.come_summaries:
+        for table in (name for name in SUMMARIES if catalog.schema.has(name)):
+            if table in looked_up.broken:
+                outcome = NOT_UPDATED
+                continue
+            outcome = _guarded(writer, _summary_statements(entries, table, looked_up)) or outcome
     return outcome
 
 
@@ -117,14 +128,17 @@ def _guarded(writer: Writer, statements: Iterable[_Statement]) -> str | None:
         writer.execute("SAVEPOINT flush")  # makes the module write out now what it would at COMMIT
         writer.execute("RELEASE flush")
     except sqlite3.DatabaseError as error:
-        name = getattr(error, "sqlite_errorname", "") or ""
-        if name.startswith(_FATAL) or not writer.in_transaction:
+        if _is_fatal(error) or not writer.in_transaction:
             raise
         writer.execute("ROLLBACK TO search")
         writer.execute("RELEASE search")
         return NOT_UPDATED
     writer.execute("RELEASE search")
     return None
+
+
+def _is_fatal(error: sqlite3.DatabaseError) -> bool:
+    return (getattr(error, "sqlite_errorname", "") or "").startswith(_FATAL)
 
 
 def _message_statements(entries: _Entries, schema: Schema) -> Iterator[_Statement]:
@@ -136,9 +150,9 @@ def _message_statements(entries: _Entries, schema: Schema) -> Iterator[_Statemen
             yield _Statement("INSERT INTO messages_fts (rowid, content) VALUES (?, ?)", (message_id, text))
 
 
-def _summary_statements(entries: _Entries, table: str, rowids: Rowids) -> Iterator[_Statement]:
+def _summary_statements(entries: _Entries, table: str, looked_up: LookedUp) -> Iterator[_Statement]:
     for summary_id in {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}:
-        for rowid in rowids.get((table, summary_id), ()):
+        for rowid in looked_up.rowids.get((table, summary_id), ()):
             sql = f"DELETE FROM {table} WHERE rowid = ? AND summary_id IS ?"
             yield _Statement(sql, (rowid, summary_id), must_hit=True)
     for summary_id, content in entries.come_summaries.items():

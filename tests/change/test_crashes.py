@@ -1,0 +1,113 @@
+"""A process that is killed at any step of a commit leaves the file exactly before it, or exactly after it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lcm_core.change.codec import pack
+from lcm_core.change.commit import commit
+from lcm_core.change.undo import plan_undo
+from lcm_core.errors import DatabaseError
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.store.conversations import list_conversations
+from lcm_core.store.database import Database
+
+from tests.change.support import connect, dissolvable, dump, planned, run, search_faults, value
+
+#: Commits a plan to copies of a file, and dies at the first, second, third ... step; says the steps' names.
+KILLER = """
+import json, os, shutil, sys
+from pathlib import Path
+sys.path[:0] = json.loads(sys.argv[3])
+from lcm_core.change import exports
+from lcm_core.change.commit import commit
+from lcm_core.change.codec import unpack
+from lcm_core.change.plan import Plan
+folder, exported = Path(sys.argv[1]), sys.argv[2] == "exported"
+plan = Plan("dissolve", "A plan", 1, unpack((folder / "plan").read_bytes()))
+exports.LIMIT_BYTES = 0 if exported else exports.LIMIT_BYTES
+
+def attempt(path, fault):
+    commit(path, plan, fault=fault, folder=folder / "exports")
+
+def copy(name):
+    (folder / name).mkdir()
+    return Path(shutil.copyfile(folder / "lcm.db", folder / name / "lcm.db"))
+
+steps = []
+attempt(copy("whole"), steps.append)
+for number, name in enumerate(steps):
+    path, seen = copy(str(number)), []
+
+    def die(step):
+        seen.append(step)
+        if len(seen) > number:
+            os._exit(9)
+
+    child = os.fork()
+    if child == 0:
+        attempt(path, die)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 9, name
+print(json.dumps(steps))
+"""
+
+
+@pytest.mark.parametrize("exported", ["journaled", "exported"])
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+async def test_a_commit_that_is_killed_is_made_or_not(database_copy, mode, exported):
+    path = database_copy("0.15.3")
+    run(path, f"PRAGMA journal_mode = {mode}")
+    [(conversation, summary), *_] = dissolvable(path)
+    plan = await planned(path, plan_dissolve, conversation, [summary], levels=2)
+    (path.parent / "plan").write_bytes(pack(plan.edits))
+    before = dump(path)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, str(path.parent), exported, json.dumps(sys.path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steps = json.loads(done.stdout)
+    assert len(steps) == 11 + len(plan.edits) + (exported == "exported")
+    after = dump(path.parent / "whole" / "lcm.db")
+    assert after != before
+    made = []
+    for number, step in enumerate(steps):
+        left = path.parent / str(number) / "lcm.db"
+        await _opens(left, mode)
+        assert value(left, "PRAGMA integrity_check") == "ok", step
+        assert search_faults(left) == [], step
+        made.append(step in ("committed", "closed"))
+        assert dump(left) == (after if made[-1] else before), step
+        journaled = value(left, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'")
+        assert bool(journaled) == made[-1], step
+        if made[-1]:
+            operation = value(left, "SELECT id FROM lcm_tui_operations")
+            commit(left, await planned(left, plan_undo, operation))
+        else:
+            commit(left, plan)
+        assert dump(left) == (before if made[-1] else after), step
+    assert made == sorted(made)
+    assert sum(made) == 2
+
+
+async def _opens(path: Path, mode: str) -> None:
+    """The app opens what is left; half a change beside a file without a WAL is somebody's who may write."""
+    told = []
+    if mode == "delete":
+        try:
+            await (await Database.open(path)).close()
+        except DatabaseError as error:
+            told = [error.message]
+            with connect(path) as connection:
+                connection.execute("SELECT count(*) FROM messages").fetchone()
+    assert all("left half done" in message for message in told)
+    async with await Database.open(path) as database:
+        assert await database.read(list_conversations)

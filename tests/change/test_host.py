@@ -1,0 +1,171 @@
+"""A host writes all the time while plans are made, left lying, committed and undone: nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from lcm_core.change.asking import answer
+from lcm_core.change.commit import commit
+from lcm_core.change.errors import BusyError, RefusedError, StalePlanError
+from lcm_core.change.journal import edits_of, get
+from lcm_core.change.plan import Delete, Plan
+from lcm_core.change.undo import in_effect, plan_redo, plan_undo
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.store.database import Database
+
+from tests.change import host as host_module
+from tests.change.host import Host
+from tests.change.oracle import Whole
+from tests.change.support import dissolvable, run, search_faults, value
+
+CONVERSATION = 1
+
+
+def make_ready(path: Path, items: int) -> None:
+    """A WAL, as every engine has one, and a context of about *items* items."""
+    run(path, "PRAGMA journal_mode = wal")
+    host = Host(str(path), CONVERSATION, 1)
+    host.connection.execute("BEGIN")
+    while len(host.items()) < items:
+        for _ in range(50):
+            host.append()
+    host.connection.execute("COMMIT")
+    host.connection.close()
+
+
+class Operator:
+    """Somebody who changes the database meanwhile."""
+
+    def __init__(self, database: Database, path: Path, seed: int) -> None:
+        self.database, self.path = database, path
+        self.random = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.operations: list[str] = []
+        self.lying: list[Plan] = []
+        self.held: list[float] = []
+
+    async def act(self) -> None:
+        """Plan something, or commit something that was planned a while ago."""
+        if self.lying and self.random.random() < 0.6:
+            await self._commit(self.lying.pop(self.random.randrange(len(self.lying))))
+            return
+        try:
+            self.lying.append(await self._plan())
+            self.counts["planned"] += 1
+        except RefusedError as error:
+            self.counts["refused" if "cannot be" not in error.message else "not undoable"] += 1
+
+    async def _plan(self) -> Plan:
+        await self.database.refresh()
+        if self.operations and self.random.random() < 0.4:
+            operation = self.random.choice(self.operations)
+            effective = await self.database.read(in_effect, operation)
+            return await self.database.read(plan_undo if effective else plan_redo, operation)
+        choices = [summary for owner, summary in dissolvable(self.path) if owner == CONVERSATION]
+        if not choices:
+            raise RefusedError("There is nothing left.")
+        summary = self.random.choice(choices)
+        return await self.database.read(
+            plan_dissolve, CONVERSATION, [summary], levels=self.random.choice([1, 1, 2])
+        )
+
+    async def _commit(self, plan: Plan) -> None:
+        try:
+            done = await asyncio.to_thread(commit, self.path, plan)
+        except (StalePlanError, BusyError, RefusedError) as error:
+            self.counts[type(error).__name__] += 1
+            return
+        self.counts[f"committed {plan.kind}"] += 1
+        self.held.append(done.held)
+        if plan.kind == "dissolve":
+            self.operations.append(done.id)
+        assert done.search is None
+
+
+async def live(path: Path, seconds: float, items: int, seed: int) -> tuple[Operator, list[dict]]:
+    """Host and operator at work on one file; what both of them did."""
+    make_ready(path, items)
+    log = path.with_name("host.log")
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            host_module.__file__,
+            str(path),
+            str(CONVERSATION),
+            str(seconds),
+            "50",
+            str(seed),
+            str(log),
+        ]
+    )
+    async with await Database.open(path) as database:
+        operator = Operator(database, path, seed)
+        begun = time.monotonic()
+        while process.poll() is None and time.monotonic() - begun < seconds + 60:
+            await operator.act()
+            await asyncio.sleep(operator.random.random() * 0.1)
+    assert process.wait() == 0
+    return operator, [json.loads(line) for line in log.read_text().splitlines()]
+
+
+async def purged(path: Path, operator: Operator) -> set[str]:
+    """The summaries that are gone by what the operator did and did not take back."""
+    found: set[str] = set()
+    async with await Database.open(path) as database:
+        for operation_id in operator.operations:
+            if await database.read(in_effect, operation_id):
+                operation = await database.read(answer, get(operation_id))
+                for edit in await database.read(answer, edits_of(operation)):
+                    if isinstance(edit, Delete) and edit.table == "summaries":
+                        found.add(str(edit.key["summary_id"]))
+    return found
+
+
+async def check(path: Path, seconds: float, items: int, seed: int) -> None:
+    run(path, "PRAGMA journal_mode = wal")
+    start = Whole(path)
+    uncovered, disorder = start.uncovered(), start.disorder()
+    operator, events = await live(path, seconds, items, seed)
+    whole = Whole(path)
+    assert whole.errors() == start.errors() == set()
+    assert whole.disorder() == disorder == []
+    assert search_faults(path) == []
+    assert value(path, "PRAGMA integrity_check") == "ok"
+
+    pruned = {event["pruned"] for event in events if "pruned" in event}
+    appended = {event["appended"] for event in events if "appended" in event}
+    assert (start.messages.keys() | appended) - pruned <= whole.messages.keys(), "a message is lost"
+    assert not pruned & whole.messages.keys()
+    assert {one for one in whole.uncovered() if isinstance(one, int)} <= uncovered, "nothing covers a message"
+
+    made = {event["made"] for event in events if "made" in event}
+    gone = (start.summaries.keys() | made) - whole.summaries.keys()
+    assert gone == await purged(path, operator), "a summary is lost, or one came back"
+    assert len(events) > seconds * 10, "the host came to nothing"
+    assert operator.counts["committed dissolve"] > 0
+    waits = sorted(event["waited"] for event in events)
+    print(
+        f"\n{seconds:g} s, {items} items: {len(events)} transactions of the host "
+        f"({len(appended)} appended, {len(made)} made, {len(pruned)} pruned); {dict(operator.counts)}; "
+        f"host waited at most {waits[-1] * 1000:.1f} ms, {sum(wait > 0.1 for wait in waits)} times over 100 ms; "
+        f"the lock was held for {max(operator.held) * 1000:.1f} ms at most"
+    )
+
+
+@pytest.mark.parametrize("version", ["0.3.0", "0.15.3"])
+async def test_a_host_that_writes_loses_nothing(database_copy, version):
+    await check(database_copy(version), 4, 150, 7)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
+async def test_a_host_that_writes_for_a_minute_loses_nothing(database_copy, version):
+    await check(database_copy(version), 60, 1_000, 8)

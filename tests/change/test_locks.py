@@ -1,0 +1,116 @@
+"""No other part of this process takes the locks of a commit away: closing any descriptor drops them all."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from lcm_core.change.commit import commit
+from lcm_core.change.errors import BusyError
+from lcm_core.store.conversations import list_conversations
+from lcm_core.store.database import Database
+from lcm_core.store.guard import undisturbed
+from lcm_core.store.opening import choose_access, private_copy
+
+from tests.change.support import plan_of, run, update, value
+
+#: Whether another process gets the write lock.
+TRY = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+try:
+    connection.execute("BEGIN IMMEDIATE")
+    print("free")
+except sqlite3.OperationalError:
+    print("held")
+"""
+
+
+def lock_of(path: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", TRY, str(path)], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def a_plan(path: Path):
+    leaf = value(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf'")
+    return plan_of(update(path, "summaries", "summary_id", leaf, content="new"))
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+@pytest.mark.parametrize("look", [choose_access, lambda path: private_copy(path, lambda: False)])
+def test_who_looks_into_the_file_waits_for_the_commit(database_copy, mode, look):
+    path = database_copy("0.15.3")
+    run(path, f"PRAGMA journal_mode = {mode}")
+    looked, seen = threading.Event(), {}
+
+    def looking() -> None:
+        look(path)
+        looked.set()
+
+    def fault(step: str) -> None:
+        if step == "begun":
+            seen["thread"] = threading.Thread(target=looking)
+            seen["thread"].start()
+            time.sleep(0.2)
+            seen["looked"] = looked.is_set()
+            seen["lock"] = lock_of(path)
+
+    commit(path, a_plan(path), fault=fault)
+    seen["thread"].join()
+    assert seen["lock"] == "held"
+    assert not seen["looked"]
+    assert looked.is_set()
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+async def test_an_app_that_reads_and_watches_leaves_the_lock_alone(database_copy, mode):
+    path = database_copy("0.15.3")
+    run(path, f"PRAGMA journal_mode = {mode}")
+    locks: list[str] = []
+
+    def fault(step: str) -> None:
+        if step in ("begun", "applied 0", "journaled"):
+            time.sleep(0.5)  # the watch looks five times a second
+            locks.append(lock_of(path))
+
+    async with await Database.open(path) as database:
+
+        async def follow() -> None:
+            async for _ in database.watch():
+                await database.read(list_conversations)
+
+        following = asyncio.create_task(follow())
+        reading = asyncio.create_task(_keep_reading(database))
+        await asyncio.to_thread(commit, path, a_plan(path), fault=fault)
+        for task in (following, reading):
+            task.cancel()
+        await asyncio.gather(following, reading, return_exceptions=True)
+    assert locks == ["held"] * 3
+
+
+async def _keep_reading(database: Database) -> None:
+    while True:
+        await database.read(list_conversations)
+        await asyncio.sleep(0.02)
+
+
+def test_two_commits_of_one_process_take_turns(database_copy):
+    path = database_copy("0.15.3")
+    plan = a_plan(path)
+    with undisturbed(path), pytest.raises(BusyError) as caught:
+        commit(path, plan, wait=0.1)
+    assert caught.value.waited >= 0.1
+    commit(path, plan)
+
+
+def test_a_guard_is_one_for_all_names_of_a_file(database_copy):
+    path = database_copy("0.15.3")
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    with undisturbed(link), pytest.raises(BusyError):
+        commit(path, a_plan(path), wait=0.1)

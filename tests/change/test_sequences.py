@@ -1,0 +1,148 @@
+"""Any sequence of dissolves, undos and redos keeps a database whole, and undoing all of it gives it back."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lcm_core.change.commit import commit
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.undo import in_effect, plan_redo, plan_undo
+from lcm_core.operations.dissolve import plan_dissolve
+
+from tests.change.oracle import Whole
+from tests.change.support import REAL, dissolvable, dump, only, planned, reading, search_faults
+
+#: A conversation with several dissolvable summaries of two depths, by version.
+CONVERSATIONS = {"0.1.2": 3, "0.3.0": 5, "0.8.2": 3, "0.15.3": 3}
+
+numbers = st.floats(0, 0.999)
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["dissolve", "dissolve", "undo", "redo"]), numbers, st.integers(1, 3), st.booleans()
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@pytest.fixture(scope="module")
+def starting(tmp_path_factory: pytest.TempPathFactory, database_file: Callable[[str], Path]):
+    """A database of one conversation by version, to be copied."""
+    made: dict[str, Path] = {}
+
+    def make(version: str) -> Path:
+        if version not in made:
+            folder = tmp_path_factory.mktemp(f"starting-{version}")
+            made[version] = only(
+                Path(shutil.copyfile(database_file(version), folder / "lcm.db")), CONVERSATIONS[version]
+            )
+        return made[version]
+
+    return make
+
+
+class Sequence:
+    """A database that is changed step by step, and checked after each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.before = dump(path)
+        self.errors = Whole(path).errors()
+        self.uncovered = Whole(path).uncovered()
+        self.operations: list[str] = []
+        self.refusals: list[str] = []
+
+    def choose(self, wanted: bool, number: float) -> str | None:
+        """One of the operations that are in effect, or of those that are not."""
+        found = [one for one in self.operations if self.effective(one) is wanted]
+        return found[int(number * len(found))] if found else None
+
+    def effective(self, operation: str) -> bool:
+        async def ask(reader):
+            return await in_effect(reader, operation)
+
+        return bool(asyncio.run(reading(self.path, ask)))
+
+    def dissolve(self, number: float, levels: int, keep: bool) -> None:
+        choices = dissolvable(self.path)
+        if not choices:
+            return
+        conversation, summary = choices[int(number * len(choices))]
+        try:
+            plan = asyncio.run(
+                planned(self.path, plan_dissolve, conversation, [summary], levels=levels, keep=keep)
+            )
+        except RefusedError as error:
+            self.refusals.append(error.message)
+            return
+        self.operations.append(commit(self.path, plan).id)
+
+    def undo(self, number: float, _: int, __: bool) -> None:
+        self._again(plan_undo, self.choose(True, number))
+
+    def redo(self, number: float, _: int, __: bool) -> None:
+        self._again(plan_redo, self.choose(False, number))
+
+    def _again(self, plan_it, operation: str | None) -> bool:
+        if operation is None:
+            return False
+        try:
+            commit(self.path, asyncio.run(planned(self.path, plan_it, operation)))
+        except RefusedError as error:
+            self.refusals.append(error.message)
+            return False
+        return True
+
+    def check(self) -> None:
+        whole = Whole(self.path)
+        assert whole.errors() == self.errors
+        assert not {one for one in whole.uncovered() - self.uncovered if isinstance(one, int)}
+        assert search_faults(self.path) == []
+        expected = ("is made from", "cannot be undone any more", "cannot be redone any more")
+        assert all(any(words in one for words in expected) for one in self.refusals), self.refusals
+
+    def undo_all(self, order) -> None:
+        """Undo whatever is in effect; what lies under something else has its turn later."""
+        waiting = [one for one in order(self.operations) if self.effective(one)]
+        while waiting:
+            left = [one for one in waiting if not self._again(plan_undo, one)]
+            assert len(left) < len(waiting), "nothing more can be undone"
+            waiting = left
+
+
+def play(sequence: Sequence, script, order) -> None:
+    for name, number, levels, keep in script:
+        getattr(sequence, name)(number, levels, keep)
+        sequence.check()
+    sequence.undo_all(order)
+    sequence.check()
+    assert dump(sequence.path) == sequence.before
+
+
+@pytest.mark.parametrize("version", REAL)
+@settings(max_examples=8)
+@given(script=steps, order=st.sampled_from([list, lambda given_list: given_list[::-1], sorted]))
+def test_undoing_everything_gives_the_same_rows(starting, tmp_path_factory, version, script, order):
+    path = tmp_path_factory.mktemp("sequence") / "lcm.db"
+    shutil.copyfile(starting(version), path)
+    play(Sequence(path), script, order)
+    shutil.rmtree(path.parent)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", REAL)
+@settings(max_examples=150)
+@given(script=steps, order=st.sampled_from([list, lambda given_list: given_list[::-1], sorted]))
+def test_undoing_everything_gives_the_same_rows_whatever_was_done(
+    starting, tmp_path_factory, version, script, order
+):
+    path = tmp_path_factory.mktemp("sequence") / "lcm.db"
+    shutil.copyfile(starting(version), path)
+    play(Sequence(path), script, order)
+    shutil.rmtree(path.parent)
