@@ -127,7 +127,7 @@ class CheckResult:
     state: CheckState
     reason: str  #: why it was not run, or stopped halfway; empty when it ran
     findings: tuple[Finding, ...]  #: the first of them; may be some even when the check stopped halfway
-    finding_count: int  #: how many there are
+    finding_count: int  #: how many there are; of one conversation at most one more than are kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from lcm_core.dag.checks.registry import CHECKS
 from lcm_core.findings import Finding
 from lcm_core.store.database import Database
 from lcm_core.store.scan import Limits, run_checks
@@ -50,3 +51,9 @@ async def test_planted_damage_is_found_and_nothing_else(
         assert list(mine[0].rows) == rows
         assert mine[0].row_count == len(rows)
     assert {one.check for one in fresh} == {plant.check, *plant.also}
+
+
+def test_every_check_has_damage_that_it_finds() -> None:
+    """Those of files and transcripts are held by `test_recorded.py`, that of space by `test_rules.py`."""
+    elsewhere = {"E16", "E17", "E19", "G6", "G7", "G14"}
+    assert {plant.check for plant in PLANTS} | elsewhere == set(CHECKS)

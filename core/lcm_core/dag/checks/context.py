@@ -164,8 +164,8 @@ def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Finding]
 def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Finding]:
     ordinals = _ordinals(structure)
     for summary_id in structure.summaries_in_context:
-        below = set(structure.below([summary_id])) - {summary_id}
-        covered = [other for other in structure.summaries_in_context if other in below]
+        covered = [one for one in structure.below([summary_id]) if one != summary_id and one in ordinals]
+        covered.sort(key=lambda one: ordinals[one][0].ordinal)
         if covered:
             items = [item for one in (summary_id, *covered) for item in ordinals[one]]
             yield found(

@@ -8,12 +8,17 @@ message is also lost when its place in the context is still to be seen as a gap 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
 from lcm_core.dag.checks.facts import SECOND, Limits, Structure, Tally, told
 from lcm_core.findings import Confidence, Finding, FixId
 from lcm_core.records import ContextItem, SummaryId
+
+#: A session is begun anew now and then; more blocks than that are damage.
+_MOST_RESETS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +31,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Ordinals that are missing between two context items."""
+    """Ordinals that are missing between two context items, and the messages that lie between these."""
 
     missing: int
-    before: int  #: last place that the item in front covers
-    after: int  #: first place that the item behind covers
+    messages: int
+    block: Block
 
 
 def blocks_outside(structure: Structure) -> list[Block]:
@@ -57,38 +62,50 @@ def _runs(structure: Structure, wanted: Sequence[bool]) -> list[Block]:
     return runs
 
 
-def left_out_by_reset(structure: Structure, block: Block, limits: Limits) -> bool:
-    """Whether ``/new`` explains that the context does not reach *block* (engine.md 9, note at its head)."""
-    if structure.conversation.active is None:
-        return False  # before 0.6.0 no command left anything out
-    newest = structure.messages.days[block.last]
-    if structure.soft_reset is not None and 0 < newest <= structure.soft_reset + SECOND:
-        return True
-    depths = [
-        structure.nodes[orphan].depth or 0
-        for orphan in structure.orphans
-        if _overlaps(structure.spans.get(orphan), block)
-    ]
-    if any(depth >= limits.retain_depth for depth in depths):
-        return False
-    if structure.records_soft_reset and not depths:
-        return False  # the version would have recorded it, and no shallow summary went with the messages
-    if any(structure.raw[: block.first]):
-        return False
-    return all(
-        (structure.nodes[kept].depth or 0) >= limits.retain_depth
-        for kept in structure.summaries_in_context
-        if kept in structure.spans and structure.spans[kept][0] < block.first
-    )
+class _ResetRule:
+    """Whether ``/new`` explains that the context does not reach a block (engine.md 9, note at its head)."""
 
+    def __init__(self, structure: Structure, limits: Limits) -> None:
+        self._structure, self._retained = structure, limits.retain_depth
+        first_raw = structure.raw.find(1)
+        self._first_raw = len(structure.messages) if first_raw < 0 else first_raw
+        spans = structure.spans
+        self._orphans = [
+            (spans[one], structure.nodes[one].depth or 0) for one in structure.orphans if one in spans
+        ]
+        self._kept = [
+            (spans[one][0], structure.nodes[one].depth or 0)
+            for one in structure.summaries_in_context
+            if one in spans
+        ]
 
-def _overlaps(span: tuple[int, int] | None, block: Block) -> bool:
-    return span is not None and span[0] <= block.last and span[1] >= block.first
+    def explains(self, block: Block) -> bool:
+        """By the recorded time, else by the shape that ``/new`` leaves behind."""
+        structure = self._structure
+        if structure.conversation.active is None:
+            return False  # before 0.6.0 no command left anything out
+        newest = structure.messages.days[block.last]
+        if structure.soft_reset is not None and 0 < newest <= structure.soft_reset + SECOND:
+            return True
+        left_out = [
+            depth for (first, last), depth in self._orphans if first <= block.last and last >= block.first
+        ]
+        if any(depth >= self._retained for depth in left_out):
+            return False
+        if structure.records_soft_reset and not left_out:
+            return False  # the version would have recorded it, and no shallow summary went with the messages
+        if self._first_raw < block.first:
+            return False
+        return all(depth >= self._retained for first, depth in self._kept if first < block.first)
 
 
 def resets(structure: Structure, limits: Limits) -> list[Block]:
     """The runs of messages that ``/new`` left out."""
-    return [block for block in blocks_outside(structure) if left_out_by_reset(structure, block, limits)]
+    blocks = blocks_outside(structure)
+    if len(blocks) > _MOST_RESETS:
+        return []
+    rule = _ResetRule(structure, limits)
+    return [block for block in blocks if rule.explains(block)]
 
 
 def holes(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -98,7 +115,7 @@ def holes(structure: Structure, limits: Limits) -> Iterator[Finding]:
         not held and not covered for held, covered in zip(structure.raw, structure.linked, strict=True)
     ]
     spans = _leaf_spans(structure)
-    gaps = gaps_of(structure)
+    runs = lost_runs(gaps_of(structure))
     for block in _runs(structure, unlinked):
         rows = Tally(limits)
         for place in range(block.first, block.last + 1):
@@ -118,7 +135,7 @@ def holes(structure: Structure, limits: Limits) -> Iterator[Finding]:
                 ),
             )
             continue
-        lost = _inside_a_leaf(spans, block) or any(_fills(structure, gap, block) for gap in gaps)
+        lost = _inside_a_leaf(spans, block) or block in runs
         yield rows.finding(
             "A11",
             Confidence.BROKEN if lost else Confidence.SUSPICIOUS,
@@ -153,13 +170,16 @@ def _inside_a_leaf(spans: list[tuple[int, int]], block: Block) -> bool:
 
 
 def gaps_of(structure: Structure) -> list[Gap]:
-    """The gaps in the ordinals whose two sides cover messages of this conversation."""
+    """The gaps in the ordinals whose two sides cover messages of this conversation, with some in between."""
     gaps = []
-    for before, after in zip(structure.items, structure.items[1:], strict=False):
+    for before, after in pairwise(structure.items):
         missing = after.ordinal - before.ordinal - 1
         front, behind = _covered(structure, before), _covered(structure, after)
-        if missing > 0 and front and behind and front[1] < behind[0]:
-            gaps.append(Gap(missing, front[1], behind[0]))
+        if missing <= 0 or front is None or behind is None:
+            continue
+        between = [place for place in range(front[1] + 1, behind[0]) if not structure.messages.events[place]]
+        if between:
+            gaps.append(Gap(missing, len(between), Block(between[0], between[-1])))
     return gaps
 
 
@@ -170,37 +190,27 @@ def _covered(structure: Structure, item: ContextItem) -> tuple[int, int] | None:
     return structure.spans.get(item.summary_id) if item.summary_id is not None else None
 
 
-def _fills(structure: Structure, gap: Gap, block: Block) -> bool:
-    """Whether a run of messages stood exactly in a gap: as many, and all that lies between its sides."""
-    between = [place for place in range(gap.before + 1, gap.after) if not structure.messages.events[place]]
-    return (
-        len(between) == gap.missing
-        and bool(between)
-        and between[0] == block.first
-        and between[-1] == block.last
-    )
+def lost_runs(gaps: Iterable[Gap]) -> frozenset[Block]:
+    """The blocks that stood exactly in a gap if they are messages: as many as ordinals are missing."""
+    return frozenset(gap.block for gap in gaps if gap.messages == gap.missing)
 
 
-def fell_out(structure: Structure, orphan: SummaryId, gaps: Sequence[Gap]) -> bool:
+def fell_out(structure: Structure, orphan: SummaryId, gaps: Iterable[Gap]) -> bool:
     """Whether an orphan stood exactly in a gap of one: it covers all that lies between the gap's sides."""
     span = structure.spans.get(orphan)
-    if span is None:
-        return False
-    for gap in gaps:
-        between = [
-            place for place in range(gap.before + 1, gap.after) if not structure.messages.events[place]
-        ]
-        if gap.missing == 1 and between and (between[0], between[-1]) == span:
-            return True
-    return False
+    return span is not None and any(gap.missing == 1 and gap.block == Block(*span) for gap in gaps)
 
 
 def lost_from_gap(structure: Structure, limits: Limits) -> tuple[str, FixId] | None:
     """What stood in a gap of the ordinals and is still there, and what puts it back, when that is sure."""
     gaps = gaps_of(structure)
+    runs, by_reset = lost_runs(gaps), resets(structure, limits)
     for block in blocks_outside(structure):
-        filled = any(_fills(structure, gap, block) for gap in gaps)
-        if filled and not left_out_by_reset(structure, block, limits):
+        if block in runs and block not in by_reset and not _has_links(structure, block):
             return structure.span_text(block.first, block.last), FixId.RESTORE_MESSAGES
     fallen = next((orphan for orphan in structure.orphans if fell_out(structure, orphan, gaps)), None)
     return None if fallen is None else (fallen, FixId.RESTORE_SUMMARIES)
+
+
+def _has_links(structure: Structure, block: Block) -> bool:
+    return any(structure.linked[block.first : block.last + 1])
