@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.settings import Options, resolve
+
 from lcm_tui.app import LcmApp
 from lcm_tui.demo import unpack_demo
 
@@ -43,7 +44,7 @@ PICTURES = (
     Picture("item", ("c", "enter", "m"), "<summary"),
     Picture("focus-brief", ("j", "j", "j", "c"), "focus"),
     Picture("briefs", ("j", "j", "j", "b"), "focus_"),
-    Picture("previous", ("s", "Z", "G", "k", "p"), "reconstructed"),
+    Picture("previous", ("s", "l", "j", "l", "j", "j", "p"), "reconstructed"),
     Picture("files", ("f",), "file_"),
     Picture("help", ("question_mark",), "Keys of this screen"),
     Picture("disk-session", ("G", "enter"), "Session on disk"),

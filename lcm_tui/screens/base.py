@@ -248,7 +248,9 @@ class CommandScreen(Screen[None]):
 
     def show_live(self) -> None:
         """Say in the title bar whether the file is followed, when it changed last, and how large it is."""
-        self.query_one(TitleBar).live = live_line(self.session)
+        # The file may change while a screen is pushed but not composed yet.
+        for bar in self.query(TitleBar):
+            bar.live = live_line(self.session)
 
 
 class DataScreen(CommandScreen, Generic[D]):
@@ -261,8 +263,10 @@ class DataScreen(CommandScreen, Generic[D]):
             super().__init__()
             self.data = data
 
-    def __init__(self) -> None:
+    def __init__(self, first: D | None = None) -> None:
+        """A screen that fetches what it shows, or shows *first* at once and fetches when the file changes."""
         super().__init__()
+        self._first = first
         self._loading = False
         self._again = False
         self._stale = False
@@ -277,7 +281,11 @@ class DataScreen(CommandScreen, Generic[D]):
 
     def on_mount(self) -> None:
         """Load for the first time (Textual calls the handler of each base class itself)."""
-        self.load()
+        if self._first is None:
+            self.load()
+        else:
+            self.show(self._first)
+            self._first = None
 
     def on_screen_resume(self) -> None:
         """Load what changed while another screen was in front."""
@@ -288,7 +296,8 @@ class DataScreen(CommandScreen, Generic[D]):
     def data_changed(self) -> None:
         """Load again, at once when in front, else when it comes to the front."""
         super().data_changed()
-        if self.is_current:
+        # `is_current` would also be true of the screen just below.
+        if self.app.screen is self:
             self.load()
         else:
             self._stale = True

@@ -39,7 +39,6 @@ BATCH = 40
 #: A conversation that keeps changing is scanned whole at most this often; between, appended rows are added.
 WHOLE_SECONDS = 10.0
 #: How often the sessions folder is looked at, and sums that may have changed are.
-FIRST_LOOK_SECONDS = 0.2  #: when the database's own rows stand on the screen
 LOOK_SECONDS = 5.0
 
 
@@ -97,7 +96,8 @@ version of the engine did not record it. Type / to filter over all columns; word
         """Load, and look for sessions on disk."""
         self.query_one(TitleBar).where = "Conversations"
         self.table.focus()
-        self.set_timer(FIRST_LOOK_SECONDS, self._look_again)
+        # Not before the database's own rows stand on the screen.
+        self.call_after_refresh(self.work_on, "sessions", self._find_sessions)
         self.set_interval(LOOK_SECONDS, self._look_again)
 
     # -- data --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from rich.segment import Segment
 from textual import events
 from textual.cache import LRUCache
-from textual.geometry import Region, Size
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
@@ -170,7 +170,13 @@ class LineView(Scroller, Generic[K]):
         if self._tall:
             with self._in_place():
                 pass
-        self.refresh()
+        if keys is None or self._tall:
+            self.refresh()
+            return
+        changed = set(keys)
+        for place, key in enumerate(self.visible_keys, self._key_at(self._top)):
+            if key in changed:
+                self._refresh_key(place)
 
     def select(self, key: K) -> bool:
         """Put the cursor on a key and bring it into sight; False when the view does not hold it."""
@@ -264,12 +270,12 @@ class LineView(Scroller, Generic[K]):
         at = line - self._offset(place)
         strip = strip_of(drawn[at] if at < len(drawn) else (), self.style_of, width)
         if place == self._cursor:
-            return self._over(strip, "line--cursor" if self.has_focus else "line--cursor-blur")
-        return self._over(strip, "line--fresh") if key in self._fresh else strip
+            return self._over(strip, "cursor" if self.has_focus else "cursor-blur")
+        return self._over(strip, "fresh") if key in self._fresh else strip
 
     def _over(self, strip: Strip, name: str) -> Strip:
         """The strip with a style laid over those of its spans."""
-        style = self.component_style_alone(name)
+        style = self.style_alone(name)
         return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -323,7 +329,7 @@ class LineView(Scroller, Generic[K]):
         if self._tall:
             self._lines.maxsize = max(CACHED, 2 * len(self.keys))
             self._offsets = [0, *accumulate(max(1, len(self._lines_of(key))) for key in self.keys)]
-        self.virtual_size = Size(self._width, self._total)
+        self._hold(self._total)
 
     def _offset(self, place: int) -> int:
         return self._offsets[max(0, min(place, len(self._offsets) - 1))] if self._tall else place

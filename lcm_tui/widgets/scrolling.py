@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.scroll_view import ScrollView
 
 from lcm_tui.widgets.drawn import Drawn
@@ -65,6 +66,13 @@ class Scroller(Drawn, ScrollView, can_focus=True):
     def _bottom(self) -> int:
         """The first line in sight when the end is."""
         return max(0, self.virtual_size.height - self._height)
+
+    def _hold(self, lines: int) -> None:
+        """Say how many lines there are; the scroll bar follows, the layout of the screen need not."""
+        size = Size(self._width, lines)
+        if size != self.virtual_size:
+            self.set_reactive(ScrollView.virtual_size, size)
+            self._scroll_update(size)
 
     def _show_from(self, line: int) -> None:
         self.scroll_to(y=max(0, min(line, self._bottom)), animate=False, immediate=True, force=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from lcm_core.text import cell_width, clip, safe_line
 from rich.segment import Segment
@@ -37,9 +37,6 @@ StyleName = Literal[
     "tail",
     "brief",
 ]
-
-#: Every name; `Drawn` resolves them through its component classes ``line--<name>``.
-STYLE_NAMES: tuple[StyleName, ...] = get_args(StyleName)
 
 
 @dataclass(frozen=True, slots=True)

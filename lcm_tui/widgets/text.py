@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
 from textual.strip import Strip
 
 from lcm_tui.widgets.scrolling import Scroller
@@ -119,7 +118,7 @@ class TextView(Scroller):
             self._wrapped_at = self._width
             self._wrapped = [WrappedBlock(block, self._width) for block in self._document]
             self._tops = [0, *accumulate(map(len, self._wrapped))]
-            self.virtual_size = Size(self._width, self._tops[-1])
+            self._hold(self._tops[-1])
 
     def _line(self, at: int, wanted: re.Pattern[str] | None = None) -> Line:
         block = bisect_right(self._tops, at) - 1
