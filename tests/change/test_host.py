@@ -155,7 +155,8 @@ async def check(path: Path, seconds: float, items: int, seed: int) -> None:
     print(
         f"\n{seconds:g} s, {items} items: {len(events)} transactions of the host "
         f"({len(appended)} appended, {len(made)} made, {len(pruned)} pruned); {dict(operator.counts)}; "
-        f"host waited at most {waits[-1] * 1000:.1f} ms, {sum(wait > 0.1 for wait in waits)} times over 100 ms; "
+        f"host waited at most {waits[-1] * 1000:.1f} ms, {sum(one > 0.1 for one in waits)} times over "
+        "100 ms; "
         f"the lock was held for {max(operator.held) * 1000:.1f} ms at most"
     )
 

@@ -1,0 +1,251 @@
+"""What a preview shows is what a commit does: ordinals, tokens, rows and SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from lcm_core.change.codec import decode_edits
+from lcm_core.change.commit import commit
+from lcm_core.change.errors import StalePlanError
+from lcm_core.change.plan import Cells, Insert, Item, Move, Plan, Renumber, Symbol, SymbolKind
+from lcm_core.change.preview import STOP_THE_HOST, Preview, preview
+from lcm_core.change.sql_text import literal
+from lcm_core.change.undo import plan_undo
+from lcm_core.operations.dissolve import plan_dissolve
+
+from tests.change.support import (
+    REAL,
+    connect,
+    context_of,
+    delete,
+    dissolvable,
+    dump,
+    item_row,
+    plan_of,
+    planned,
+    reading,
+    row_of,
+    run,
+    splice,
+    update,
+    value,
+)
+
+TOKENS = """SELECT sum(coalesce(s.token_count, m.token_count)) FROM context_items AS c
+    LEFT JOIN summaries AS s USING (summary_id) LEFT JOIN messages AS m USING (message_id)
+    WHERE c.conversation_id = ?"""
+
+
+def shown(path: Path, plan: Plan) -> Preview:
+    return asyncio.run(reading(path, lambda reader: preview(reader, plan)))
+
+
+def a_dissolve(path: Path, number: int = 0, **options: object) -> Plan:
+    conversation, summary = dissolvable(path)[number]
+    return asyncio.run(planned(path, plan_dissolve, conversation, [summary], **options))
+
+
+@pytest.mark.parametrize("version", REAL)
+@pytest.mark.parametrize("number", [0, -1])
+def test_ordinals_and_tokens_are_those_after_the_commit(database_copy, version, number):
+    path = database_copy(version)
+    plan = a_dissolve(path, number, levels=2)
+    conversation = plan.conversation_id
+    assert conversation is not None
+    one = shown(path, plan)
+    before = {ref: ordinal for ordinal, ref in context_of(path, conversation)}
+    assert one.tokens.before == value(path, TOKENS, conversation)
+    done = commit(path, plan)
+    after = {ref: ordinal for ordinal, ref in context_of(path, conversation)}
+    assert one.tokens.after == value(path, TOKENS, conversation)
+    assert one.tokens.change == done.tokens
+    assert {each.ref: each.old for each in one.leaving} == {
+        ref: ordinal for ref, ordinal in before.items() if ref not in after
+    }
+    assert {each.ref: each.new for each in one.entering} == {
+        ref: ordinal for ref, ordinal in after.items() if ref not in before
+    }
+    assert {each.ref: (each.old, each.new) for each in one.moving} == {
+        ref: (ordinal, after[ref])
+        for ref, ordinal in before.items()
+        if ref in after and after[ref] != ordinal
+    }
+    assert one.rows == done.operation.rows
+
+
+def test_what_is_previewed_is_what_is_committed(database_copy):
+    path = database_copy("0.15.3")
+    plan = a_dissolve(path, levels=2)
+    assert tuple(step.edit for step in shown(path, plan).steps) == commit(path, plan).edits
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_the_sql_does_what_the_commit_does(database_copy, version):
+    path = database_copy(version)
+    by_hand = Path(shutil.copyfile(path, path.with_name("by-hand.db")))
+    plan = a_dissolve(path, levels=2)
+    script = list(shown(path, plan).sql())
+    commit(path, plan)
+    run(by_hand, *script)
+    assert dump(by_hand) == dump(path)
+
+
+def test_the_sql_of_every_edit_runs(database_copy):
+    path = database_copy("0.15.3")
+    run(
+        path,
+        "UPDATE messages SET content = CAST(x'ff41' AS TEXT) || char(0) || '''' WHERE message_id = 1",
+        "UPDATE context_items SET ordinal = ordinal + 5 WHERE conversation_id = 1 AND ordinal = 21",
+        "UPDATE large_files SET byte_size = 9e999, file_name = x'00ff' WHERE rowid = 1",
+    )
+    by_hand = Path(shutil.copyfile(path, path.with_name("by-hand.db")))
+    last = context_of(path, 1)[-1]
+    plan = plan_of(
+        *delete(path, "message_parts", message_id=1),
+        update(path, "messages", "message_id", 1, content="it's\nnew", token_count=5),
+        Insert("large_files", row_of(path, "large_files", "rowid", 1).but(file_id="other")),
+        *delete(path, "large_files", rowid=2),
+        Renumber(1, (Move(Item(last[1]), 26, 21),)),
+        splice(path, 3, 0, 2, *[ref for _, ref in context_of(path, 3)][:2][::-1]),
+    )
+    script = list(shown(path, plan).sql())
+    commit(path, plan)
+    run(by_hand, *script)
+    assert dump(by_hand) == dump(path)
+
+
+def test_what_nobody_knows_yet_is_a_parameter(database_copy):
+    path = database_copy("0.15.3")
+    template = row_of(path, "messages", "message_id", 1)
+    new = Symbol("new:1", SymbolKind.ID)
+    seq = value(path, "SELECT max(seq) FROM messages WHERE conversation_id = 1") + 1
+    plan = plan_of(
+        Insert(
+            "messages",
+            template.but(
+                message_id=new,
+                seq=Symbol("s", SymbolKind.SEQ),
+                transcript_entry_id=None,
+                stable_event_key=None,
+            ),
+        ),
+        Insert("context_items", item_row(1, new).but(ordinal=Symbol("o", SymbolKind.ORDINAL))),
+    )
+    one = shown(path, plan)
+    first, second = one.sql()
+    assert first.endswith("-- its id is :new_1")
+    assert '"message_id"' not in first.partition("VALUES")[0]
+    assert f" {seq}" in first
+    assert ":new_1" in second
+    assert one.entering[0].identity == "message:new:1"
+    assert one.entering[0].new == 22
+    assert one.tokens.change == template["token_count"]
+    assert commit(path, plan).tokens == template["token_count"]
+
+
+def test_machines_get_the_same_from_every_operation(database_copy):
+    path = database_copy("0.15.3")
+    plan = a_dissolve(path)
+    one = shown(path, plan)
+    document = json.loads(json.dumps(one.as_json()))
+    assert list(document) == ["kind", "conversationId", "edits", "shift", "tokens", "rows", "warnings"]
+    assert document["kind"] == "dissolve"
+    assert document["conversationId"] == 1
+    assert decode_edits(document["edits"]) == tuple(step.edit for step in one.steps)
+    gone, *_ = document["shift"]
+    assert gone == {"identity": f"summary:{dissolvable(path)[0][1]}", "from": 0, "to": None}
+    assert document["shift"][1]["from"] is None
+    assert document["shift"][-1]["to"] == document["shift"][-1]["from"] + 1
+    assert document["rows"]["context_items"] == {"insert": 2, "update": 0, "delete": 1}
+    assert set(document["tokens"]) == {"before", "after"}
+
+
+def test_people_get_lines_that_are_safe_to_print(database_copy):
+    path = database_copy("0.15.3")
+    run(path, "UPDATE large_files SET file_id = char(27) || '[31m' WHERE rowid = 1")
+    plan = plan_of(*delete(path, "large_files", rowid=1), *a_dissolve(path, budget=1).edits)
+    lines = list(shown(path, plan).text())
+    assert not any("\x1b" in line or "\n" in line for line in lines)
+    assert "␛[31m" in "\n".join(lines)
+    text = "\n".join(lines)
+    assert "ordinal 0 loses summary" in text
+    assert "ordinal 1 gets summary" in text
+    assert "21 items move, 1 leave, 2 enter" in text
+    assert "context_items +2 ~0 -1" in text
+
+
+def test_warnings_of_the_plan_are_shown(database_copy):
+    path = database_copy("0.15.3")
+    one = shown(path, a_dissolve(path, budget=1))
+    assert any("exceed the budget" in warning for warning in one.warnings)
+    assert any("exceed the budget" in line for line in one.text())
+
+
+@pytest.mark.parametrize(
+    ("version", "warned"), [("0.1.2", True), ("0.3.0", True), ("0.8.2", False), ("0.15.3", False)]
+)
+def test_a_host_that_waits_for_no_lock_is_to_be_stopped(database_copy, version, warned):
+    path = database_copy(version)
+    assert (STOP_THE_HOST in shown(path, a_dissolve(path)).warnings) is warned
+
+
+def test_a_host_of_the_beta_line_waits_though_it_lacks_the_table(database_copy):
+    path = database_copy("0.15.3")
+    run(
+        path,
+        "DROP TABLE conversation_bootstrap_state",
+        "CREATE TABLE message_transcript_anchor_trust (message_id INTEGER PRIMARY KEY)",
+    )
+    assert STOP_THE_HOST not in shown(path, a_dissolve(path)).warnings
+
+
+def test_a_column_that_the_plan_does_not_know_is_named(database_copy):
+    path = database_copy("0.15.3")
+    plan = a_dissolve(path)
+    run(path, "ALTER TABLE context_items ADD COLUMN weight INTEGER DEFAULT 3")
+    assert any("context_items.weight" in warning for warning in shown(path, plan).warnings)
+
+
+def test_a_stale_plan_has_no_preview(database_copy):
+    path = database_copy("0.15.3")
+    plan = a_dissolve(path)
+    run(path, f"DELETE FROM context_items WHERE summary_id = '{dissolvable(path)[0][1]}'")
+    with pytest.raises(StalePlanError):
+        shown(path, plan)
+
+
+def test_the_preview_of_a_lying_plan_follows_the_host(database_copy):
+    path = database_copy("0.15.3")
+    plan = a_dissolve(path, 1)
+    run(path, "DELETE FROM context_items WHERE conversation_id = 1 AND ordinal = 0")
+    move = "UPDATE context_items SET ordinal = {} WHERE conversation_id = 1 AND ordinal = {}"
+    run(path, *(move.format(ordinal - 1, ordinal) for ordinal, _ in context_of(path, 1)))
+    one = shown(path, plan)
+    assert [each.old for each in one.leaving] == [0]
+    commit(path, plan)
+    assert context_of(path, 1)[0][1] == plan.select
+
+
+def test_an_undo_is_previewed_like_any_other_change(database_copy):
+    path = database_copy("0.15.3")
+    first = shown(path, a_dissolve(path))
+    done = commit(path, a_dissolve(path))
+    back = shown(path, asyncio.run(planned(path, plan_undo, done.id)))
+    assert back.tokens == type(back.tokens)(first.tokens.after, first.tokens.before)
+    assert {(one.ref, one.new) for one in back.entering} == {(one.ref, one.old) for one in first.leaving}
+    assert back.plan.kind == "undo"
+
+
+NUMBERS = [None, 0, -(2**63), 2**63 - 1, 0.1, -1e-300, float("inf"), float("-inf")]
+
+
+@pytest.mark.parametrize("cell", [*NUMBERS, "", "it's", "a\nb", "\udcff", "\0", b"", b"\x00'"])
+def test_a_value_in_sql_is_that_value(cell, tmp_path):
+    with connect(tmp_path / "empty.db") as connection:
+        [(found,)] = connection.execute(f"SELECT {literal(cell)}")
+    assert repr(found) == repr(cell)
+    assert Cells.of({"cell": found}) == Cells.of({"cell": cell})
