@@ -73,6 +73,7 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         if size != self.virtual_size:
             self.set_reactive(ScrollView.virtual_size, size)
             self._scroll_update(size)
+            self.refresh()
 
     def _show_from(self, line: int) -> None:
         self.scroll_to(y=max(0, min(line, self._bottom)), animate=False, immediate=True, force=True)
