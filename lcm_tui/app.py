@@ -7,6 +7,7 @@ import gc
 import importlib
 import logging
 import os
+import sys
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: When the first screen has been drawn and nothing is urgent.
 WARM_UP_SECONDS = 0.4
+#: How often it is made sure that somebody can still see the app.
+TERMINAL_SECONDS = 2.0
 
 
 class CommandSource(Provider):
@@ -116,6 +119,8 @@ class LcmApp(App[int]):
             return
         self._session = Session(self._settings, database, demo=self._demo)
         await self.push_screen(ConversationsScreen(listed))
+        if not self.is_headless:
+            self.set_interval(TERMINAL_SECONDS, self._leave_with_terminal)
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
         self.run_worker(self._warm_up(), group="watch", exit_on_error=False)
         for diagnostic in self._settings.diagnostics[:3]:
@@ -127,6 +132,11 @@ class LcmApp(App[int]):
         """Close every connection: an open one would keep the process alive."""
         if self._session is not None:
             await self._session.database.close()
+
+    def _leave_with_terminal(self) -> None:
+        """End with the terminal: without one, Textual would read its end for ever."""
+        if sys.__stdin__ is None or not sys.__stdin__.isatty():
+            self.exit(0)
 
     async def _warm_up(self) -> None:
         """Once the first screen stands: import the others, and keep what lives on out of the collector's way.
