@@ -155,7 +155,7 @@ def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Finding]
                 rows.count,
                 "message",
                 structure.id,
-                "stand in the context although a summary in it covers them: the model reads them twice.",
+                "stand beside a summary in the context that covers the same: the model reads it twice.",
             ),
             FixId.DROP_COVERED_ITEMS,
         )
@@ -351,7 +351,7 @@ def _wrong_type(structure: Structure, limits: Limits) -> Iterator[Finding]:
             "A15",
             _BROKEN,
             structure.id,
-            told(rows.count, "context item", structure.id, "do not refer to what their type says."),
+            told(rows.count, "context item", structure.id, "refer to something else than the type says."),
         )
 
 

@@ -164,10 +164,11 @@ def find_clusters(messages: MessageColumns, keys: Keys, replays: Sequence[Replay
     replayed = bytearray(len(messages))
     for replay in replays:
         replayed[replay.copy : replay.copy + replay.length] = b"\1" * replay.length
+    again = {key for key, before in zip(keys.texts, _earlier(keys), strict=True) if before >= 0}
     groups: dict[tuple[int, int], list[int]] = {}
-    for place, day in enumerate(messages.days):
-        if keys.weights[place] == 2 and not replayed[place]:
-            groups.setdefault((keys.texts[place], round(day * 86_400)), []).append(place)
+    for place, key in enumerate(keys.texts):
+        if key in again and keys.weights[place] == 2 and not replayed[place]:
+            groups.setdefault((key, round(messages.days[place] * 86_400)), []).append(place)
     repeated = {key: places for key, places in groups.items() if len(places) > 1}
     crowds: dict[int, set[int]] = {second: set() for _, second in repeated}
     for place, day in enumerate(messages.days) if crowds else ():

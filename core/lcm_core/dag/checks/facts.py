@@ -307,7 +307,15 @@ _PLURALS: Final = {
     "link or edge": "links or edges",
     "source of a focus brief": "sources of focus briefs",
 }
-_SINGULARS: Final = {"are": "is", "have": "has", "were": "was", "do": "does", "lie": "lies", "go": "goes"}
+_SINGULARS: Final = {
+    "are": "is",
+    "have": "has",
+    "were": "was",
+    "had": "had",
+    "do": "does",
+    "lie": "lies",
+    "go": "goes",
+}
 
 
 def counted(number: int, noun: str) -> str:

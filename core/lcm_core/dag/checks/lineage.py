@@ -146,7 +146,7 @@ def _wrong_kind_of_source(structure: Structure, limits: Limits) -> Iterator[Find
         )
         if node.is_leaf and edges:
             rows: Sequence[RowRef] = [summary_row(node.summary_id), *map(_edge_row, edges[: limits.rows])]
-            what = f"Leaf {node.summary_id} has {counted(len(edges), 'summary')} as sources."
+            what = f"Leaf {node.summary_id} was made from {counted(len(edges), 'summary')}."
         elif not node.is_leaf and links.message_ids:
             ids = links.message_ids[: limits.rows]
             rows = [
@@ -273,7 +273,7 @@ def _shape(structure: Structure, limits: Limits) -> Iterator[Finding]:
                 rows.count,
                 "summary",
                 structure.id,
-                f"lie above depth {_DEEP} or have more than {_WIDE} sources.",
+                f"lie above depth {_DEEP} or on more than {_WIDE} sources.",
             ),
         )
 
@@ -300,7 +300,7 @@ def _abnormal_ids(structure: Structure, limits: Limits) -> Iterator[Finding]:
             "B20",
             _BROKEN,
             structure.id,
-            told(rows.count, "summary", structure.id, "have no id: nothing can refer to them."),
+            told(rows.count, "summary", structure.id, "have no id: nothing can refer to such a row."),
         )
     odd = Tally(limits)
     for summary_id in structure.nodes:
@@ -315,7 +315,7 @@ def _abnormal_ids(structure: Structure, limits: Limits) -> Iterator[Finding]:
                 odd.count,
                 "summary",
                 structure.id,
-                "have ids of another form than the engine's: it does not find them in texts.",
+                "have an id of another form than the engine's, which does not find it in texts.",
             ),
         )
 

@@ -250,7 +250,7 @@ def _time_out_of_place(structure: Structure, limits: Limits) -> Iterator[Finding
                 early.count,
                 "summary",
                 structure.id,
-                "cover messages that are newer than they are themselves.",
+                "cover messages of a later time than the time of making.",
             ),
         )
 

@@ -44,10 +44,10 @@ _BROKEN_AS: Final[Mapping[BrokenKind, tuple[str, str]]] = {
 #: Checks that tell one finding per conversation: what is said of its summaries, and how sure it is.
 _GROUPED: Final[Mapping[str, tuple[Confidence, str]]] = {
     "C5": (_SUSPICIOUS, "were cut off at the hard cap"),
-    "C6": (_SUSPICIOUS, "had parts left out that looked like orders"),
+    "C6": (_SUSPICIOUS, "lack parts that looked like orders"),
     "C13": (_SUSPICIOUS, "hold tags of injected memory or context"),
     "C14": (_SUSPICIOUS, "hold base64, data URLs or media lines"),
-    "C16": (_SUSPICIOUS, "are more than three times as long as their target"),
+    "C16": (_SUSPICIOUS, "are more than three times as long as the target"),
     "C18": (_BY_DESIGN, "do not say what can be expanded"),
     "C20": (_SUSPICIOUS, "hold what a model could take for instructions"),
     "D1": (_SUSPICIOUS, "have a token count that no estimator gives"),
@@ -280,7 +280,7 @@ class TextScan:
                 lacking.add("summaries", summary_id)
         for rows, words in (
             (unknown, "list files that the database does not know"),
-            (lacking, "do not list files that their sources name"),
+            (lacking, "do not list files that the sources name"),
         ):
             if rows:
                 sentence = told(rows.count, "summary", self._structure.id, f"{words}.")

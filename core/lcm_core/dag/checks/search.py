@@ -73,7 +73,7 @@ class MessageSearchScan:
         """At most one finding per check."""
         for check, rows, words in (
             ("F1", self._missing, "cannot be found by searching."),
-            ("F2", self._orphans, "stand in the search table and are gone."),
+            ("F2", self._orphans, "are in the search table although deleted."),
             ("F4", self._stale, "have another text than the search table."),
         ):
             if rows:
@@ -103,7 +103,7 @@ class SummarySearchScan:
         where = "the search table for Chinese, Japanese and Korean" if self._cjk else "the search table"
         for check, rows, words in (
             ("F3", self._missing, f"cannot be found in {where}."),
-            ("F3", self._extra, f"stand in {where} and are gone, or stand there twice."),
+            ("F3", self._extra, f"are in {where} twice, or although deleted."),
             ("F4", self._stale, f"have another text than {where}."),
         ):
             if rows:

@@ -255,7 +255,7 @@ def _bad_checkpoints(state: State, limits: Limits) -> Iterator[Finding]:
             what = "is shorter than what was read of it: it was replaced or rotated"
             yield found("G8", _SUSPICIOUS, one.id, [row], f"The transcript of conversation {one.id} {what}.")
     for rows, confidence, words in (
-        (lacking, _SUSPICIOUS, "were imported and have no checkpoint"),
+        (lacking, _SUSPICIOUS, "were imported without a checkpoint"),
         (placeholders, _BY_DESIGN, "have a checkpoint that only keeps the place"),
         (gone, _BY_DESIGN, "have a transcript that is no longer there"),
     ):

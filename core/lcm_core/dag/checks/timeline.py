@@ -39,7 +39,8 @@ def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Finding]:
             "E1",
             _SUSPICIOUS,
             structure.id,
-            f"{odd.things:,} numbers are missing between the messages of conversation {structure.id} "
+            f"{told(odd.things, 'number', None, 'are missing')} between the messages of conversation "
+            f"{structure.id} "
             f"(between {', '.join(where)}), and no messages were deleted there: they were moved.",
         )
     if pruned:
@@ -47,7 +48,8 @@ def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Finding]:
             "E1",
             _BY_DESIGN,
             structure.id,
-            f"{pruned.things:,} numbers are missing between the messages of conversation {structure.id}: "
+            f"{told(pruned.things, 'number', None, 'are missing')} between the messages of conversation "
+            f"{structure.id}: "
             "rows were deleted, as pruning of heartbeats does.",
         )
     if len(seqs) and seqs[0] not in (0, 1):
@@ -98,7 +100,7 @@ def _events(structure: Structure, limits: Limits) -> Iterator[Finding]:
                 rows.count,
                 "compaction",
                 structure.id,
-                "were recorded as system messages, as 0.1 to 0.6.0 did; the model never sees them.",
+                "were recorded as a message, as 0.1 to 0.6.0 did; the model never sees it.",
             ),
         )
 

@@ -89,8 +89,13 @@ class ToolScan:
         open_from = self._last_turn()
         first_call = min((places[0] for places in self._calls.values()), default=len(structure.messages))
         for own, other, words, repair in (
-            (self._calls, self._results, "call a tool and have no result", "makes up an error as result"),
-            (self._results, self._calls, "are tool results without their call", "leaves them out"),
+            (
+                self._calls,
+                self._results,
+                "call a tool without getting a result",
+                "makes up an error as result",
+            ),
+            (self._results, self._calls, "are tool results without a call", "leaves them out"),
         ):
             rows, early = Tally(self._limits), 0
             for call_id, places in own.items():
@@ -109,7 +114,7 @@ class ToolScan:
                         rows.count,
                         "message",
                         structure.id,
-                        f"{words}; the engine {repair} when it sends them.",
+                        f"{words}; the engine {repair} on sending.",
                     ),
                 )
 

@@ -149,9 +149,9 @@ def stuck_batches(groups: Iterable[tuple[str, Sequence[str]]], limits: Limits) -
     """G16; what is stuck, with the ids."""
     for what, ids in groups:
         if ids:
-            table = "pending_summary_nodes" if what.startswith("node") else "pending_compaction_batches"
+            table = "pending_compaction_batches" if "batches that" in what else "pending_summary_nodes"
             rows = [RowRef(table, (one,)) for one in ids[: limits.rows]]
-            sentence = f"{len(ids):,} pending {what}."
+            sentence = f"{counted(len(ids), 'row')} of pending work: {what}."
             yield Finding("G16", _SUSPICIOUS, None, tuple(rows), len(ids), sentence)
 
 
@@ -163,7 +163,7 @@ def untrusted(anchors: int, doubtful: int, corrupt: Sequence[int]) -> Iterator[F
             _SUSPICIOUS,
             None,
             [RowRef("message_transcript_anchor_trust", ())],
-            f"{doubtful:,} of {counted(anchors, 'transcript anchor')} are suspect or unproven.",
+            f"{doubtful:,} of {counted(anchors, 'transcript anchor')} cannot be trusted.",
         )
     for conversation_id in corrupt:
         yield found(

@@ -142,7 +142,7 @@ async def probe(database: Database, table: str) -> SearchProbe | None:
         return SearchProbe(table, await database.read(_search_once, table))
     except DatabaseError as error:
         ours = "no such module" in error.message or "no such tokenizer" in error.message
-        return SearchProbe(table, f"searching it fails ({error.message.rstrip('.')})", ours)
+        return SearchProbe(table, f"searching it fails ({error.__cause__ or error.message})", ours)
 
 
 async def _search_once(reader: Reader, table: str) -> str:

@@ -62,7 +62,12 @@ async def load_migration(reader: Reader) -> Migration:
     leftover = await reader.value(
         "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name = 'conversations_session_key_idx'"
     )
-    return Migration(schema.missing, steps, bool(leftover) and schema.has("conversations", "active"))
+    missing = [
+        name
+        for name in schema.missing
+        if name.partition(".")[0] == name or schema.has(name.partition(".")[0])
+    ]
+    return Migration(missing, steps, bool(leftover) and schema.has("conversations", "active"))
 
 
 async def load_space(reader: Reader, wal: int) -> Space:
@@ -92,22 +97,22 @@ async def stuck_batches(reader: Reader, today: float) -> list[tuple[str, list[st
     late = f"julianday(%s) < {today!r} - 1.0 / 24"
     queries = (
         (
-            "nodes have been running with an expired lease for more than an hour",
+            "nodes whose lease ran out more than an hour ago",
             "SELECT node_id AS id FROM pending_summary_nodes WHERE status = 'running' AND "
             f"{late % 'lease_expires_at'}",
         ),
         (
-            "nodes of published batches were never promoted",
+            "nodes of published batches, never promoted",
             """SELECT n.node_id AS id FROM pending_summary_nodes AS n JOIN pending_compaction_batches AS b
             ON b.batch_id = n.batch_id WHERE b.status = 'published' AND n.status = 'ready'""",
         ),
         (
-            "nodes were promoted and have no summary",
+            "promoted nodes without a summary",
             "SELECT node_id AS id FROM pending_summary_nodes WHERE status = 'promoted' AND "
             "canonical_summary_id IS NULL",
         ),
         (
-            "batches are being published",
+            "batches that are being published",
             "SELECT batch_id AS id FROM pending_compaction_batches WHERE status = 'publishing'",
         ),
     )
