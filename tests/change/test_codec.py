@@ -7,7 +7,7 @@ import sqlite3
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.codec import CodecError, decode_values, encode_edits, encode_values, pack, unpack
 from lcm_core.change.plan import (
@@ -70,11 +70,13 @@ def with_types(value: object) -> str:
     return repr(value)
 
 
-@given(st.lists(edits, max_size=6).map(tuple))
+@settings(max_examples=60)
+@given(st.lists(edits, max_size=4).map(tuple))
 def test_what_was_packed_is_unpacked(plan):
     assert with_types(unpack(pack(plan))) == with_types(plan)
 
 
+@settings(max_examples=40)
 @given(st.lists(edits, max_size=4).map(tuple))
 def test_edits_are_plain_json(plan):
     text = json.dumps(encode_edits(plan), ensure_ascii=False)
@@ -100,6 +102,7 @@ def test_the_values_are_those_that_sqlite_gives_back(value):
     assert with_types(unpack(pack([Insert("t", row)]))) == with_types((Insert("t", row),))
 
 
+@settings(max_examples=40)
 @given(st.lists(edits, max_size=4).map(tuple))
 def test_the_inverse_of_the_inverse_is_the_plan(plan):
     unnamed = tuple(edit for edit in plan if not isinstance(edit, Update | Insert | Delete))

@@ -16,7 +16,7 @@ from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 
-from tests.change.support import connect, dissolvable, dump, planned, run, search_faults, value
+from tests.change.support import connect, dissolvable, dump, only, planned, run, search_faults, value
 
 #: Commits a plan to copies of a file, and dies at the first, second, third ... step; says the steps' names.
 KILLER = """
@@ -61,7 +61,7 @@ print(json.dumps(steps))
 @pytest.mark.parametrize("exported", ["journaled", "exported"])
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 async def test_a_commit_that_is_killed_is_made_or_not(database_copy, mode, exported):
-    path = database_copy("0.15.3")
+    path = only(database_copy("0.15.3"), 3)
     run(path, f"PRAGMA journal_mode = {mode}")
     [(conversation, summary), *_] = dissolvable(path)
     plan = await planned(path, plan_dissolve, conversation, [summary], levels=2)
