@@ -370,13 +370,13 @@ async def test_keys_move_the_cursor_and_keep_it_in_sight(keys: list[str], expect
 async def test_every_line_of_tall_keys_is_seen_by_paging_down_and_up():
     heights = {0: 3, 1: 75, 2: 1, 3: 19, 4: 20, 5: 21, 6: 2, 7: 40}
     everything = {f"{key}.{line}" for key, height in heights.items() for line in range(height)}
-    async with showing(range(8), heights.__getitem__) as (pilot, app):
-        for key, first in (("pagedown", 0), ("pageup", 7)):
+    async with showing(range(8), heights.__getitem__) as (_, app):
+        for direction, first in ((1, 0), (-1, 7)):
             seen = set(rows(app.view))
             assert app.view.selected == first
             for _ in range(30):
                 top = app.view.scroll_offset.y
-                await pilot.press(key)
+                app.view.action_page(direction)
                 seen |= set(rows(app.view))
                 assert f"{app.view.selected}." in " ".join(rows(app.view))
                 assert abs(app.view.scroll_offset.y - top) < HEIGHT
@@ -387,11 +387,11 @@ async def test_every_line_of_tall_keys_is_seen_by_paging_down_and_up():
 async def test_every_line_of_tall_keys_is_seen_by_arrows():
     heights = {0: 3, 1: 75, 2: 1, 3: 19, 4: 20, 5: 21, 6: 2, 7: 40}
     everything = {f"{key}.{line}" for key, height in heights.items() for line in range(height)}
-    async with showing(range(8), heights.__getitem__) as (pilot, app):
-        for key in ("down", "up"):
+    async with showing(range(8), heights.__getitem__) as (_, app):
+        for step in (1, -1):
             seen = set(rows(app.view))
             for _ in range(100):
-                await pilot.press(key)
+                app.view.action_move(step)
                 seen |= set(rows(app.view))
                 assert f"{app.view.selected}." in " ".join(rows(app.view))
             assert seen == everything
