@@ -112,17 +112,17 @@ class LcmApp(App[int]):
 
         try:
             database = await Database.open(self._settings.database.value)
+            self._session = Session(self._settings, database, demo=self._demo)
             listed = await database.read(list_conversations)
         except LcmError as error:
             self.failure = error
             self.exit(int(error.exit_code))
             return
-        self._session = Session(self._settings, database, demo=self._demo)
         await self.push_screen(ConversationsScreen(listed))
         if not self.is_headless:
             self.set_interval(TERMINAL_SECONDS, self._leave_with_terminal)
+            self.run_worker(self._warm_up(), group="watch", exit_on_error=False)
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
-        self.run_worker(self._warm_up(), group="watch", exit_on_error=False)
         for diagnostic in self._settings.diagnostics[:3]:
             self.notify(diagnostic.message, title="Configuration", severity="warning")
         for message in key_problems(self._settings.keys):

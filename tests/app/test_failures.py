@@ -127,6 +127,19 @@ handle.Handle.__init__ = lambda self, path, access, location, busy: make(self, p
     assert "is locked by another process" in one_sentence(ended)
 
 
+def test_a_database_whose_list_cannot_be_read_leaves_no_process_behind(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * size : page * size] = b"\xff" * size
+    path.write_bytes(content)
+    ended = run_in_terminal(path)
+    assert ended.code == ExitCode.DATABASE
+    assert "is damaged" in one_sentence(ended)
+
+
 async def test_the_app_ends_with_the_code_of_what_kept_it_from_opening(tmp_path: Path):
     path = tmp_path / "lcm.db"
     with closing(sqlite3.connect(path)) as connection:
