@@ -1,6 +1,6 @@
 """How every screen looks, on the demonstration database: 80x24 and 160x50, dark, light and without colours.
 
-Pictures that changed on purpose are taken again with ``pytest tests/app/test_snapshots.py --snapshot-update``.
+Pictures that changed on purpose are taken again with ``pytest tests/app --snapshot-update``.
 """
 
 from __future__ import annotations
