@@ -328,6 +328,49 @@ def test_a_stale_plan_lists_everything_that_moved(database_copy):
     assert "and 2 more" in error.message
 
 
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+@pytest.mark.parametrize("step", ["opened", "looked up", "checked before"])
+@pytest.mark.parametrize("harmless", [True, False])
+def test_what_the_host_writes_right_before_the_lock_counts(database_copy, mode, step, harmless):
+    path = database_copy("0.15.3")
+    run(path, f"PRAGMA journal_mode = {mode}")
+    with connect(path) as host:
+        host.execute("SELECT count(*) FROM messages").fetchone()
+        conversation, summary = dissolvable(path)[0]
+        plan = asyncio.run(planned(path, plan_dissolve, conversation, [summary]))
+        meanwhile = (
+            "UPDATE conversations SET title = 'host' WHERE conversation_id = 2"
+            if harmless
+            else f"UPDATE summaries SET content = content || '!' WHERE summary_id = '{summary}'"
+        )
+
+        def fault(name: str) -> None:
+            if name == step:
+                host.execute(meanwhile)
+
+        if harmless:
+            commit(path, plan, fault=fault)
+            assert value(path, "SELECT title FROM conversations WHERE conversation_id = 2") == "host"
+        else:
+            with pytest.raises(StalePlanError, match="content was"):
+                commit(path, plan, fault=fault)
+        assert value(path, JOURNAL) == harmless
+
+
+def test_a_migration_right_before_the_lock_counts(database_copy):
+    path = database_copy("0.15.3")
+    conversation, summary = dissolvable(path)[0]
+    plan = asyncio.run(planned(path, plan_dissolve, conversation, [summary]))
+
+    def migrate(name: str) -> None:
+        if name == "checked before":
+            run(path, "ALTER TABLE summaries ADD COLUMN mood TEXT DEFAULT 'calm'")
+
+    done = commit(path, plan, fault=migrate)
+    [gone] = [edit for edit in done.edits if isinstance(edit, Delete) and edit.table == "summaries"]
+    assert gone.before["mood"] == "calm"
+
+
 def _query(path: Path, sql: str) -> list[tuple]:
     with connect(path) as connection:
         return connection.execute(sql).fetchall()

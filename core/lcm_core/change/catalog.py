@@ -26,7 +26,6 @@ class Reference:
 class Catalog:
     """The schema of one file."""
 
-    number: int  #: SQLite's own; another one after the schema has changed
     schema: Schema
     references: tuple[Reference, ...]
 
@@ -46,7 +45,6 @@ class Catalog:
 
 def read_catalog(writer: Writer) -> Catalog:
     """Read the schema; the module of a virtual table may be missing, so only its name is read."""
-    number = schema_number(writer)
     tables: dict[str, frozenset[str]] = {}
     references: list[Reference] = []
     for name, sql in writer.rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
@@ -63,9 +61,4 @@ def read_catalog(writer: Writer) -> Catalog:
         for one in references
         if one.column in tables.get(one.table, ()) and one.target_column in tables.get(one.target, ())
     )
-    return Catalog(number, Schema(tables), tuple(held))
-
-
-def schema_number(writer: Writer) -> int:
-    """A number that changes whenever the schema does."""
-    return int(writer.value("PRAGMA schema_version"))
+    return Catalog(Schema(tables), tuple(held))

@@ -1,7 +1,9 @@
 """The only way to write: check a plan against the database as it is, apply it, check the outcome, journal it.
 
 One ``BEGIN IMMEDIATE`` with a bounded wait. What can be slow (packing the edits, writing an export, finding
-rows of search tables) comes before it; no model call, file access or user wait ever happens inside.
+rows of search tables) comes before it; no model call, file access or user wait ever happens inside. Every
+edit is compared with the database in a snapshot right before the lock, and again under it unless SQLite says
+that nobody has committed anything in between: then the lock is held for the writing alone.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from lcm_core import __version__
 from lcm_core.change import exports
 from lcm_core.change.apply import Applied, apply
-from lcm_core.change.catalog import Catalog, read_catalog, schema_number
+from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
 from lcm_core.change.errors import BusyError, RefusedError, ReplacedError, StalePlanError, WouldBreakError
@@ -147,15 +149,20 @@ def _commit(
             step("opened")
             catalog = read_catalog(writer)
             looked_up = look_up(writer, catalog, plan.edits)
-            _rehearse(writer, catalog, plan)
             step("looked up")
+            with writer.snapshot():
+                checked, version = _check(writer, catalog, plan), writer.data_version
+            step("checked before")
             writer.begin()
             locked = time.monotonic()
             step("begun")
             _check_inode(path, inode)
-            if schema_number(writer) != catalog.number:
+            # Nothing that anybody else committed since the snapshot: what was checked there holds here.
+            if writer.data_version != version:
                 catalog = read_catalog(writer)
-            done = _carry_out(writer, catalog, plan, looked_up, step)
+                checked = _check(writer, catalog, plan)
+            step("verified")
+            done = _carry_out(writer, catalog, plan, checked, looked_up, step)
             operation = _record(writer, plan, draft, done) if draft else None
             step("journaled")
             writer.commit()
@@ -191,37 +198,41 @@ class _Done:
     search: str | None
 
 
-def _rehearse(writer: Writer, catalog: Catalog, plan: Plan) -> None:
-    """Find a stale plan without any lock, and have at hand what the lock would be held to read."""
-    with writer.snapshot():
-        verified = writer.answer(verify(plan.edits, catalog.tables))
-        if verified.moved:
-            raise StalePlanError(verified.moved)
-        _before(writer, catalog, Walks(writer, catalog), verified)
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A plan that fits the database, and what is wrong there before it."""
+
+    verified: Verified
+    findings: frozenset[str]
+    leaving: int  #: tokens
 
 
-def _before(writer: Writer, catalog: Catalog, walks: Walks, verified: Verified) -> frozenset[str]:
-    contexts = {owner: context.before for owner, context in verified.contexts.items()}
-    return _findings(writer, catalog, walks, verified.edits, contexts)
+def _check(writer: Writer, catalog: Catalog, plan: Plan) -> _Checked:
+    """Compare every edit with what stands there now.
 
-
-def _carry_out(writer: Writer, catalog: Catalog, plan: Plan, looked_up: LookedUp, step: Fault) -> _Done:
-    """Verify, apply, check, and bring the search tables in step; all within the transaction."""
+    Raises:
+        StalePlanError: something moved.
+    """
     verified = writer.answer(verify(plan.edits, catalog.tables))
     if verified.moved:
         raise StalePlanError(verified.moved)
-    step("verified")
-    walks = Walks(writer, catalog)
-    before = _before(writer, catalog, walks, verified)
-    tokens = -tokens_of(writer, catalog, verified.edits, entering=False)
-    step("checked before")
+    contexts = {owner: context.before for owner, context in verified.contexts.items()}
+    findings = _findings(writer, catalog, verified.edits, contexts)
+    return _Checked(verified, findings, tokens_of(writer, catalog, verified.edits, entering=False))
+
+
+def _carry_out(
+    writer: Writer, catalog: Catalog, plan: Plan, checked: _Checked, looked_up: LookedUp, step: Fault
+) -> _Done:
+    """Apply, check what it left, and bring the search tables in step; all within the transaction."""
+    verified, before = checked.verified, checked.findings
     changes = writer.row_changes
     applied = apply(writer, verified.steps, verified.values, step)
     _check_count(writer.row_changes - changes, applied.row_changes)
-    after = _findings(writer, catalog, walks, applied.edits, _after(verified, applied))
+    after = _findings(writer, catalog, applied.edits, _after(verified, applied))
     if broken := after - before - plan.allows:
         raise WouldBreakError(broken)
-    tokens += tokens_of(writer, catalog, applied.edits, entering=True)
+    tokens = tokens_of(writer, catalog, applied.edits, entering=True) - checked.leaving
     step("checked after")
     search = keep_in_step(writer, catalog, applied.edits, looked_up)
     step("indexed")
@@ -239,7 +250,7 @@ def _after(verified: Verified, applied: Applied) -> dict[Owner, Listing]:
 
 
 def _findings(
-    writer: Writer, catalog: Catalog, walks: Walks, edits: tuple[Edit, ...], contexts: Mapping[Owner, Listing]
+    writer: Writer, catalog: Catalog, edits: tuple[Edit, ...], contexts: Mapping[Owner, Listing]
 ) -> frozenset[str]:
     """What is wrong, now, with what some edits touch."""
     found = missing(writer, catalog, named_by(edits, catalog))
@@ -247,7 +258,7 @@ def _findings(
     for owner, listing in contexts.items():
         splices = [edit for edit in edits if isinstance(edit, Splice) and edit.conversation_id == owner]
         if isinstance(owner, int) and splices:
-            found |= context_findings(walks, owner, listing, subjects_of(splices))
+            found |= context_findings(Walks(writer, catalog), owner, listing, subjects_of(splices))
     return found
 
 

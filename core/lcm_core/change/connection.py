@@ -40,6 +40,11 @@ class Writer:
         return self._connection.in_transaction
 
     @property
+    def data_version(self) -> int:
+        """A number that changes when somebody else commits anything; within a transaction, as it sees it."""
+        return int(self.value("PRAGMA data_version"))
+
+    @property
     def row_changes(self) -> int:
         """Rows inserted, updated or deleted so far, by triggers too."""
         return self._connection.total_changes
