@@ -7,9 +7,10 @@ finds and what a commit checks is the same code.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from lcm_core.change.plan import SqlValue
 from lcm_core.store.database import Reader, Row
@@ -30,12 +31,28 @@ class Ask:
 Asking = Generator[Ask, Sequence[Row], T]
 
 
+#: Rows from which on working on them is worth a thread: the app's keys are served meanwhile.
+MANY = 2_000
+
+
 async def answer(reader: Reader, asking: Asking[T]) -> T:
     """Carry *asking* through within one read transaction."""
+    step, many = _next(asking, None), False
+    while isinstance(step, Ask):
+        rows = await reader.rows(step.sql, *step.parameters)
+        many = many or len(rows) >= MANY
+        step = await asyncio.to_thread(_next, asking, rows) if many else _next(asking, rows)
+    return step.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Done(Generic[T]):
+    value: T
+
+
+def _next(asking: Asking[T], rows: Sequence[Row] | None) -> Ask | _Done[T]:
+    """The next question, or the result: a thread cannot raise the end of a generator."""
     try:
-        ask = next(asking)
-        while True:
-            ask = asking.send(await reader.rows(ask.sql, *ask.parameters))
+        return next(asking) if rows is None else asking.send(rows)
     except StopIteration as stop:
-        result: T = stop.value
-        return result
+        return _Done(stop.value)

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cells, Delete, Edit, Plan, Splice, Update, key_of, ref_of
+from lcm_core.change.plan import Cells, Delete, Edit, Plan, Splice, Update, key_of
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.context import ItemId
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import StoredRow, context_rows, referring_columns, rows_by
+from lcm_core.store.rows import StoredRow, referring_columns, rows_by
 from lcm_core.times import sql_utc
 
 #: What refers to a summary and is dealt with by name.
@@ -61,9 +61,9 @@ async def plan_dissolve(
             another conversation or in the context already, or another summary was made from it.
     """
     await conversation_store.get_conversation(reader, conversation_id)
-    rows = [Cells.of(row) for row in await context_rows(reader, conversation_id)]
     nodes = await _nodes(reader, conversation_id, summary_ids, levels)
-    listing = Listing.of([(_ordinal(row), ref_of(row)) for row in rows])
+    items = await context_store.references(reader, conversation_id)
+    listing = Listing.of(zip(items.ordinals, items.ids, strict=True))
     roots = _roots(nodes, listing, conversation_id)
     used: set[str] = set()
     restored = {root: _restored(root, nodes, used) for root in roots}
@@ -71,13 +71,11 @@ async def plan_dissolve(
     if not keep:
         await _check_consumers(reader, nodes)
         await _check_messages(reader, nodes, listing)
+    standing = await _standing(reader, conversation_id, roots)
     stamp = sql_utc(now or datetime.now(UTC))
-    edits: list[Edit] = [
-        _splice(conversation_id, listing, rows, root, restored[root], stamp) for root in roots
-    ]
-    if not keep:
-        for node in nodes.values():
-            edits += await _purge(reader, node)
+    edits: list[Edit] = [_splice(listing, standing[root], restored[root], stamp) for root in roots]
+    for node in () if keep else nodes.values():
+        edits += await _purge(reader, node)
     return Plan(
         kind="dissolve",
         title=_title(nodes, roots, sum(map(len, restored.values())), keep),
@@ -242,20 +240,26 @@ async def _check_messages(reader: Reader, nodes: Mapping[str, _Node], listing: L
 # -- edits -----------------------------------------------------------------------------------------------
 
 
-def _splice(
-    conversation_id: ConversationId,
-    listing: Listing,
-    rows: Sequence[Cells],
-    root: str,
-    restored: Sequence[str],
-    stamp: str,
-) -> Splice:
-    start = listing.refs.index(root)
-    [planned] = [row for row in rows if ref_of(row) == root]
+async def _standing(
+    reader: Reader, conversation_id: ConversationId, roots: Sequence[str]
+) -> Mapping[str, Cells]:
+    """The whole context rows of some summaries."""
+    rows = await rows_by(reader, "context_items", "summary_id", roots)
+    return {
+        str(row["summary_id"]): Cells.of(row) for row in rows if row["conversation_id"] == conversation_id
+    }
+
+
+def _splice(listing: Listing, row: Cells, restored: Sequence[str], stamp: str) -> Splice:
+    """What takes a row's place, on the list as earlier splices leave it."""
+    owner, summary_id = row["conversation_id"], row["summary_id"]
+    if not (isinstance(owner, int) and isinstance(summary_id, str)):
+        raise TypeError("a summary stands in the context of a conversation")
+    start = listing.refs.index(summary_id)
     inserted = [
         Cells.of(
             {
-                "conversation_id": conversation_id,
+                "conversation_id": owner,
                 "item_type": "summary",
                 "message_id": None,
                 "summary_id": source,
@@ -264,8 +268,7 @@ def _splice(
         )
         for source in restored
     ]
-    removed = planned.but(ordinal=listing.ordinals[start])
-    return splice_at(listing, conversation_id, start, [removed], inserted)
+    return splice_at(listing, owner, start, [row.but(ordinal=listing.ordinals[start])], inserted)
 
 
 async def _purge(reader: Reader, node: _Node) -> list[Edit]:
@@ -319,10 +322,3 @@ async def _over_budget(reader: Reader, listing: Listing, budget: int | None) -> 
         f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: "
         "the engine would leave the oldest items out",
     )
-
-
-def _ordinal(row: Cells) -> int:
-    ordinal = row["ordinal"]
-    if not isinstance(ordinal, int):
-        raise RefusedError("This context holds an ordinal that is no number: mend that first.")
-    return ordinal

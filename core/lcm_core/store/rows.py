@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 
 #: A value as SQLite stores it; invalid UTF-8 as surrogate escapes.
@@ -28,16 +27,6 @@ async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[Stored
     if not reader.schema.has(table, column):
         return []
     rows = await reader.rows_in(f'SELECT * FROM "{table}" WHERE "{column}" IN (?*) ORDER BY rowid', keys)
-    return [dict(row) for row in rows]
-
-
-async def context_rows(reader: Reader, conversation_id: ConversationId) -> list[StoredRow]:
-    """The whole rows of a context in order."""
-    if not reader.schema.has("context_items"):
-        return []
-    rows = await reader.rows(
-        "SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal", conversation_id
-    )
     return [dict(row) for row in rows]
 
 
