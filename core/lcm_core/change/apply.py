@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
 
 from lcm_core.change.connection import Fault, Writer
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
@@ -89,19 +91,21 @@ def _apply(writer: Writer, edit: Edit, step: Step, known: dict[str, SqlValue]) -
 
 def _insert(writer: Writer, table: str, row: Cells, known: dict[str, SqlValue]) -> None:
     """Insert a row; the id that it gets becomes known."""
-    symbols = [value for _, value in row.values if isinstance(value, Symbol)]
-    given = [(name, value) for name, value in row.values if not isinstance(value, Symbol)]
-    if any(symbol.kind is not SymbolKind.ID for symbol in symbols) or len(symbols) > 1:
+    if not row.has_symbols:
+        given: Any = row.cells
+        writer.execute(_insertion(table, row.columns), given)
+        return
+    key = KEYS[table][0]
+    symbol, others = row[key], row.without(key)
+    if not isinstance(symbol, Symbol) or symbol.kind is not SymbolKind.ID:
         raise ValueError(f"a row of {table} refers to a row that is not there yet")
-    if symbols and row[KEYS[table][0]] is not symbols[0]:
-        raise ValueError(f"a row of {table} refers to a row that is not there yet")
-    names = ", ".join(quoted(name) for name, _ in given)
-    marks = ", ".join("?" * len(given))
-    cursor = writer.execute(
-        f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})", [value for _, value in given]
-    )
-    for symbol in symbols:
-        known[symbol.name] = cursor.lastrowid
+    known[symbol.name] = writer.execute(_insertion(table, others.columns), _plain(others)).lastrowid
+
+
+@lru_cache(maxsize=64)
+def _insertion(table: str, columns: tuple[str, ...]) -> str:
+    names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
+    return f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})"
 
 
 def _shift(writer: Writer, conversation_id: int, step: Step) -> None:
@@ -116,7 +120,7 @@ def _shift(writer: Writer, conversation_id: int, step: Step) -> None:
     )
 
 
-def _one(writer: Writer, sql: str, parameters: list[SqlValue]) -> int:
+def _one(writer: Writer, sql: str, parameters: Sequence[SqlValue]) -> int:
     changed = writer.execute(sql, parameters).rowcount
     if changed != 1:
         raise RefusedError(f"One row was to change, and {changed} would have. Nothing was changed.")
@@ -127,11 +131,10 @@ def _where(key: Cells) -> str:
     return " AND ".join(f"{quoted(name)} IS ?" for name in key.columns)
 
 
-def _plain(cells: Cells) -> list[SqlValue]:
-    found = [value for _, value in cells.values if not isinstance(value, Symbol)]
-    if len(found) != len(cells.values):
+def _plain(cells: Cells) -> tuple[SqlValue, ...]:
+    if cells.has_symbols:
         raise ValueError("an edit refers to a row that is not there yet")
-    return found
+    return cast(tuple[SqlValue, ...], cells.cells)
 
 
 def _number(owner: Owner) -> int:

@@ -39,6 +39,7 @@ from lcm_core.change.targets import ROOM, check_room, check_target, free_beside,
 from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.opening import MAGIC, Access, explain, file_state
+from lcm_core.store.schema import ESSENTIAL
 
 #: How much is copied to learn how fast it goes.
 SAMPLE_BYTES = 16 * 1024 * 1024
@@ -81,7 +82,8 @@ def estimate_backup(path: Path, target: Path) -> BackupEstimate:
     """Say what a backup of *path* to *target* would take, by copying its first megabytes and removing them.
 
     Raises:
-        DatabaseError: the database cannot be read, or nothing can be written beside *target*.
+        DatabaseError: the database cannot be read or is another program's, or nothing can be written beside
+            *target*.
     """
     target = Path(os.path.abspath(target))
     for _ in range(ATTEMPTS):
@@ -90,11 +92,31 @@ def estimate_backup(path: Path, target: Path) -> BackupEstimate:
             return _estimate_by_hand(path, target, state.size + state.wal_size)
         with contextlib.suppress(DisturbedError), open_source(path) as source:
             free, begun = free_beside(target), time.monotonic()
+            _check_ours(source)
             with _partial(target) as partial:
                 _write(source, partial, Step.COPY, unheard, never, most=SAMPLE_BYTES)
                 spent, written = time.monotonic() - begun, max(partial.stat().st_size, 1)
             return BackupEstimate(source.facts.bytes, free, spent * max(source.facts.bytes / written, 1.0))
     raise _restless(path)
+
+
+def _check_ours(source: Source) -> None:
+    """Refuse to copy another program's database: whoever keeps it believes that the agent's memory is safe.
+
+    A damaged one is copied: one table that we know is enough.
+
+    Raises:
+        DatabaseError: it has none.
+    """
+    for table, columns in ESSENTIAL.items():
+        found = source.connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+        if columns <= {row[0] for row in found}:
+            return
+    raise DatabaseError(
+        f"{source.path} is a SQLite database but not an LCM one, so a copy of it would bring no conversation "
+        "back. Nothing was copied; give the path of the engine's lcm.db with --db.",
+        code="DATABASE_NOT_LCM",
+    )
 
 
 def _estimate_by_hand(path: Path, target: Path, size: int) -> BackupEstimate:
@@ -126,7 +148,7 @@ def make_backup(
         RefusedError: the target exists, belongs to a database, or is the database.
         DiskFullError: there is no room.
         ReadOnlyError: the target's folder is missing or cannot be written.
-        DatabaseError: the database cannot be read, or the copy not written.
+        DatabaseError: the database cannot be read or is another program's, or the copy cannot be written.
         CancelledError: *cancelled* said so.
     """
     begun, target = time.monotonic(), Path(os.path.abspath(target))
@@ -134,6 +156,7 @@ def make_backup(
     for _ in range(ATTEMPTS):
         check_wanted(cancelled)
         with contextlib.suppress(DisturbedError), open_source(path, cancelled) as source:
+            _check_ours(source)
             check_room(target, source.facts.bytes)
             problems = write_copy(
                 source, target, Step.COPY, progress, cancelled, check=check, replace=replace
@@ -252,7 +275,7 @@ def _compare(source: Source, partial: Path) -> None:
 
 
 def _checked(partial: Path, cancelled: Stop) -> tuple[str, ...]:
-    with closing(sqlite3.connect(f"{partial.as_uri()}?immutable=1", uri=True)) as connection:
+    with closing(sqlite3.connect(f"{partial.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         return quick_check(connection, cancelled)
 
 

@@ -30,6 +30,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "B8": "summary {ref} has sources that its kind does not have",
     "B9": "the depth of summary {ref} does not fit its kind",
     "B12": "the source of {kind} {ref} is not below its consumer",
+    "B14": "summary {ref} is told by two summaries that conversation {conversation} reads",
+    "B15": "message {ref} is told by two leaves that conversation {conversation} reads",
     "B13": "what summary {ref} covers is lost from the context of conversation {conversation}",
 }
 #: Checks of references, by the column that refers.
@@ -53,6 +55,17 @@ def context_key(check: str, conversation_id: int, ref: Ref) -> str:
 def summary_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
     """Something wrong with a summary."""
     return f"{check}:{conversation_id!s}:summary:{ref!s}"
+
+
+def message_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
+    """Something wrong with a message; *ref* may be the name of a symbol, until it has its id."""
+    return f"{check}:{conversation_id!s}:message:{ref!s}"
+
+
+def resolved(key: str, values: Mapping[str, SqlValue]) -> str:
+    """A key with the id of a message that was planned by the name of its symbol."""
+    place, kind, name = key.partition(":message:")
+    return f"{place}{kind}{values[name]!s}" if name in values else key
 
 
 def line_key(check: str, conversation_id: SqlValue, kind: str, consumer: SqlValue, source: SqlValue) -> str:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,21 +22,32 @@ from pathlib import Path
 from lcm_core import __version__
 from lcm_core.change import exports
 from lcm_core.change.apply import Applied, apply
+from lcm_core.change.breaks import resolved
 from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
-from lcm_core.change.errors import BusyError, RefusedError, ReplacedError, StalePlanError, WouldBreakError
+from lcm_core.change.copying import Stop, never
+from lcm_core.change.errors import (
+    BusyError,
+    Moved,
+    RefusedError,
+    ReplacedError,
+    StalePlanError,
+    WouldBreakError,
+)
 from lcm_core.change.journal import Entry, Operation, pack_resolution, record
 from lcm_core.change.lineage import summary_findings, touched_summaries
 from lcm_core.change.local import context_findings, subjects_of
 from lcm_core.change.place import Listing
-from lcm_core.change.plan import Edit, Owner, Plan, Splice, row_counts
+from lcm_core.change.plan import Edit, Keeping, Owner, Plan, Splice, row_counts
 from lcm_core.change.references import missing, named_by
 from lcm_core.change.search_index import LookedUp, keep_in_step, look_up
+from lcm_core.change.snapshots import conversations_gone, drop_snapshots
 from lcm_core.change.tokens_moved import tokens_of
+from lcm_core.change.twice import told_twice, was_read_twice
 from lcm_core.change.verify import Verified, verify
 from lcm_core.change.walks import Walks
-from lcm_core.errors import DatabaseBusyError
+from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Database
 from lcm_core.store.guard import undisturbed
@@ -70,13 +83,16 @@ def commit(
     inode: int | None = None,
     folder: Path | None = None,
     fault: Fault | None = None,
+    stopped: Stop | None = None,
 ) -> Committed:
     """Make a change, or leave everything as it was.
 
     *inode* is the file that was planned on, *folder* where the edits of a very large operation go. *fault* is
-    called with the name of every step, for tests that kill the process there.
+    called with the name of every step, for tests that kill the process there. *stopped* says whether to give
+    it up; it is asked until the lock is ours, then the change is made.
 
     Raises:
+        CancelledError: *stopped* said so.
         StalePlanError: the database moved on since the plan was made.
         BusyError: another process kept the lock for *wait* seconds.
         WouldBreakError: it would leave an error that was not there.
@@ -89,15 +105,16 @@ def commit(
     step = fault or quiet
     operation_id = f"op_{secrets.token_hex(8)}"
     step("packing")
-    if not journal:
-        return _commit(path, plan, None, wait, inode, step)
+    if not journal or plan.keeping is Keeping.NOWHERE:
+        return _commit(path, plan, None, wait, inode, step, stopped)
     packed = pack(plan.edits)
-    if len(packed) <= exports.LIMIT_BYTES:
-        return _commit(path, plan, _Draft(operation_id, packed, None), wait, inode, step)
+    limit = exports.APART_BYTES if plan.keeping is Keeping.APART else exports.LIMIT_BYTES
+    if len(packed) <= limit:
+        return _commit(path, plan, _Draft(operation_id, packed, None), wait, inode, step, stopped)
     export = exports.write_export(folder or exports.export_folder(), operation_id, packed)
     step("exported")
     try:
-        return _commit(path, plan, _Draft(operation_id, None, export), wait, inode, step)
+        return _commit(path, plan, _Draft(operation_id, None, export), wait, inode, step, stopped)
     except BaseException:
         exports.remove_export(export.path)
         raise
@@ -110,21 +127,37 @@ async def commit_plan(
     wait: float = WAIT_SECONDS,
     inode: int | None = None,
     folder: Path | None = None,
+    stopped: Stop = never,
 ) -> Committed:
-    """`commit` in a thread; what *database* reads afterwards holds it.
+    """`commit` in a thread; what *database* reads afterwards holds it, or whatever made the plan stale.
 
-    It runs to its end also when the caller is cancelled.
+    When the caller is cancelled while it waits for the lock it is given up; later it runs to its end.
+    *stopped* gives it up likewise, and what comes of it tells which of the two it was.
     *inode* is that of the file that was planned on; without one, of the file that *database* reads.
     """
     state = database.state
     planned_on = inode if inode is not None else state.inode if state is not None else None
+    cancelled = threading.Event()
     work = asyncio.ensure_future(
-        asyncio.to_thread(commit, database.path, plan, wait=wait, inode=planned_on, folder=folder)
+        asyncio.to_thread(
+            commit,
+            database.path,
+            plan,
+            wait=wait,
+            inode=planned_on,
+            folder=folder,
+            stopped=lambda: cancelled.is_set() or stopped(),
+        )
     )
     try:
         done = await asyncio.shield(work)
     except asyncio.CancelledError:
+        cancelled.set()
         await asyncio.wait((work,))
+        raise
+    except (StalePlanError, ReplacedError):
+        with suppress(DatabaseError):  # a file that is gone makes the plan no less stale
+            await database.refresh()
         raise
     await database.refresh()
     return done
@@ -140,11 +173,19 @@ class _Draft:
 
 
 def _commit(
-    path: Path, plan: Plan, draft: _Draft | None, wait: float, inode: int | None, step: Fault
+    path: Path,
+    plan: Plan,
+    draft: _Draft | None,
+    wait: float,
+    inode: int | None,
+    step: Fault,
+    stopped: Stop | None,
 ) -> Committed:
     begun = time.monotonic()
     try:
-        with undisturbed(path, wait), open_writer(path, wait) as writer:
+        with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+            if plan.keeping is Keeping.NOWHERE:
+                writer.overwrite_deleted()
             _check_inode(path, inode)
             step("opened")
             catalog = read_catalog(writer)
@@ -164,6 +205,7 @@ def _commit(
             step("verified")
             done = _carry_out(writer, catalog, plan, checked, looked_up, step)
             operation = _record(writer, plan, draft, done) if draft else None
+            drop_snapshots(writer, conversations_gone(done.applied.edits))
             step("journaled")
             writer.commit()
             held = time.monotonic() - locked
@@ -230,7 +272,10 @@ def _carry_out(
     applied = apply(writer, verified.steps, verified.values, step)
     _check_count(writer.row_changes - changes, applied.row_changes)
     after = _findings(writer, catalog, applied.edits, _after(verified, applied))
-    if broken := after - before - plan.allows:
+    new = after - before - {resolved(key, applied.values) for key in plan.allows}
+    if broken := frozenset(key for key in new if not was_read_twice(key, before)):
+        if plan.whole:
+            raise StalePlanError([Moved("what belongs to it", "all in the plan", "more: it has grown")])
         raise WouldBreakError(broken)
     tokens = tokens_of(writer, catalog, applied.edits, entering=True) - checked.leaving
     step("checked after")
@@ -255,6 +300,7 @@ def _findings(
     """What is wrong, now, with what some edits touch."""
     found = missing(writer, catalog, named_by(edits, catalog))
     found |= summary_findings(writer, catalog, touched_summaries(edits))
+    found |= told_twice(writer, catalog, edits)
     for owner, listing in contexts.items():
         splices = [edit for edit in edits if isinstance(edit, Splice) and edit.conversation_id == owner]
         if isinstance(owner, int) and splices:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lcm_core.change.asking import Asking
+from lcm_core.change.copying import Stop, check_wanted, name_of
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.change.plan import SqlValue
 from lcm_core.errors import DatabaseError, DatabaseMissingError
@@ -25,13 +27,20 @@ T = TypeVar("T")
 
 #: Parameters of one statement at most; SQLite allows 32,766 since 3.32.
 CHUNK = 30_000
+#: Bytes of the first piece of the file that processes share beside a write-ahead log.
+SHARED_MEMORY = 32_768
+#: How long SQLite waits for a lock at a time, where somebody may want to stop: it hears nothing meanwhile.
+_STEP_SECONDS = 0.1
 
 
 class Writer:
     """A read-write connection in one thread, for the length of a commit."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, wait: float, stopped: Stop | None = None) -> None:
         self._connection = connection
+        self._wait = wait
+        self._stopped = stopped
+        self._waits_whole = stopped is None  #: a lock is waited for in one go, and nothing stops that
         self._chunk = min(CHUNK, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER))
 
     @property
@@ -50,7 +59,21 @@ class Writer:
         return self._connection.total_changes
 
     def execute(self, sql: str, parameters: Sequence[SqlValue] = ()) -> sqlite3.Cursor:
-        """Run one statement."""
+        """Run one statement.
+
+        Raises:
+            CancelledError: it waited for a lock, outside `begin` and `commit`, and was to stop.
+        """
+        deadline = time.monotonic() + self._wait
+        while True:
+            try:
+                return self._execute(sql, parameters)
+            except sqlite3.OperationalError as error:
+                if self._waits_whole or not _waits(error) or time.monotonic() >= deadline:
+                    raise
+                self._check_wanted()
+
+    def _execute(self, sql: str, parameters: Sequence[SqlValue]) -> sqlite3.Cursor:
         try:
             return self._connection.execute(sql, parameters)
         except UnicodeEncodeError:
@@ -99,22 +122,48 @@ class Writer:
         self.execute("ROLLBACK")
 
     def begin(self) -> None:
-        """Take the write lock, waiting for it as long as `open_writer` was told."""
+        """Take the write lock, waiting for it as long as `open_writer` was told; nothing stops what follows.
+
+        Raises:
+            CancelledError: it was to stop by then.
+        """
         self.execute("BEGIN IMMEDIATE")
+        self._check_wanted()
+        self._wait_whole(True)
+
+    def overwrite_deleted(self) -> None:
+        """Have what this connection deletes overwritten with zeros in the file."""
+        self.execute("PRAGMA secure_delete = ON")
 
     def commit(self) -> None:
         """Make everything last."""
         self.execute("COMMIT")
+        self._wait_whole(False)
 
     def rollback(self) -> None:
         """Undo everything since `begin`."""
         if self.in_transaction:
             self.execute("ROLLBACK")
+        self._wait_whole(False)
+
+    def _check_wanted(self) -> None:
+        if self._stopped is not None:
+            check_wanted(self._stopped)
+
+    def _wait_whole(self, whole: bool) -> None:
+        """Have SQLite wait for locks in one go; or a little at a time, where somebody may want to stop."""
+        if self._stopped is not None:
+            self._waits_whole = whole
+            seconds = self._wait if whole else min(self._wait, _STEP_SECONDS)
+            self.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
 @contextlib.contextmanager
-def open_writer(path: Path, wait: float) -> Iterator[Writer]:
+def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterator[Writer]:
     """Open *path* for writing; errors of SQLite become ours, an open transaction is rolled back.
+
+    *stopped* says whether to stop: looked at while a lock is waited for, but not from `Writer.begin`, once
+    that has it, to the end of the transaction.
 
     Raises:
         DatabaseMissingError: there is no such file.
@@ -127,14 +176,17 @@ def open_writer(path: Path, wait: float) -> Iterator[Writer]:
     begun = time.monotonic()
     try:
         connection = sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None
+            f"{path.resolve().as_uri()}?mode=rw",
+            uri=True,
+            timeout=wait if stopped is None else min(wait, _STEP_SECONDS),
+            isolation_level=None,
         )
         with contextlib.closing(connection):
             connection.row_factory = sqlite3.Row
             connection.text_factory = _decode
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("PRAGMA trusted_schema = OFF")
-            writer = Writer(connection)
+            writer = Writer(connection, wait, stopped)
             try:
                 yield writer
             finally:
@@ -156,6 +208,16 @@ def _check_there(path: Path) -> None:
         raise ReadOnlyError(
             f"{path} cannot be reached ({reason}). Check the path and its permissions."
         ) from error
+    if not os.access(path, os.W_OK):
+        # SQLite would open it for reading, and leave a -wal that the host, as another user, cannot write.
+        raise _read_only(path, "no permission")
+
+
+def _read_only(path: Path, why: str) -> ReadOnlyError:
+    return ReadOnlyError(
+        f"{path} cannot be written ({why}): it or its folder is read-only for this user. Nothing was "
+        "changed; run lcm-tui as the user who owns it, or change the permissions."
+    )
 
 
 def explained(error: sqlite3.Error, path: Path, waited: float) -> DatabaseError:
@@ -163,21 +225,31 @@ def explained(error: sqlite3.Error, path: Path, waited: float) -> DatabaseError:
     name, text = getattr(error, "sqlite_errorname", "") or "", str(error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return BusyError(path, waited)
-    if name.startswith("SQLITE_FULL"):
+    if name.startswith("SQLITE_FULL") or (name.startswith("SQLITE_IOERR") and _is_full(path)):
         return DiskFullError(
             f"The disk that holds {path} is full ({text}). Nothing was changed; make room and try again."
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return ReadOnlyError(
-            f"{path} cannot be written ({text}): it or its folder is read-only for this user. Nothing was "
-            "changed; run lcm-tui as the user who owns it, or change the permissions."
-        )
+        return _read_only(path, text)
     if name.startswith("SQLITE_IOERR"):
         return DatabaseError(
             f"{path} could not be written ({text}). Nothing was changed; check the disk, then try again.",
             code="DATABASE_WRITE_FAILED",
         )
     return explain(name, text, path)
+
+
+def _is_full(path: Path) -> bool:
+    """Whether the disk has no room left: SQLite calls it an I/O error when its shared memory cannot grow."""
+    try:
+        return shutil.disk_usage(path.parent).free < SHARED_MEMORY
+    except OSError:
+        return False
+
+
+def _waits(error: sqlite3.OperationalError) -> bool:
+    """Whether a statement failed for a lock alone, so that it can be tried again."""
+    return name_of(error) in ("SQLITE_BUSY", "SQLITE_BUSY_RECOVERY")
 
 
 def _roll_back(writer: Writer) -> None:

@@ -194,7 +194,7 @@ def _connected(path: Path, access: Access) -> Iterator[Source]:
     state = _settled_state(path) if immutable else None
     try:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?{'immutable=1' if immutable else 'mode=ro'}",
+            f"{path.as_uri()}?{'mode=ro&immutable=1' if immutable else 'mode=ro'}",
             uri=True,
             isolation_level=None,
             timeout=BUSY_SECONDS,

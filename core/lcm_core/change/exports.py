@@ -14,6 +14,8 @@ from lcm_core.change.errors import DiskFullError, RefusedError
 
 #: Packed edits of more bytes are kept outside the database.
 LIMIT_BYTES = 8 * 1024 * 1024
+#: The same for a plan that is there to save space.
+APART_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def operations(
     *, limit: int = PAGE, below: int | None = None, conversation_id: int | None = None
 ) -> Asking[list[Operation]]:
     """The newest operations, or those *below* a place; none where nothing was ever changed."""
-    if not (yield from _exists()):
+    if not (yield from exists()):
         return []
     rows = yield Ask(
         f"""SELECT {_COLUMNS} FROM {TABLE} WHERE (? IS NULL OR rowid < ?)
@@ -102,7 +102,7 @@ def operations(
 
 def find(operation_id: str) -> Asking[Operation | None]:
     """An operation by its id."""
-    if not (yield from _exists()):
+    if not (yield from exists()):
         return None
     rows = yield Ask(f"SELECT {_COLUMNS} FROM {TABLE} WHERE id = ?", (operation_id,))
     return _operation(rows[0]) if rows else None
@@ -125,6 +125,29 @@ def get(operation_id: str) -> Asking[Operation]:
     return found
 
 
+def beginning(start: str, limit: int) -> Asking[list[str]]:
+    """The ids of operations that begin so, the newest first, *limit* at most."""
+    if not (yield from exists()):
+        return []
+    sql = f"SELECT id FROM {TABLE} WHERE substr(id, 1, length(?)) = ? ORDER BY rowid DESC LIMIT ?"
+    return [row["id"] for row in (yield Ask(sql, (start, start, limit)))]
+
+
+def undone_now(found: Iterable[Operation]) -> dict[str, str | None]:
+    """What undoes each operation as things are now; None where what it did holds, also after a redo.
+
+    *found* are operations, newest first, with all that undid them: those of one conversation, for example.
+    """
+    last: dict[str, tuple[str, bool]] = {}  # the end of the chain of undoing, and whether the first one holds
+    for one in found:
+        end, holds = one.id, True
+        if one.undone_by is not None:
+            end, other_holds = last.get(one.undone_by, (one.undone_by, True))
+            holds = not other_holds
+        last[one.id] = end, holds
+    return {name: None if holds else end for name, (end, holds) in last.items()}
+
+
 def edits_of(operation: Operation) -> Asking[tuple[Edit, ...]]:
     """What an operation did, as it was committed: whole rows, real ids. Reads its export if it has one.
 
@@ -144,7 +167,27 @@ def edits_of(operation: Operation) -> Asking[tuple[Edit, ...]]:
         ) from error
 
 
-def _exists() -> Asking[bool]:
+def of_batch(batch: str) -> Asking[list[Operation]]:
+    """The operations that were committed together, the newest first.
+
+    Raises:
+        NotFoundError: the journal holds none of this batch.
+    """
+    rows: Sequence[Row] = ()
+    if (yield from exists()):
+        rows = yield Ask(f"SELECT {_COLUMNS} FROM {TABLE} WHERE batch = ? ORDER BY rowid DESC", (batch,))
+    if not rows:
+        raise NotFoundError(
+            f"There is no batch {batch} in this database's history. `lcm-tui history list` shows those that "
+            "there are.",
+            code="OPERATION_NOT_FOUND",
+            details={"batch": batch},
+        )
+    return [_operation(row) for row in rows]
+
+
+def exists() -> Asking[bool]:
+    """Whether anything was ever changed in this file by us."""
     rows = yield Ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (TABLE,))
     return bool(rows)
 
@@ -268,7 +311,7 @@ def _placed(rowid: int) -> Asking[Operation]:
 def forget(writer: Writer, ids: Iterable[SqlValue]) -> list[Path]:
     """Delete operations, within the caller's transaction, and name the exports that lose their use."""
     wanted = list(ids)
-    if not wanted or not writer.answer(_exists()):
+    if not wanted or not writer.answer(exists()):
         return []
     rows = writer.rows_in(
         f"SELECT export_path FROM {TABLE} WHERE id IN (?*) AND export_path NOT NULL", wanted

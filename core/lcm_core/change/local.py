@@ -40,7 +40,7 @@ def context_findings(
         *_foreign(conversation_id, subjects & held, owners),
         *_misnumbered(listing, subjects),
         *_covered_twice(walks, subjects & held, held),
-        *_uncovered(walks, subjects - held, held, owners),
+        *_uncovered(walks, conversation_id, subjects - held, held, owners),
     )
     return frozenset(context_key(check, conversation_id, ref) for check, ref in checks)
 
@@ -87,12 +87,17 @@ def _covered_twice(walks: Walks, present: frozenset[Ref], held: frozenset[Ref]) 
 
 
 def _uncovered(
-    walks: Walks, absent: frozenset[Ref], held: frozenset[Ref], owners: dict[SqlValue, SqlValue]
+    walks: Walks,
+    conversation_id: int,
+    absent: frozenset[Ref],
+    held: frozenset[Ref],
+    owners: dict[SqlValue, SqlValue],
 ) -> Broken:
     """A11, B13: what is in no context any more and not covered from there."""
     there = [ref for ref in absent if isinstance(ref, int | str) and ref in owners]
     for ref, over in walks.above(there).items():
-        if over:
+        # What is another conversation's (A5) stands where it belongs.
+        if over or (owners[ref] != conversation_id and walks.stands(owners[ref], ref)):
             continue
         if isinstance(ref, int):
             yield "A11", ref

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 SqlValue = None | int | float | str | bytes
 
@@ -39,36 +40,42 @@ Owner = int | Symbol
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Columns and their values, by name."""
+    """Columns and their values, by name: two tuples, as the rows of a plan mostly share the names."""
 
-    values: tuple[tuple[str, Cell], ...]
+    columns: tuple[str, ...]  #: in the order of the names
+    cells: tuple[Cell, ...]  #: one a column
 
     @classmethod
     def of(cls, values: Mapping[str, Cell]) -> Cells:
         """Columns in the order of their names, so that equal rows are equal values."""
-        return cls(tuple(sorted(values.items())))
+        columns = in_order(tuple(values))
+        return cls(columns, tuple([values[column] for column in columns]))
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The names."""
-        return tuple(name for name, _ in self.values)
+    def values(self) -> tuple[tuple[str, Cell], ...]:
+        """The columns, each with its value."""
+        return tuple(zip(self.columns, self.cells, strict=True))
 
     def __getitem__(self, column: str) -> Cell:
-        for name, value in self.values:
-            if name == column:
-                return value
-        raise KeyError(column)
+        if column not in self.columns:
+            raise KeyError(column)
+        return self.cells[self.columns.index(column)]
 
     def __contains__(self, column: object) -> bool:
-        return any(name == column for name, _ in self.values)
+        return column in self.columns
 
     def get(self, column: str, default: Cell = None) -> Cell:
         """The value of a column, or *default* where it is absent."""
-        return next((value for name, value in self.values if name == column), default)
+        return self[column] if column in self.columns else default
 
     def as_dict(self) -> dict[str, Cell]:
         """The columns as a dictionary of one's own."""
-        return dict(self.values)
+        return dict(zip(self.columns, self.cells, strict=True))
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether a value is still to be resolved."""
+        return Symbol in map(type, self.cells)
 
     def but(self, **changed: Cell) -> Cells:
         """The same row with some columns changed."""
@@ -76,7 +83,13 @@ class Cells:
 
     def without(self, *columns: str) -> Cells:
         """The same row without some columns."""
-        return Cells(tuple((name, value) for name, value in self.values if name not in columns))
+        return Cells.of({name: value for name, value in self.values if name not in columns})
+
+
+@lru_cache(maxsize=256)
+def in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns as `Cells` has them: thousands of rows have the same ones."""
+    return tuple(sorted(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +177,14 @@ class Renumber:
 Edit = Insert | Update | Delete | Splice | Renumber
 
 
+class Keeping(StrEnum):
+    """Where the edits of a plan are kept for its undo."""
+
+    JOURNAL = "journal"  #: in the database; in a file only when they are very large
+    APART = "apart"  #: in a file of their own unless they are small: the plan is there to save space
+    NOWHERE = "nowhere"  #: never to be undone; what it deletes is overwritten in the file as well
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A change that nobody has made yet."""
@@ -171,14 +192,17 @@ class Plan:
     kind: str  #: dissolve, transplant, fix, undo ...
     title: str  #: one line for people
     conversation_id: int | None
-    edits: tuple[Edit, ...]
+    edits: tuple[Edit, ...] = field(repr=False)  # asyncio.run makes a repr of what it returns
     warnings: tuple[str, ...] = ()
     batch: str | None = None  #: plans that belong together
     undoes: str | None = None  #: the operation that this plan takes back
     #: keys of local findings that it may leave behind: what an undo brings back, or what an operation means
     #: to do (`lcm_core.change.breaks`)
-    allows: frozenset[str] = field(default_factory=frozenset)
+    allows: frozenset[str] = field(default_factory=frozenset, repr=False)
     select: str | int | None = None  #: the summary or message that a screen selects afterwards
+    keeping: Keeping = Keeping.JOURNAL
+    #: it means to take all that refers to what it deletes: whatever else refers to it came since
+    whole: bool = False
 
     @property
     def conversations(self) -> frozenset[int]:
@@ -278,11 +302,13 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 
 def key_of(table: str, row: Cells) -> Cells:
     """The columns of a row that name it."""
-    return Cells.of({column: row[column] for column in KEYS.get(table, row.columns)})
+    columns = in_order(KEYS.get(table, row.columns))
+    return Cells(columns, tuple([row[column] for column in columns]))
 
 
 def ref_of(row: Cells) -> Ref:
     """What a whole row of ``context_items`` stands for."""
-    summary, message = row["summary_id"], row["message_id"]
-    found = message if summary is None else summary
+    found = row["summary_id"]
+    if found is None:
+        found = row["message_id"]
     return found if isinstance(found, int | str | Symbol) else None

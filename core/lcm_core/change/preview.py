@@ -6,7 +6,7 @@ Reading only, and no lock: what is previewed is what is committed, verified by t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lcm_core.change.asking import Ask, Asking, answer
 from lcm_core.change.codec import Json, encode_edits
@@ -20,6 +20,7 @@ from lcm_core.change.plan import (
     Item,
     Plan,
     Ref,
+    Renumber,
     RowCount,
     Splice,
     Symbol,
@@ -73,8 +74,10 @@ class Preview:
     """What a plan would do to the database as it is."""
 
     plan: Plan
-    steps: tuple[Step, ...]  #: the edits as they would go now
-    shift: tuple[Shifted, ...]  #: in order of the new list; what goes stands where it stood
+    steps: tuple[Step, ...] = field(repr=False)  #: the edits as they would go now
+    shift: tuple[Shifted, ...] = field(
+        repr=False
+    )  #: in order of the new list; what goes stands where it stood
     tokens: Tokens
     rows: tuple[RowCount, ...]
     warnings: tuple[str, ...]
@@ -114,11 +117,17 @@ class Preview:
         """The statements that it stands for."""
         return sql_of(self.steps)
 
+    def words(self) -> Iterator[str]:
+        """What happens to rows outside the contexts, a line each, without texts; `shift` has the contexts."""
+        for step in self.steps:
+            if not isinstance(step.edit, Splice | Renumber):
+                yield from words_of(step)
+
     def text(self) -> Iterator[str]:
         """Lines for people, safe to print."""
         yield safe_line(self.plan.title)
         for step in self.steps:
-            yield from (f"  {safe_line(line)}" for line in _words(step))
+            yield from (f"  {safe_line(line)}" for line in words_of(step))
         moves = f"{len(self.moving):,} items move, {len(self.leaving):,} leave, {len(self.entering):,} enter"
         yield f"Ordinals: {moves}."
         change = self.tokens.change
@@ -144,7 +153,7 @@ def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
     shift: list[Shifted] = []
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)
-    tokens = yield from _tokens(verified)
+    tokens = yield from _tokens(verified, plan.conversation_id if schema.has("context_items") else None)
     warnings = [*plan.warnings]
     warnings += (
         f"Column {column} is not in this plan and takes its default"
@@ -177,8 +186,11 @@ def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shi
             yield Shifted(owner, ref, None, ordinal)
 
 
-def _tokens(verified: Verified) -> Asking[Tokens]:
-    """The sums of the touched contexts; a row that the plan makes weighs what the plan says."""
+def _tokens(verified: Verified, conversation_id: int | None) -> Asking[Tokens]:
+    """The sums of the touched contexts; a row that the plan makes weighs what the plan says.
+
+    Where no list changes but something is counted anew: those of the plan's conversation.
+    """
     made: dict[Ref, int] = {}
     for edit in verified.edits:
         if isinstance(edit, Insert | Update) and edit.table in ("messages", "summaries"):
@@ -188,12 +200,15 @@ def _tokens(verified: Verified) -> Asking[Tokens]:
             ref = row[key] if isinstance(edit, Insert) else edit.key[key]
             if isinstance(tokens, int) and isinstance(ref, int | str | Symbol):
                 made[ref] = tokens
-    refs = {ref for one in verified.contexts.values() for ref in (*one.before.refs, *one.after.refs)}
-    stored = yield from _weights(refs)
-    before = sum(stored.get(ref, 0) for one in verified.contexts.values() for ref in one.before.refs)
+    old: list[Ref] = [ref for one in verified.contexts.values() for ref in one.before.refs]
+    new: list[Ref] = [ref for one in verified.contexts.values() for ref in one.after.refs]
+    if made and not verified.contexts and conversation_id is not None:
+        sql = "SELECT message_id, summary_id FROM context_items WHERE conversation_id = ?"
+        rows = yield Ask(sql, (conversation_id,))
+        old = new = [message if summary is None else summary for message, summary in rows]
+    stored = yield from _weights({*old, *new})
     weights = {**stored, **made}
-    after = sum(weights.get(ref, 0) for one in verified.contexts.values() for ref in one.after.refs)
-    return Tokens(before, after)
+    return Tokens(sum(stored.get(ref, 0) for ref in old), sum(weights.get(ref, 0) for ref in new))
 
 
 def _weights(refs: set[Ref]) -> Asking[Mapping[Ref, int]]:
@@ -209,7 +224,7 @@ def _weights(refs: set[Ref]) -> Asking[Mapping[Ref, int]]:
     return found
 
 
-def _words(step: Step) -> Iterator[str]:
+def words_of(step: Step) -> Iterator[str]:
     """A step in words, without texts."""
     edit = step.edit
     match edit:

@@ -7,11 +7,12 @@ are looked up by their keys; what refers to a missing one by index where there i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from lcm_core.change.breaks import reference_key
 from lcm_core.change.catalog import Catalog, Reference
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
+from lcm_core.change.plan import Cell, Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Symbol, Update
 from lcm_core.change.verify import CONTEXT, quoted
 
 #: Values that touched rows name or bear, by the table and column they are keys of.
@@ -20,14 +21,21 @@ Named = dict[tuple[str, str], set[SqlValue]]
 
 def named_by(edits: Iterable[Edit], catalog: Catalog) -> Named:
     """Everything that the touched rows refer to, and every key that comes or goes."""
-    found: Named = {}
+    found: dict[tuple[str, str], set[Cell]] = {}
+    alike: dict[tuple[str, tuple[str, ...]], list[tuple[Cell, ...]]] = {}  # a plan has few kinds of rows
     for table, row in _rows(edits):
-        held = row.as_dict()
-        for reference in catalog.of(table):
-            _note(found, reference, held.get(reference.column))
-        for reference in catalog.to(table):
-            _note(found, reference, held.get(reference.target_column))
-    return found
+        alike.setdefault((table, row.columns), []).append(row.cells)
+    for (table, columns), rows in alike.items():
+        naming = [(reference, reference.column) for reference in catalog.of(table)]
+        naming += ((reference, reference.target_column) for reference in catalog.to(table))
+        for reference, column in naming:
+            if column in columns:
+                values = map(itemgetter(columns.index(column)), rows)
+                found.setdefault((reference.target, reference.target_column), set()).update(values)
+    return {
+        key: {one for one in values if one is not None and not isinstance(one, Symbol)}
+        for key, values in found.items()
+    }
 
 
 def missing(writer: Writer, catalog: Catalog, named: Named) -> frozenset[str]:
@@ -57,11 +65,6 @@ def _referring(writer: Writer, reference: Reference, values: Iterable[SqlValue])
     )
     for row in rows:
         yield reference_key(reference.table, reference.column, row[0], row[1])
-
-
-def _note(found: Named, reference: Reference, value: object) -> None:
-    if value is not None and isinstance(value, int | float | str | bytes):
-        found.setdefault((reference.target, reference.target_column), set()).add(value)
 
 
 def _rows(edits: Iterable[Edit]) -> Iterator[tuple[str, Cells]]:

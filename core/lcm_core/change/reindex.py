@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
+from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import SqlValue
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text
 from lcm_core.change.verify import quoted
-from lcm_core.store.database import Row
+from lcm_core.store.database import Reader, Row
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.schema import Schema
 
@@ -30,23 +31,43 @@ class Rebuilt:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class SearchTable:
+    """A search table and what it is made from."""
+
+    table: str
+    source: str  #: the table whose rows it makes searchable
+    rows: int  #: of that table
+
+
+async def search_tables(reader: Reader) -> list[SearchTable]:
+    """The search tables that this file has."""
+    known = [(MESSAGES, "messages"), *((name, "summaries") for name in SUMMARIES)]
+    return [
+        SearchTable(table, source, await reader.value(f"SELECT count(*) FROM {source}"))
+        for table, source in known
+        if reader.schema.has(table)
+    ]
+
+
 def reindex(
     path: Path,
     tables: Iterable[str] | None = None,
     *,
     wait: float = 5.0,
-    progress: Callable[[str, int], None] = lambda table, rows: None,
+    stopped: Stop = never,
 ) -> tuple[Rebuilt, ...]:
     """Write search tables anew, all that the file has or those named; each in a transaction of its own.
 
-    The write lock is held while a table is rebuilt (about 20 s for a million messages); *progress* is told
-    the rows written so far.
+    The write lock is held while a table is rebuilt (about 20 s for a million messages). *stopped* says
+    whether to give it up, while the lock is waited for and later: the table is then as it was.
 
     Raises:
+        CancelledError: *stopped* said so.
         RefusedError: a table that this file does not have.
         BusyError, ReadOnlyError, DiskFullError, DatabaseError: as a commit does.
     """
-    with undisturbed(path, wait), open_writer(path, wait) as writer:
+    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
         schema = read_catalog(writer).schema
         known = [name for name in (MESSAGES, *SUMMARIES) if schema.has(name)]
         wanted = known if tables is None else list(tables)
@@ -55,10 +76,10 @@ def reindex(
                 raise RefusedError(
                     f"This database has no search table {table}. It has {', '.join(known) or 'none'}."
                 )
-        return tuple(_rebuild(writer, schema, table, progress) for table in wanted)
+        return tuple(_rebuild(writer, schema, table, stopped) for table in wanted)
 
 
-def _rebuild(writer: Writer, schema: Schema, table: str, progress: Callable[[str, int], None]) -> Rebuilt:
+def _rebuild(writer: Writer, schema: Schema, table: str, stopped: Stop) -> Rebuilt:
     writer.begin()
     sql = writer.value("SELECT sql FROM sqlite_master WHERE name = ?", (table,))
     _drop(writer, table)
@@ -70,9 +91,8 @@ def _rebuild(writer: Writer, schema: Schema, table: str, progress: Callable[[str
         writer.execute(f"INSERT INTO {table} ({columns}) VALUES (?, ?)", (key, text))
         rows += 1
         if rows % PAGE == 0:
-            progress(table, rows)
+            check_wanted(stopped)
     writer.commit()
-    progress(table, rows)
     return Rebuilt(table, rows)
 
 

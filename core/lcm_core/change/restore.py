@@ -39,7 +39,7 @@ from lcm_core.change.copying import (
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.holders import Holder, holders, named
 from lcm_core.change.targets import check_room, default_target
-from lcm_core.errors import DatabaseBusyError, DatabaseError, LcmError
+from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, LcmError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Database
 from lcm_core.store.guard import undisturbed
@@ -98,6 +98,7 @@ def preview_restore(
         DatabaseError: the backup cannot be read, or is that of another program.
         CancelledError: *cancelled* said so.
     """
+    _check_given(backup)
     _check_different(backup, database)
     offered = _contents(backup)
     if check:
@@ -139,6 +140,7 @@ def restore(
         CancelledError: *cancelled* said so; the database is as it was.
     """
     begun, path = time.monotonic(), real_path(database)
+    _check_given(backup)
     _check_different(backup, database)
     asyncio.run(_open_once(backup))
     if not path.exists():
@@ -171,6 +173,21 @@ def _check_different(backup: Path, database: Path) -> None:
     with contextlib.suppress(OSError):
         if backup.samefile(database):
             raise RefusedError(f"{backup} is the database itself. Name the backup to restore.")
+
+
+def _check_given(backup: Path) -> None:
+    """What is wrong with the path of a backup has nothing to do with that of the database."""
+    if not backup.exists():
+        raise DatabaseMissingError(
+            f"There is no backup at {backup}. Give the path of a file that `lcm-tui backup` made; nothing "
+            "was changed.",
+            details={"path": str(backup)},
+        )
+    if backup.is_dir():
+        raise DatabaseMissingError(
+            f"{backup} is a folder. Give the path of the backup in it; nothing was changed.",
+            details={"path": str(backup)},
+        )
 
 
 async def _open_once(path: Path) -> None:

@@ -86,7 +86,7 @@ def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> LookedUp
         try:
             rows = writer.rows_in(f"SELECT rowid, summary_id FROM {table} WHERE summary_id IN (?*)", wanted)
         except sqlite3.DatabaseError as error:
-            if _is_fatal(error):
+            if is_fatal(error):
                 raise
             broken.add(table)
             continue
@@ -100,7 +100,7 @@ def keep_in_step(writer: Writer, catalog: Catalog, edits: Iterable[Edit], looked
     """Bring every search table in step; `NOT_UPDATED` when one of them would not follow."""
     entries, outcome = _entries(edits), None
     if catalog.schema.has(MESSAGES) and (entries.gone or entries.come):
-        outcome = _guarded(writer, _message_statements(entries, catalog.schema))
+        outcome = _guarded(writer, _message_statements(writer, entries, catalog.schema))
     if entries.gone_summaries or entries.come_summaries:
         for table in (name for name in SUMMARIES if catalog.schema.has(name)):
             if table in looked_up.broken:
@@ -128,7 +128,7 @@ def _guarded(writer: Writer, statements: Iterable[_Statement]) -> str | None:
         writer.execute("SAVEPOINT flush")  # makes the module write out now what it would at COMMIT
         writer.execute("RELEASE flush")
     except sqlite3.DatabaseError as error:
-        if _is_fatal(error) or not writer.in_transaction:
+        if is_fatal(error) or not writer.in_transaction:
             raise
         writer.execute("ROLLBACK TO search")
         writer.execute("RELEASE search")
@@ -137,12 +137,15 @@ def _guarded(writer: Writer, statements: Iterable[_Statement]) -> str | None:
     return None
 
 
-def _is_fatal(error: sqlite3.DatabaseError) -> bool:
+def is_fatal(error: sqlite3.DatabaseError) -> bool:
+    """Whether an error ends the transaction or the file, and is no matter of a search table."""
     return (getattr(error, "sqlite_errorname", "") or "").startswith(_FATAL)
 
 
-def _message_statements(entries: _Entries, schema: Schema) -> Iterator[_Statement]:
-    for message_id in {**entries.gone, **dict.fromkeys(entries.come)}:
+def _message_statements(writer: Writer, entries: _Entries, schema: Schema) -> Iterator[_Statement]:
+    # A row that is left over of an older message of the same id would be in the way of the new one.
+    left = writer.rows_in("SELECT rowid FROM messages_fts WHERE rowid IN (?*)", entries.come)
+    for message_id in {**entries.gone, **dict.fromkeys(row[0] for row in left)}:
         yield _Statement("DELETE FROM messages_fts WHERE rowid = ?", (message_id,))
     for message_id, content in entries.come.items():
         text = indexed_text(content, schema)

@@ -31,9 +31,9 @@ def fill(cell: Cell, values: Values) -> Cell:
 
 def fill_row(row: Cells, values: Values) -> Cells:
     """The columns of a row."""
-    if not any(isinstance(value, Symbol) for _, value in row.values):
+    if not values or not row.has_symbols:  # most rows have no symbol that is known by now
         return row
-    return Cells(tuple((name, fill(value, values)) for name, value in row.values))
+    return Cells(row.columns, tuple([fill(value, values) for value in row.cells]))
 
 
 def substitute(edit: Edit, values: Values) -> Edit:

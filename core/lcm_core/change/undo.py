@@ -7,13 +7,15 @@ same: the inverse of the operation at the end of the chain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from lcm_core.change.asking import Asking, answer
 from lcm_core.change.errors import Moved, RefusedError, said
-from lcm_core.change.journal import Operation, edits_of, find, get
+from lcm_core.change.journal import PAGE, Operation, edits_of, find, get, of_batch, operations
 from lcm_core.change.plan import Edit, Plan, Splice, inverse, ref_of
 from lcm_core.change.verify import Tables, verify
+from lcm_core.errors import NotFoundError
 from lcm_core.store.database import Reader
 
 
@@ -51,10 +53,52 @@ async def plan_redo(reader: Reader, operation_id: str) -> Plan:
     return await answer(reader, _plan(operation_id, reader.schema.tables, redo=True))
 
 
+async def plan_undo_batch(reader: Reader, batch: str) -> list[Plan]:
+    """Take back what was committed together and is in effect, the newest first, each by a plan of its own.
+
+    Raises:
+        NotFoundError: the history does not hold the batch.
+        NotUndoableError: rows of one of its operations have changed since.
+        RefusedError: all of it has been undone already, or a record cannot be read.
+    """
+    return await answer(reader, _plan_batch(batch, reader.schema.tables, redo=False))
+
+
+async def plan_redo_batch(reader: Reader, batch: str) -> list[Plan]:
+    """Make again what was committed together and has been undone; refused as `plan_undo_batch` is."""
+    return await answer(reader, _plan_batch(batch, reader.schema.tables, redo=True))
+
+
+async def latest(reader: Reader, *, undone: bool = False) -> Operation:
+    """The newest change that is in effect, or the one that was *undone* last; an undo is none of its own.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    found = await answer(reader, _latest(undone))
+    if found is None:
+        what = "has been undone" if undone else "is in effect"
+        raise NotFoundError(
+            f"No operation of this database's history {what}. `lcm-tui history list` shows what there is.",
+            code="OPERATION_NOT_FOUND",
+        )
+    return found
+
+
 async def in_effect(reader: Reader, operation_id: str) -> bool:
     """Whether what an operation did holds now, as far as the history tells."""
+    return await undone_by(reader, operation_id) is None
+
+
+async def undone_by(reader: Reader, operation_id: str) -> str | None:
+    """What undoes an operation as things are now: the last of undo, redo, undo ...; None when it holds.
+
+    Raises:
+        NotFoundError: the history does not hold it.
+        RefusedError: the history no longer holds what undid it.
+    """
     chain = await answer(reader, _chain(operation_id))
-    return len(chain) % 2 == 1
+    return None if len(chain) % 2 else chain[-1].id
 
 
 def _plan(operation_id: str, tables: Tables, *, redo: bool) -> Asking[Plan]:
@@ -68,23 +112,98 @@ def _plan(operation_id: str, tables: Tables, *, redo: bool) -> Asking[Plan]:
         )
     if redo and not undone:
         raise RefusedError(f"Operation {first.id} ({first.title}) is in effect: there is nothing to redo.")
-    edits = inverse((yield from edits_of(last)))
-    verified = yield from verify(edits, tables)
+    [plan] = yield from _plans([(first, last)], tables, redo=redo)
+    return plan
+
+
+def _plans(pairs: Sequence[tuple[Operation, Operation]], tables: Tables, *, redo: bool) -> Asking[list[Plan]]:
+    """The inverses of what holds now, each seeing what those before it do."""
+    inverses: list[tuple[Edit, ...]] = []
+    for _, last in pairs:
+        inverses.append(inverse((yield from edits_of(last))))
+    verified = yield from verify([edit for each in inverses for edit in each], tables)
     if verified.moved:
-        raise NotUndoableError(first, "redone" if redo else "undone", verified.moved)
+        raise (yield from _not_undoable(pairs, inverses, tables, redo=redo))
+    left = iter(verified.edits)
+    return [
+        _inverse_plan(first, last, tuple(islice(left, len(edits))), verified.defaulted, redo=redo)
+        for (first, last), edits in zip(pairs, inverses, strict=True)
+    ]
+
+
+def _not_undoable(
+    pairs: Sequence[tuple[Operation, Operation]],
+    inverses: Sequence[tuple[Edit, ...]],
+    tables: Tables,
+    *,
+    redo: bool,
+) -> Asking[NotUndoableError]:
+    """Which of several operations it is whose rows have moved."""
+    number = 0
+    moved: tuple[Moved, ...] = ()
+    for number in range(len(pairs)):
+        edits = [edit for each in inverses[: number + 1] for edit in each]
+        if moved := (yield from verify(edits, tables)).moved:
+            break
+    return NotUndoableError(pairs[number][0], "redone" if redo else "undone", moved)
+
+
+def _inverse_plan(
+    first: Operation, last: Operation, edits: tuple[Edit, ...], defaulted: Iterable[str], *, redo: bool
+) -> Plan:
     return Plan(
         kind="redo" if redo else "undo",
         title=f"{'Redo' if redo else 'Undo'}: {first.title}",
         conversation_id=first.conversation_id,
-        edits=verified.edits,
+        edits=edits,
         warnings=tuple(
-            f"Column {column} was added to the database since; it takes its default"
-            for column in verified.defaulted
+            f"Column {column} was added to the database since; it takes its default" for column in defaulted
         ),
         undoes=last.id,
         allows=last.removed,
-        select=_first_inserted(verified.edits),
+        select=_first_inserted(edits),
     )
+
+
+def _plan_batch(batch: str, tables: Tables, *, redo: bool) -> Asking[list[Plan]]:
+    pairs = []
+    for operation in (yield from of_batch(batch)):
+        chain = yield from _chain(operation.id)
+        if (len(chain) % 2 == 0) is redo:
+            pairs.append((operation, chain[-1]))
+    if not pairs:
+        state = "is in effect: there is nothing to redo" if redo else "has been undone already"
+        raise RefusedError(f"All of batch {batch} {state}.")
+    pairs.sort(key=lambda pair: pair[1].place, reverse=True)
+    return (yield from _plans(pairs, tables, redo=redo))
+
+
+def _latest(undone: bool) -> Asking[Operation | None]:
+    seen: dict[str, Operation] = {}
+    found: tuple[int, Operation] | None = None
+    below: int | None = None
+    while page := (yield from operations(limit=PAGE, below=below)):
+        for operation in page:
+            seen[operation.id] = operation
+            if operation.undoes is not None:
+                continue
+            chain = list(_links(operation, seen))
+            if (len(chain) % 2 == 0) is undone and chain[-1].undone_by is None:
+                if not undone:
+                    return operation
+                found = max(found or (0, operation), (chain[-1].place, operation), key=lambda one: one[0])
+        below = page[-1].place
+    return None if found is None else found[1]
+
+
+def _links(operation: Operation, seen: Mapping[str, Operation]) -> Iterator[Operation]:
+    """An operation, what undid it, what undid that, as far as it is known; never round a circle."""
+    places: set[int] = set()
+    following: Operation | None = operation
+    while following is not None and following.place not in places:
+        places.add(following.place)
+        yield following
+        following = None if following.undone_by is None else seen.get(following.undone_by)
 
 
 def _chain(operation_id: str) -> Asking[list[Operation]]:

@@ -23,6 +23,7 @@ from lcm_core.change.place import (
     open_anchors,
 )
 from lcm_core.change.plan import (
+    KEYS,
     Cell,
     Cells,
     Delete,
@@ -41,9 +42,12 @@ from lcm_core.change.plan import (
     ref_of,
 )
 from lcm_core.change.symbols import Values, fill_row, substitute
+from lcm_core.store.database import CHUNK
 from lcm_core.text import clip, safe_line
 
 CONTEXT = "context_items"
+#: From so many new rows of a table on, their keys are asked for together.
+MANY_NEW = 50
 #: The columns of every table, by name.
 Tables = Mapping[str, frozenset[str]]
 #: Whole rows by table and key, as the edits so far leave them; None: deleted.
@@ -85,7 +89,9 @@ class Verified:
 
 def verify(edits: Iterable[Edit], tables: Tables) -> Asking[Verified]:
     """Compare *edits* with the database; *tables* as its schema has them."""
+    edits = tuple(edits)
     state = _State(tables)
+    yield from _look_for_new(state, edits)
     steps = []
     for edit in edits:
         step = yield from _step(state, edit)
@@ -112,6 +118,8 @@ class _State:
     last_seq: dict[Owner, int] = field(default_factory=dict)
     moved: list[Moved] = field(default_factory=list)
     defaulted: set[str] = field(default_factory=set)
+    shapes: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)  #: of rows that were seen to fit
+    absent: dict[str, set[Cell]] = field(default_factory=dict)  #: keys that are free, by table
 
     def know(self, table: str, columns: Iterable[str]) -> bool:
         """Whether the schema has a table and columns; if not, that has moved."""
@@ -146,20 +154,23 @@ def _step(state: _State, edit: Edit) -> Asking[Step | None]:
 
 
 def _insert(state: _State, edit: Insert) -> Asking[Step | None]:
-    if not state.know(edit.table, edit.row.columns):
-        return None
+    columns = edit.row.columns
+    if (edit.table, columns) not in state.shapes:
+        if not state.know(edit.table, columns):
+            return None
+        state.defaulted |= {f"{edit.table}.{name}" for name in state.tables[edit.table] - set(columns)}
+        state.shapes.add((edit.table, columns))
     row = fill_row(edit.row, state.values)
-    for column, value in row.values:
+    for column, value in row.values if row.has_symbols else ():
         if isinstance(value, Symbol) and value.kind is SymbolKind.SEQ:
             state.values[value.name] = yield from _next_seq(state, row["conversation_id"])
             row = row.but(**{column: state.values[value.name]})
-    state.defaulted |= {f"{edit.table}.{name}" for name in state.tables[edit.table] - set(row.columns)}
     key = key_of(edit.table, row)
     if (yield from _standing(state, edit.table, key)) is not None:
         state.moved.append(Moved(_name(edit.table, key), "not there", "there"))
         return None
     state.rows[edit.table, key] = row
-    return Step(Insert(edit.table, row))
+    return Step(edit if row is edit.row else Insert(edit.table, row))
 
 
 def _update(state: _State, edit: Update) -> Asking[Step | None]:
@@ -199,14 +210,36 @@ def _unchanged(state: _State, table: str, key: Cells, before: Cells) -> Asking[C
     return None if moved else standing
 
 
+def _look_for_new(state: _State, edits: Iterable[Edit]) -> Asking[None]:
+    """Ask for the keys of many new rows at once: most are free, and need no question each."""
+    wanted: dict[str, list[Cell]] = {}
+    for edit in edits:
+        column = KEYS.get(edit.table, ()) if isinstance(edit, Insert) else ()
+        if isinstance(edit, Insert) and len(column) == 1 and column[0] in state.tables.get(edit.table, ()):
+            key = edit.row.get(column[0])
+            if isinstance(key, int | str):
+                wanted.setdefault(edit.table, []).append(key)
+    for table, keys in wanted.items():
+        if len(keys) < MANY_NEW:
+            continue
+        name, taken = quoted(KEYS[table][0]), set[Cell]()
+        for start in range(0, len(keys), CHUNK):
+            some = tuple([key for key in keys[start : start + CHUNK] if not isinstance(key, Symbol)])
+            sql = f"SELECT {name} FROM {quoted(table)} WHERE {name} IN ({', '.join('?' * len(some))})"
+            taken.update(row[0] for row in (yield Ask(sql, some)))
+        state.absent[table] = set(keys) - taken
+
+
 def _standing(state: _State, table: str, key: Cells) -> Asking[Cells | None]:
     """The whole row that a key names, as the edits so far leave it."""
     if (table, key) in state.rows:
         return state.rows[table, key]
-    if any(isinstance(value, Symbol) for _, value in key.values):
+    if len(key.cells) == 1 and key.cells[0] in state.absent.get(table, ()):
+        return None
+    parameters = tuple([value for value in key.cells if not isinstance(value, Symbol)])
+    if len(parameters) < len(key.cells):
         return None
     where = " AND ".join(f"{quoted(name)} IS ?" for name in key.columns)
-    parameters = tuple(value for _, value in key.values if not isinstance(value, Symbol))
     rows = yield Ask(f"SELECT * FROM {quoted(table)} WHERE {where} LIMIT 2", parameters)
     if len(rows) > 1:
         state.moved.append(Moved(_name(table, key), "one row", "several"))
@@ -273,10 +306,11 @@ def _append(state: _State, edit: Insert) -> Asking[Step | None]:
 def _splice(state: _State, edit: Splice) -> Asking[Step | None]:
     filled = substitute(edit, state.values)
     assert isinstance(filled, Splice)
-    if not state.know(CONTEXT, {name for row in (*filled.removed, *filled.inserted) for name in row.columns}):
+    shapes = {row.columns for row in filled.inserted}
+    if not state.know(CONTEXT, set().union(*shapes, *(row.columns for row in filled.removed))):
         return None
-    for row in filled.inserted:
-        state.defaulted |= {f"{CONTEXT}.{name}" for name in state.tables[CONTEXT] - set(row.columns)}
+    for columns in shapes:
+        state.defaulted |= {f"{CONTEXT}.{name}" for name in state.tables[CONTEXT] - set(columns)}
     owner = filled.conversation_id
     listing = yield from _context(state, owner)
     covering: dict[Ref, frozenset[str]] = {}

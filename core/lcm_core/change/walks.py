@@ -97,3 +97,9 @@ class Walks:
         """The conversation of each of some messages or summaries; those that are gone are left out."""
         sql = f"SELECT {column}, conversation_id FROM {table} WHERE {column} IN (?*)"
         return {row[0]: row[1] for row in self._writer.rows_in(sql, refs)}
+
+    def stands(self, owner: SqlValue, ref: SqlValue) -> bool:
+        """Whether a message or a summary is an item of a conversation's context."""
+        column = "message_id" if isinstance(ref, int) else "summary_id"
+        sql = f"SELECT 1 FROM context_items WHERE conversation_id = ? AND {column} = ? LIMIT 1"
+        return bool(self._writer.rows(sql, (owner, ref)))

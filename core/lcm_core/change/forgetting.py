@@ -1,0 +1,207 @@
+"""Leave nothing of what was deleted: no record of it in the journal, no old copy in the file.
+
+SQLite marks what is deleted as free and writes over it some day. Here deleted bytes are overwritten at once,
+the full-text tables are merged until they hold no deleted words, and the file is written anew, since pages
+that the host rearranged before may hold copies that no row refers to any more.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lcm_core.change.catalog import read_catalog
+from lcm_core.change.connection import Writer, open_writer
+from lcm_core.change.copying import Stop
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.exports import remove_export
+from lcm_core.change.journal import Operation, edits_of, exists, forget, operations
+from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
+from lcm_core.change.search_index import MESSAGES, SUMMARIES
+from lcm_core.change.snapshots import drop_snapshots
+from lcm_core.errors import LcmError
+from lcm_core.store.guard import undisturbed
+
+#: Pages of a full-text table that are merged in one transaction.
+_MERGED_PAGES: Final = 500
+#: Room for writing the file anew, as a multiple of its size: the copy, and what goes through the WAL.
+_ROOM: Final = 2.2
+
+
+def forget_history(
+    path: Path, conversation_id: int, *, wait: float = 5.0, stopped: Stop | None = None
+) -> int:
+    """Remove every operation from the journal that holds rows of a conversation; the number of them.
+
+    To be called while its rows still stand: they tell which operations those are. The snapshots of its
+    assemblies go too. *stopped* says whether to give it up; it is asked until the lock is ours.
+
+    Raises:
+        CancelledError: *stopped* said so.
+        BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
+    """
+    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+        writer.overwrite_deleted()
+        writer.begin()
+        drop_snapshots(writer, [conversation_id])
+        wanted: list[str] = []
+        if writer.answer(exists()):
+            named = _names(writer, conversation_id)
+            wanted = [one.id for one in _all(writer) if _concerns(writer, one, conversation_id, named)]
+        files = forget(writer, wanted)
+        writer.commit()
+    for file in files:
+        remove_export(file)
+    return len(wanted)
+
+
+def _names(writer: Writer, conversation_id: int) -> dict[str, Collection[SqlValue]]:
+    """What belongs to a conversation, by the columns that name it."""
+    schema = read_catalog(writer).schema
+    messages = [row[0] for row in writer.rows(_MESSAGES_OF, (conversation_id,))]
+    summaries = []
+    if schema.has("summaries"):
+        summaries = [row[0] for row in writer.rows(_SUMMARIES_OF, (conversation_id,))]
+    held = frozenset(summaries)
+    return {
+        "conversation_id": frozenset((conversation_id,)),
+        "message_id": frozenset(messages),
+        "summary_id": held,
+        "parent_summary_id": held,
+    }
+
+
+_MESSAGES_OF: Final = "SELECT message_id FROM messages WHERE conversation_id = ?"
+_SUMMARIES_OF: Final = "SELECT summary_id FROM summaries WHERE conversation_id = ?"
+
+
+def _all(writer: Writer) -> Iterable[Operation]:
+    """Every operation, the newest first."""
+    below: int | None = None
+    while page := writer.answer(operations(below=below)):
+        yield from page
+        below = page[-1].place
+
+
+def _concerns(
+    writer: Writer, operation: Operation, conversation_id: int, named: dict[str, Collection[SqlValue]]
+) -> bool:
+    if operation.conversation_id == conversation_id:
+        return True
+    try:
+        edits = writer.answer(edits_of(operation))
+    except RefusedError:  # what cannot be read any more may hold anything
+        return operation.conversation_id is None
+    return any(
+        name in named and value in named[name]
+        for edit in edits
+        for cells in _cells(edit)
+        for name, value in cells.values
+        if not isinstance(value, bytes | float)
+    )
+
+
+def _cells(edit: Edit) -> Iterable[Cells]:
+    match edit:
+        case Insert(row=row):
+            return (row,)
+        case Delete(before=before):
+            return (before,)
+        case Update():
+            return (edit.key, edit.before, edit.after)
+        case Splice():
+            return (*edit.removed, *edit.inserted)
+        case Renumber():
+            return (Cells.of({"conversation_id": edit.conversation_id}),)
+
+
+# -- the file itself ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scrubbed:
+    """What became of the places where deleted text may still stand."""
+
+    merged: tuple[str, ...]  #: full-text tables without deleted words
+    rewritten: bool  #: the whole file was written anew
+    truncated: bool  #: the write-ahead log is empty
+    problems: tuple[str, ...]  #: what was not done and why, one sentence each
+
+
+def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0) -> Scrubbed:
+    """Take what was deleted out of the full-text tables, the file and its log, as far as others let us.
+
+    Raises:
+        DatabaseMissingError, ReadOnlyError, DatabaseError: the file cannot be opened for writing.
+    """
+    merged: list[str] = []
+    problems: list[str] = []
+    rewritten = truncated = False
+    with undisturbed(path, wait), open_writer(path, wait) as writer:
+        writer.overwrite_deleted()
+        schema = read_catalog(writer).schema
+        for table in (name for name in (MESSAGES, *SUMMARIES) if schema.has(name)):
+            try:
+                _merge(writer, table)
+                merged.append(table)
+            except sqlite3.DatabaseError as error:
+                problems.append(f"{table} could not be merged ({error}): `lcm-tui reindex {table}` mends it")
+        if rewrite:
+            try:
+                _rewrite(writer, path)
+                rewritten = True
+            except (sqlite3.Error, LcmError) as error:
+                problems.append(
+                    f"The file could not be written anew ({error}): old copies of pages may be left in it. "
+                    "Stop the host and run VACUUM on it"
+                )
+        if writer.value("PRAGMA journal_mode") == "wal":
+            [busy, *_] = writer.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0]
+            truncated = not busy
+            if busy:
+                problems.append(
+                    f"{path.name}-wal could not be emptied, for another process reads the database: stop it, "
+                    "and what is left there goes when it is closed"
+                )
+        else:
+            truncated = True
+    return Scrubbed(tuple(merged), rewritten, truncated, tuple(problems))
+
+
+def rewrite_file(path: Path, *, wait: float = 5.0) -> tuple[int, int]:
+    """Write the file anew without the pages that hold nothing: its bytes before and after.
+
+    Nobody else can write meanwhile.
+
+    Raises:
+        RefusedError: there is no room for it.
+        BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
+    """
+    before = path.stat().st_size
+    with undisturbed(path, wait), open_writer(path, wait) as writer:
+        _rewrite(writer, path)
+        if writer.value("PRAGMA journal_mode") == "wal":
+            writer.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    return before, path.stat().st_size
+
+
+def _merge(writer: Writer, table: str) -> None:
+    """Merge a full-text table into one piece, which holds no deleted words; in short transactions."""
+    pages = -_MERGED_PAGES
+    while True:
+        before = writer.row_changes
+        writer.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('merge', ?)", (pages,))
+        if writer.row_changes - before < 2:
+            return
+        pages = _MERGED_PAGES
+
+
+def _rewrite(writer: Writer, path: Path) -> None:
+    size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
+    if free < size * _ROOM:
+        raise RefusedError(f"that needs {int(size * _ROOM):,} bytes, and {free:,} are free")
+    writer.execute("VACUUM")

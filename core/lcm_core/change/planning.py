@@ -1,0 +1,136 @@
+"""Planning for somebody who looks at it: a plan that is checked again and again, and anew when it is stale.
+
+One plan or a batch of them. A batch is previewed as one plan, which is exact, since edits see what edits
+before them do; it is committed plan by plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lcm_core.change.errors import Moved, RefusedError, StalePlanError
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Delete,
+    Edit,
+    Insert,
+    Item,
+    Move,
+    Owner,
+    Plan,
+    Renumber,
+    Splice,
+    Symbol,
+    Update,
+)
+from lcm_core.change.preview import Preview, preview
+from lcm_core.store.database import Reader
+
+#: Reads what an operation needs and returns its plan, or the plans of a batch.
+Planner = Callable[[Reader], Awaitable[Plan | Sequence[Plan]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What would be done, against the database as it was when this was made."""
+
+    plans: tuple[Plan, ...]
+    preview: Preview  #: of all of them
+    moved: tuple[Moved, ...] = ()  #: why it had to be planned anew; empty when it had not
+
+
+async def plan_for(
+    reader: Reader, planner: Planner, held: Planned | None = None, moved: tuple[Moved, ...] = ()
+) -> Planned:
+    """Check the plans that are *held* against the database; plan when there are none or they are stale.
+
+    *moved* is why the ones before were given up.
+
+    Raises:
+        LcmError: the operation is refused.
+    """
+    if held is not None:
+        try:
+            return replace(held, preview=await preview(reader, joined(held.plans)))
+        except StalePlanError as error:
+            moved = error.moved
+    made = await planner(reader)
+    plans = (made,) if isinstance(made, Plan) else tuple(made)
+    if not plans:
+        raise RefusedError("There is nothing to change.")
+    return Planned(plans, await preview(reader, joined(plans)), moved)
+
+
+def joined(plans: Sequence[Plan]) -> Plan:
+    """Several plans as one, in their order; one is itself."""
+    first = plans[0]
+    if len(plans) == 1:
+        return first
+    conversations = {plan.conversation_id for plan in plans}
+    return Plan(
+        kind=first.kind,
+        title=f"{len(plans):,} changes: {first.title}, and {len(plans) - 1:,} more",
+        conversation_id=first.conversation_id if len(conversations) == 1 else None,
+        edits=tuple(edit for number, plan in enumerate(plans) for edit in _renamed(plan.edits, number)),
+        warnings=tuple(dict.fromkeys(warning for plan in plans for warning in plan.warnings)),
+        batch=first.batch,
+        allows=frozenset(key for plan in plans for key in plan.allows),
+        select=first.select,
+    )
+
+
+# -- symbols are unique within a plan ----------------------------------------------------------------------
+
+
+def _renamed(edits: Iterable[Edit], number: int) -> Iterable[Edit]:
+    """The edits with symbols that no other plan of the batch has."""
+    return (_rename(edit, partial(_name, number=number)) for edit in edits)
+
+
+def _name(symbol: Symbol, number: int) -> Symbol:
+    return Symbol(f"{number}.{symbol.name}", symbol.kind)
+
+
+_Rename = Callable[[Symbol], Symbol]
+
+
+def _rename(edit: Edit, to: _Rename) -> Edit:
+    match edit:
+        case Insert():
+            return replace(edit, row=_row(edit.row, to))
+        case Update():
+            key, before, after = (_row(cells, to) for cells in (edit.key, edit.before, edit.after))
+            return Update(edit.table, key, before, after)
+        case Delete():
+            return replace(edit, key=_row(edit.key, to), before=_row(edit.before, to))
+        case Splice():
+            return replace(
+                edit,
+                conversation_id=_owner(edit.conversation_id, to),
+                after=_item(edit.after, to) if edit.after else None,
+                before=_item(edit.before, to) if edit.before else None,
+                removed=tuple(_row(row, to) for row in edit.removed),
+                inserted=tuple(_row(row, to) for row in edit.inserted),
+            )
+        case Renumber():
+            moves = tuple(Move(_item(move.item, to), move.old, move.new) for move in edit.moves)
+            return Renumber(_owner(edit.conversation_id, to), moves)
+
+
+def _cell(cell: Cell, to: _Rename) -> Cell:
+    return to(cell) if isinstance(cell, Symbol) else cell
+
+
+def _row(row: Cells, to: _Rename) -> Cells:
+    return Cells(row.columns, tuple([_cell(value, to) for value in row.cells]))
+
+
+def _item(item: Item, to: _Rename) -> Item:
+    return replace(item, ref=to(item.ref)) if isinstance(item.ref, Symbol) else item
+
+
+def _owner(owner: Owner, to: _Rename) -> Owner:
+    return to(owner) if isinstance(owner, Symbol) else owner
