@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import aiosqlite
 
@@ -49,6 +49,14 @@ class Reader:
             return list(await self._connection.execute_fetchall(sql, parameters))
         except UnicodeEncodeError:
             return list(await self._connection.execute_fetchall(*_as_bytes(sql, parameters)))
+
+    async def tuples(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """All rows of a query that are only taken apart: without names they take half the time."""
+        self.statements += 1
+        # Not closed here: when the caller is cancelled that would wait for the statement to end.
+        cursor = await self._connection.execute(sql, parameters)
+        cursor.row_factory = None
+        return cast(list[tuple[Any, ...]], await cursor.fetchall())
 
     async def row(self, sql: str, *parameters: object) -> Row | None:
         """The first row of a query, or None."""
@@ -181,6 +189,8 @@ class Database:
         handle, self._handle = self._handle, None
         if handle is not None:
             await asyncio.gather(*(each.end() for each in (handle, *self._handles)))
+        async with self._reopening:
+            pass  # whoever was opening the file again, or gave that up, has closed it by now
 
     def _current(self) -> Handle:
         if self._handle is None:

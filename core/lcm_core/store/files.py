@@ -44,16 +44,22 @@ def file_of(row: Row) -> LargeFile:
     )
 
 
-async def list_files(reader: Reader, conversation_id: ConversationId | None = None) -> list[LargeFile]:
-    """The files of one conversation, or of all, in the order in which they were stored."""
+async def list_files(
+    reader: Reader, conversation_id: ConversationId | None = None, *, newest: int | None = None
+) -> list[LargeFile]:
+    """The files of one conversation, or of all, in the order in which they were stored.
+
+    *newest*: only so many of them, those that were stored last.
+    """
     if not reader.schema.has("large_files"):
         return []
     rows = await reader.rows(
         f"""SELECT {reader.schema.select("large_files", COLUMNS, "f")} FROM large_files AS f
-        {"" if conversation_id is None else "WHERE f.conversation_id = ?"} ORDER BY f.rowid""",
+        {"" if conversation_id is None else "WHERE f.conversation_id = ?"} ORDER BY f.rowid DESC LIMIT ?""",
         *(() if conversation_id is None else (conversation_id,)),
+        -1 if newest is None else newest,
     )
-    return [file_of(row) for row in rows]
+    return [file_of(row) for row in reversed(rows)]
 
 
 async def get_file(reader: Reader, file_id: str) -> LargeFile:

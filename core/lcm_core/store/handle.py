@@ -138,7 +138,7 @@ class Handle:
         return number == self.schema_number and (mode != "wal" or state.wal_size > 0)
 
     async def _connect(self) -> None:
-        query = "immutable=1" if self.access is Access.IMMUTABLE else "mode=ro"
+        query = "mode=ro&immutable=1" if self.access is Access.IMMUTABLE else "mode=ro"
         connection = await aiosqlite.connect(
             f"{real_path(self.location).as_uri()}?{query}",
             uri=True,

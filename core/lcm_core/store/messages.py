@@ -79,23 +79,10 @@ def message_of(row: Row) -> Message:
 
 
 def part_of(row: Row) -> MessagePart:
-    """A row that holds `PART_COLUMNS` and `PART_TEXTS` as a record."""
-    return MessagePart(
-        message_id=MessageId(row["message_id"]),
-        ordinal=row["ordinal"] or 0,
-        part_type=row["part_type"] or "",
-        text=row["text_content"],
-        tool_call_id=row["tool_call_id"],
-        tool_name=row["tool_name"],
-        tool_status=row["tool_status"],
-        tool_input=row["tool_input"],
-        tool_output=row["tool_output"],
-        tool_error=row["tool_error"],
-        file_name=row["file_name"],
-        file_mime=row["file_mime"],
-        file_url=row["file_url"],
-        metadata=row["metadata"],
-    )
+    """A row of `PART_COLUMNS` and `PART_TEXTS`, in this order, as a record."""
+    message_id, ordinal, part_type, call_id, tool_name, tool_status, text, *others = row
+    fixed = MessageId(message_id), ordinal or 0, part_type or "", text, call_id, tool_name, tool_status
+    return MessagePart(*fixed, *others)
 
 
 async def newest_page(reader: Reader, conversation_id: ConversationId, limit: int) -> MessagePage:

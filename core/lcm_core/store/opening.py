@@ -243,4 +243,10 @@ def explain(error_name: str, text: str, path: Path) -> DatabaseError:
         )
     if error_name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):
         return DatabaseError(f"{path} cannot be opened: {text}. Check its permissions and its folder's.")
+    if text.startswith(("no such table", "no such column")):
+        return DatabaseError(
+            f"{path} lacks a part of LCM's schema ({text}): it is damaged, or was never finished. Restore a "
+            "backup (`lcm-tui restore`), or let the host start once and migrate it.",
+            code="DATABASE_INCOMPLETE",
+        )
     return DatabaseError(f"{path} cannot be read: {text}.", code="DATABASE_QUERY_FAILED")

@@ -174,6 +174,19 @@ async def consumers_of(reader: Reader, summary_id: SummaryId) -> list[Edge]:
     return await _edges(reader, "parent_summary_id", [summary_id])
 
 
+async def edges_above(reader: Reader, summary_ids: Iterable[SummaryId]) -> list[Edge]:
+    """The edges to everything that was made from some summaries, directly or not, each once."""
+    found: dict[tuple[SummaryId, SummaryId, int], Edge] = {}
+    seen: set[SummaryId] = set()
+    level = set(summary_ids)
+    while level:
+        seen |= level
+        edges = await _edges(reader, "parent_summary_id", level)
+        found |= {(edge.consumer, edge.source, edge.ordinal): edge for edge in edges}
+        level = {edge.consumer for edge in edges} - seen
+    return list(found.values())
+
+
 async def source_messages_of(reader: Reader, summary_id: SummaryId) -> list[Message]:
     """The messages that a leaf was made from, in order; texts cut after `messages.HEAD` characters."""
     if not reader.schema.has("summary_messages"):

@@ -1,4 +1,4 @@
-"""Finds links, edges and parts that lead nowhere or into another conversation (B3, B4, B7, E13)."""
+"""Finds links, edges and parts that lead nowhere (B3, B4, E13)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _STEP = 200_000
 _LINKS = """
     SELECT l.summary_id AS one, l.message_id AS other,
            s.conversation_id AS owner, m.conversation_id AS of_other,
-           s.rowid IS NULL AS lacks_one, m.message_id IS NULL AS lacks_other
+           s.rowid IS NULL AS lacks_one
     FROM summary_messages AS l
     LEFT JOIN summaries AS s ON s.summary_id = l.summary_id
     LEFT JOIN messages AS m ON m.message_id = l.message_id
     WHERE l.rowid > ? AND l.rowid <= ?
-      AND (s.rowid IS NULL OR m.message_id IS NULL OR s.conversation_id <> m.conversation_id)"""
+      AND (s.rowid IS NULL OR m.message_id IS NULL)"""
 _EDGES = """
     SELECT e.summary_id AS one, e.parent_summary_id AS other,
            s.conversation_id AS owner, p.conversation_id AS of_other,
-           s.rowid IS NULL AS lacks_one, p.rowid IS NULL AS lacks_other
+           s.rowid IS NULL AS lacks_one
     FROM summary_parents AS e
     LEFT JOIN summaries AS s ON s.summary_id = e.summary_id
     LEFT JOIN summaries AS p ON p.summary_id = e.parent_summary_id
     WHERE e.rowid > ? AND e.rowid <= ?
-      AND (s.rowid IS NULL OR p.rowid IS NULL OR s.conversation_id <> p.conversation_id)"""
+      AND (s.rowid IS NULL OR p.rowid IS NULL)"""
 _PARTS = """
     SELECT p.part_id AS one,
            (SELECT max(c.conversation_id) FROM conversations AS c WHERE c.session_id = p.session_id) AS owner
@@ -80,10 +80,7 @@ async def _step(reader: Reader, query: str, start: int, end: int) -> list[Row]:
 
 
 def _link(table: str, row: Row, lacks_other: LinkFault) -> BadLink:
-    fault = LinkFault.FOREIGN
+    fault, owner = lacks_other, row["owner"]
     if row["lacks_one"]:
-        fault = LinkFault.NO_SUMMARY
-    elif row["lacks_other"]:
-        fault = lacks_other
-    owner = row["of_other"] if row["lacks_one"] else row["owner"]
+        fault, owner = LinkFault.NO_SUMMARY, row["of_other"]
     return BadLink(table, (row["one"], row["other"]), fault, owner)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -28,7 +29,7 @@ from lcm_core.dag.checks.links import LinkScan
 from lcm_core.dag.checks.messages import MessageScan
 from lcm_core.dag.checks.quality import TextScan
 from lcm_core.dag.checks.search import MessageSearchScan, SummarySearchScan
-from lcm_core.findings import Finding
+from lcm_core.findings import Confidence, Finding
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.scan import files as disk
@@ -70,7 +71,7 @@ BODY_CHECKS: Final = frozenset(
     }
 )
 CONVERSATIONS: Final = frozenset({*STRUCTURE_RULES, *TEXT_CHECKS, *BODY_CHECKS})
-LINKS: Final = frozenset({"B3", "B4", "B7"})
+LINKS: Final = frozenset({"B3", "B4"})
 PARTS: Final = frozenset({"E13"})
 FILES: Final = frozenset({"E16", "E17", "E18", "E19"})
 STATE: Final = frozenset({*state.RULES, "E23", "G18"})
@@ -95,13 +96,33 @@ async def conversations(run: Run) -> None:
         structure = await run.database.read(load_structure, conversation_id)
         if structure is None:
             continue
-        run.add(await asyncio.to_thread(_apply, rules, structure, run))
+        findings = await asyncio.to_thread(_apply, rules, structure, run)
         if wanted & TEXT_CHECKS and structure.nodes:
             await _read_texts(run, structure, wanted & TEXT_CHECKS, known)
-        if wanted & BODY_CHECKS and len(structure.messages):
-            await _read_messages(run, structure, wanted & BODY_CHECKS, done, total, backfilled=backfilled)
+        asked, lost = wanted & BODY_CHECKS, any(map(_is_lost, findings))
+        if (asked or lost) and len(structure.messages):
+            scan = await _read_messages(run, structure, asked, done, total, backfilled=backfilled)
+            run.add(await asyncio.to_thread(list, scan.findings()))
+            if lost:
+                findings = await asyncio.to_thread(_without_copies, findings, structure, scan, run)
+        run.add(findings)
         done += len(structure.messages)
         run.progress(done, total)
+
+
+def _is_lost(finding: Finding) -> bool:
+    return finding.check == "A11" and finding.confidence is not Confidence.BY_DESIGN
+
+
+def _without_copies(
+    findings: list[Finding], structure: Structure, scan: MessageScan, run: Run
+) -> list[Finding]:
+    """The findings with A11 asked again: a copy of what the context reaches is no loss."""
+    copies = scan.copies()
+    if not copies:
+        return findings
+    again = _apply({"A11": STRUCTURE_RULES["A11"]}, replace(structure, copies=copies), run)
+    return [*(one for one in findings if one.check != "A11"), *again]
 
 
 def _apply(rules: Mapping[str, StructureRule], structure: Structure, run: Run) -> list[Finding]:
@@ -149,7 +170,7 @@ async def _read_texts(
 
 async def _read_messages(
     run: Run, structure: Structure, wanted: frozenset[str], done: int, total: int, *, backfilled: bool
-) -> None:
+) -> MessageScan:
     scan = MessageScan(structure, run.limits, wanted, backfilled=backfilled)
     read = 0
     for first, last in messages.batches(structure.messages):
@@ -157,11 +178,11 @@ async def _read_messages(
         await asyncio.to_thread(scan.take, bodies)
         read += len(bodies)
         run.progress(done + read, total)
-    run.add(await asyncio.to_thread(list, scan.findings()))
+    return scan
 
 
 async def linked_rows(run: Run) -> None:
-    """B3, B4, B7: links and edges that lead nowhere or too far."""
+    """B3, B4: links and edges that lead nowhere."""
     scan = LinkScan(run.limits)
     async for found, done, total in links.bad_links(run.database, run.conversation_id):
         scan.take(found)
@@ -187,7 +208,9 @@ async def large_files(run: Run) -> None:
         for one in stored:
             lines = "E17" in wanted
             looks.append(await asyncio.to_thread(disk.look_at, one, run.folders, count_lines=lines))
-        run.add(files.missing(looks, run.limits))
+        everywhere = await run.database.read(disk.stored_files, None)
+        homes = {(one.storage_uri, int(one.conversation_id)) for one in everywhere}
+        run.add(files.missing(looks, run.limits, homes))
         run.add(files.resized(looks, run.limits))
     if wanted & {"E18", "E19"}:
         known = await run.database.read(texts.known_files)

@@ -58,6 +58,7 @@ async def load_state(reader: Reader, limits: Limits) -> State:
     debts = await _debts(reader)
     negative, future = await _telemetry(reader, limits)
     briefs = await _briefs(reader)
+    copies = await _with_copies(reader)
     rows = await reader.rows(
         f"SELECT {reader.schema.select('conversations', COLUMNS, 'c')} FROM conversations AS c ORDER BY "
         "conversation_id"
@@ -76,6 +77,7 @@ async def load_state(reader: Reader, limits: Limits) -> State:
                 key in negative,
                 key in future,
                 briefs.get(key),
+                key in copies,
             )
         )
     has = reader.schema.has
@@ -87,6 +89,15 @@ async def _counts(reader: Reader, table: str) -> dict[int, int]:
         f"SELECT conversation_id AS id, count(*) AS n FROM {table} GROUP BY conversation_id"
     )
     return {row["id"]: row["n"] for row in rows}
+
+
+async def _with_copies(reader: Reader) -> set[int]:
+    """The conversations with a seq below 0: the engine begins at 1, the Go tool at 0."""
+    rows = await reader.rows(
+        """SELECT c.conversation_id AS id FROM conversations AS c WHERE EXISTS (
+        SELECT 1 FROM messages AS m WHERE m.conversation_id = c.conversation_id AND m.seq < 0)"""
+    )
+    return {row["id"] for row in rows}
 
 
 async def _checkpoints(reader: Reader) -> dict[int, Checkpoint]:
@@ -203,6 +214,7 @@ def with_transcripts(state: State, folders: Folders) -> State:
                 one.telemetry_negative,
                 one.telemetry_future,
                 one.briefs,
+                one.has_copies,
             )
         )
     return State(found, state.records_cause, state.records_checkpoints)
@@ -261,7 +273,7 @@ async def _shared(reader: Reader, column: str, low: str, high: str) -> list[tupl
         low,
         high,
     )
-    return [(str(row["value"]), sorted(json.loads(row["owners"]))) for row in rows]
+    return [(str(row["value"]), sorted(json.loads(row["owners"]), key=str)) for row in rows]
 
 
 async def _same_texts(reader: Reader, pair: tuple[int, int], entries: list[str]) -> int:

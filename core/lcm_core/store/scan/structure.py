@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lcm_core.dag.checks.facts import ROLES, Links, MessageColumns, Node, Structure
 from lcm_core.records import ContextItem, ConversationId, Edge, MessageId, SummaryId, Timestamp
@@ -15,6 +15,7 @@ from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.moments import moment
+from lcm_core.store.scan.elsewhere import reached_at_home, remains_of
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 
 #: Messages that are fetched at a time; they become columns at once.
@@ -55,6 +56,7 @@ async def load_structure(reader: Reader, conversation_id: ConversationId) -> Str
     links = await _links(reader, conversation_id)
     edges = await _edges(reader, conversation_id)
     foreign_messages, foreign_summaries = await _foreign(reader, messages, items, nodes, links, edges)
+    gone = [one for item in items if (one := item.summary_id) and foreign_summaries.get(one, 0) is None]
     soft_reset, recorded = await _soft_reset(reader, conversation_id)
     budget, pending = await _debt(reader, conversation_id)
     return Structure(
@@ -72,7 +74,20 @@ async def load_structure(reader: Reader, conversation_id: ConversationId) -> Str
         records_soft_reset=recorded,
         token_budget=budget,
         debt_pending=pending,
+        remains=await remains_of(reader, gone, nodes),
+        at_home=await reached_at_home(reader, _owners_of_items(items, foreign_messages, foreign_summaries)),
     )
+
+
+def _owners_of_items(
+    items: Sequence[ContextItem], messages: Mapping[int, int | None], summaries: Mapping[str, int | None]
+) -> dict[int | str, int]:
+    """The conversations of what a context names and is another one's."""
+    named: list[tuple[int | str, int | None]] = [
+        (item.message_id, messages.get(item.message_id)) for item in items if item.message_id is not None
+    ]
+    named += [(one, summaries.get(one)) for item in items if (one := item.summary_id) is not None]
+    return {ref: owner for ref, owner in named if owner is not None}
 
 
 async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[MessageColumns, dict[int, int]]:

@@ -48,7 +48,21 @@ async def _violations_of(reader: Reader, table: str) -> list[Violation]:
         rowids = found.setdefault(row["parent"], [])
         if len(rowids) < _KEPT_ROWIDS and row["id"] is not None:
             rowids.append(row["id"])
-    return [Violation(table, parent, found[parent], counts[parent], _FIXES.get(table)) for parent in counts]
+    return [
+        # Where the other table is gone altogether its rows are not lost one by one: a backup has them.
+        Violation(
+            table,
+            parent,
+            found[parent],
+            counts[parent],
+            _fix(table, parent) if reader.schema.has(parent) else None,
+        )
+        for parent in counts
+    ]
+
+
+def _fix(table: str, parent: str) -> FixId | None:
+    return _FIXES.get(table) if parent in ("messages", "summaries") else None
 
 
 async def load_migration(reader: Reader) -> Migration:

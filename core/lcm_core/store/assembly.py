@@ -1,0 +1,238 @@
+"""What assembly reads: the end of a context with whole texts and parts, and what stands around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from lcm_core.assemble.cache import CacheTelemetry
+from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
+from lcm_core.records import (
+    ContextItem,
+    ConversationId,
+    LargeFile,
+    MessageId,
+    MessagePart,
+    SummaryId,
+    SummaryText,
+    Timestamp,
+)
+from lcm_core.store import messages, summaries
+from lcm_core.store.database import Reader
+from lcm_core.store.files import COLUMNS as FILE_COLUMNS
+from lcm_core.store.files import file_of
+from lcm_core.store.state import TELEMETRY
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSize:
+    """How many items a piece of a context holds, and where it begins and ends."""
+
+    items: int
+    summaries: int
+    first_ordinal: int
+    last_ordinal: int
+
+
+async def context_size(reader: Reader, conversation_id: ConversationId, *, before: int) -> ContextSize:
+    """Count the items of a context before an ordinal; nothing of what they refer to is read."""
+    row = await reader.row(
+        """SELECT count(*) AS items, count(summary_id) AS summaries, min(ordinal) AS first,
+        max(ordinal) AS last FROM context_items WHERE conversation_id = ? AND ordinal < ?""",
+        conversation_id,
+        before,
+    )
+    if row is None or not row["items"]:
+        return ContextSize(0, 0, 0, 0)
+    return ContextSize(row["items"], row["summaries"], row["first"], row["last"])
+
+
+@dataclass(frozen=True, slots=True)
+class ContextEnd:
+    """The last items of a context, or of what stands before them."""
+
+    items: tuple[ContextItem, ...]  #: by ordinal
+    is_whole: bool  #: nothing stands before them
+
+
+async def context_end(
+    reader: Reader,
+    conversation_id: ConversationId,
+    *,
+    before: int | None = None,
+    tokens: int = 0,
+    least: int = 0,
+    most: int | None = None,
+) -> ContextEnd:
+    """The last items before an ordinal: as many as by their stored counts are more than *tokens*.
+
+    They are *least* items at least and *most* at most; None: all that there are.
+    """
+    if not reader.schema.has("context_items"):
+        return ContextEnd((), is_whole=True)
+    columns = reader.schema.select(
+        "context_items", ("ordinal", "item_type", "message_id", "summary_id", "created_at"), "c"
+    )
+    counts = "" if most is None else "CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER)"
+    rows = await reader.rows(
+        f"""SELECT CAST(c.ordinal AS INTEGER) AS ordinal, c.item_type, c.message_id, c.summary_id,
+        c.created_at, {counts or "0"} AS tokens
+        FROM (SELECT {columns} FROM context_items AS c
+            WHERE c.conversation_id = ? {"" if before is None else "AND c.ordinal < ?"}
+            ORDER BY c.ordinal DESC {"" if most is None else f"LIMIT {most}"}) AS c
+        {_COUNTED if counts else ""} ORDER BY c.ordinal DESC""",
+        conversation_id,
+        *(() if before is None else (before,)),
+    )
+    sums = accumulate(row["tokens"] for row in rows)
+    filling = next((items for items, spent in enumerate(sums, 1) if spent > tokens), len(rows))
+    taken = rows if most is None else rows[: max(least, filling)]
+    items = [
+        ContextItem(
+            row["ordinal"],
+            row["item_type"] or "",
+            row["message_id"],
+            row["summary_id"],
+            row["created_at"] or Timestamp(""),
+        )
+        for row in reversed(taken)
+    ]
+    return ContextEnd(tuple(items), is_whole=len(taken) == len(rows) and (most is None or len(rows) < most))
+
+
+_COUNTED = """LEFT JOIN messages AS m ON m.message_id = c.message_id
+        LEFT JOIN summaries AS s ON s.summary_id = c.summary_id"""
+
+
+async def stored_items(
+    reader: Reader, items: Sequence[ContextItem], *, payloads: bool = False
+) -> list[StoredItem]:
+    """What some context items stand for, whole, in their order; *payloads* with the files of tool results."""
+    message_ids = [item.message_id for item in items if item.message_id is not None]
+    rows = await reader.rows_in(
+        f"""SELECT {reader.schema.select("messages", (*messages.COLUMNS, "content"), "m")}
+        FROM messages AS m WHERE m.message_id IN (?*)""",
+        message_ids,
+    )
+    held = {row["message_id"]: messages.message_of(row) for row in rows}
+    parts: dict[MessageId, list[MessagePart]] = {}
+    for part in await messages.parts_of(reader, message_ids):
+        parts.setdefault(part.message_id, []).append(part)
+    names = [one.large_content for one in held.values() if one.large_content]
+    files = await _files(reader, names) if payloads else {}
+    summary_ids = [item.summary_id for item in items if item.summary_id is not None]
+    texts = {one.summary.summary_id: one for one in await summaries.texts_of(reader, summary_ids)}
+    sources = await _standing_sources(reader, texts)
+    found: list[StoredItem] = []
+    for item in items:
+        if item.summary_id is not None:
+            text = texts.get(item.summary_id)
+            below = tuple(sources.get(item.summary_id, ()))
+            gone = Dangling(item.ordinal, f"summary {item.summary_id}")
+            found.append(gone if text is None else StoredSummary(item.ordinal, text, below))
+        elif item.message_id is not None and item.message_id in held:
+            message = held[item.message_id]
+            payload = files.get(message.large_content or "")
+            below_parts = tuple(parts.get(item.message_id, ()))
+            found.append(StoredMessage(item.ordinal, message, below_parts, payload))
+        else:
+            found.append(Dangling(item.ordinal, f"message {item.message_id}"))
+    return found
+
+
+async def history_tokens(reader: Reader, conversation_id: ConversationId) -> int:
+    """Stored tokens of everything that was ever said; reads past every text, so not for a first page."""
+    return int(
+        await reader.value(
+            "SELECT CAST(total(token_count) AS INTEGER) FROM messages WHERE conversation_id = ?",
+            conversation_id,
+        )
+        or 0
+    )
+
+
+async def raw_tokens_before(reader: Reader, conversation_id: ConversationId, ordinal: int | None) -> int:
+    """Stored tokens of the raw messages that stand in a context before an ordinal (None: of all)."""
+    if not reader.schema.has("context_items"):
+        return 0
+    return int(
+        await reader.value(
+            f"""SELECT CAST(total(m.token_count) AS INTEGER)
+            FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
+            WHERE c.conversation_id = ? {"" if ordinal is None else "AND c.ordinal < ?"}""",
+            conversation_id,
+            *(() if ordinal is None else (ordinal,)),
+        )
+        or 0
+    )
+
+
+async def cache_telemetry(reader: Reader, conversation_id: ConversationId) -> CacheTelemetry | None:
+    """What the engine noted of the provider's prompt cache; None where nothing is noted (before 0.7.0)."""
+    if not reader.schema.has(TELEMETRY):
+        return None
+    columns = reader.schema.select(
+        TELEMETRY,
+        (
+            "provider",
+            "model",
+            "cache_state",
+            "retention",
+            "last_observed_cache_hit_at",
+            "last_observed_cache_break_at",
+            "last_cache_touch_at",
+            "last_api_call_at",
+        ),
+        "t",
+    )
+    counts = ", ".join(
+        f"CAST(t.{name} AS INTEGER) AS {name}" if reader.schema.has(TELEMETRY, name) else f"NULL AS {name}"
+        for name in ("last_observed_cache_read", "last_observed_cache_write")
+    )
+    row = await reader.row(
+        f"SELECT {columns}, {counts} FROM {TELEMETRY} AS t WHERE t.conversation_id = ?", conversation_id
+    )
+    if row is None:
+        return None
+    return CacheTelemetry(
+        provider=row["provider"],
+        model=row["model"],
+        state=row["cache_state"],
+        retention=row["retention"],
+        cache_read=row["last_observed_cache_read"],
+        cache_write=row["last_observed_cache_write"],
+        hit_at=row["last_observed_cache_hit_at"],
+        break_at=row["last_observed_cache_break_at"],
+        touch_at=row["last_cache_touch_at"],
+        call_at=row["last_api_call_at"],
+    )
+
+
+async def _standing_sources(
+    reader: Reader, texts: dict[SummaryId, SummaryText]
+) -> dict[SummaryId, list[SummaryId]]:
+    """The sources that have a row, of the condensed ones, in the order of condensation."""
+    condensed = [key for key, one in texts.items() if one.summary.kind == "condensed"]
+    if not condensed or not reader.schema.has("summary_parents"):
+        return {}
+    found: dict[SummaryId, list[SummaryId]] = {}
+    for row in await reader.rows_in(
+        """SELECT edge.summary_id AS consumer, s.summary_id AS source FROM summary_parents AS edge
+        JOIN summaries AS s ON s.summary_id = edge.parent_summary_id
+        WHERE edge.summary_id IN (?*) ORDER BY edge.ordinal, edge.rowid""",
+        condensed,
+    ):
+        found.setdefault(row["consumer"], []).append(row["source"])
+    return found
+
+
+async def _files(reader: Reader, names: Sequence[str]) -> dict[str, LargeFile]:
+    if not names or not reader.schema.has("large_files"):
+        return {}
+    rows = await reader.rows_in(
+        f"""SELECT {reader.schema.select("large_files", FILE_COLUMNS, "f")} FROM large_files AS f
+        WHERE f.file_id IN (?*)""",
+        names,
+    )
+    return {row["file_id"]: file_of(row) for row in rows}

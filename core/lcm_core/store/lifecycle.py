@@ -1,0 +1,155 @@
+"""What pruning asks of conversations: what belongs to one, in which order, and who else uses it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Reader
+
+#: Of many uses this many are named.
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignUse:
+    """Something of another conversation that needs a row of this one."""
+
+    conversation_id: int | None  #: the other one; None: it cannot be told
+    user: str  #: ``summary sum_...``, ``the context``, ``focus brief ...``
+    used: str  #: ``message 17``, ``summary sum_...``
+    file: bool = False  #: a large file that is only named: nothing breaks
+
+
+async def message_ids(reader: Reader, conversation_id: ConversationId) -> list[int]:
+    """The messages of a conversation in its order; index only."""
+    rows = await reader.rows(
+        "SELECT message_id FROM messages WHERE conversation_id = ? ORDER BY seq", conversation_id
+    )
+    return [row[0] for row in rows]
+
+
+async def transcripts(reader: Reader) -> list[tuple[int, str]]:
+    """Conversations and the session file that the engine recorded for each; none in old versions."""
+    if not reader.schema.has("conversation_bootstrap_state", "session_file_path"):
+        return []
+    rows = await reader.rows("SELECT conversation_id, session_file_path FROM conversation_bootstrap_state")
+    return [(row[0], str(row[1])) for row in rows if row[1]]
+
+
+async def ids_taken(reader: Reader, table: str, column: str, ids: Iterable[object]) -> frozenset[object]:
+    """Which of some ids a table holds."""
+    if not reader.schema.has(table, column):
+        return frozenset()
+    rows = await reader.rows_in(f'SELECT "{column}" FROM "{table}" WHERE "{column}" IN (?*)', ids)
+    return frozenset(row[0] for row in rows)
+
+
+async def consumers_first(reader: Reader, conversation_id: ConversationId) -> tuple[list[str], list[str]]:
+    """The summaries of a conversation, each before what it was made from; then those on or below a cycle."""
+    if not reader.schema.has("summaries"):
+        return [], []
+    owned = [
+        row[0]
+        for row in await reader.rows(
+            "SELECT summary_id FROM summaries WHERE conversation_id = ? ORDER BY rowid", conversation_id
+        )
+    ]
+    if not reader.schema.has("summary_parents"):
+        return owned, []
+    edges = await reader.rows_in(
+        "SELECT summary_id, parent_summary_id FROM summary_parents WHERE summary_id IN (?*)", owned
+    )
+    sources: dict[str, list[str]] = {one: [] for one in owned}
+    consumers = dict.fromkeys(owned, 0)
+    for consumer, source in edges:
+        if source in consumers and source != consumer:
+            sources[consumer].append(source)
+            consumers[source] += 1
+    waiting = deque(one for one in owned if not consumers[one])
+    found: dict[str, None] = {}
+    while waiting:
+        one = waiting.popleft()
+        found[one] = None
+        for source in sources[one]:
+            consumers[source] -= 1
+            if not consumers[source]:
+                waiting.append(source)
+    return list(found), [one for one in owned if one not in found]
+
+
+async def foreign_uses(reader: Reader, conversation_id: ConversationId) -> list[ForeignUse]:
+    """What of other conversations needs rows of this one; a few of each kind."""
+    has = reader.schema.has
+    found: list[ForeignUse] = []
+    if has("summary_messages") and has("summaries"):
+        rows = await reader.rows(
+            """SELECT s.conversation_id, l.summary_id, l.message_id FROM messages AS m
+            JOIN summary_messages AS l ON l.message_id = m.message_id
+            JOIN summaries AS s ON s.summary_id = l.summary_id
+            WHERE m.conversation_id = ? AND s.conversation_id IS NOT m.conversation_id LIMIT ?""",
+            conversation_id,
+            NAMED,
+        )
+        found += [ForeignUse(row[0], f"summary {row[1]}", f"message {row[2]}") for row in rows]
+    if has("summary_parents"):
+        rows = await reader.rows(
+            """SELECT c.conversation_id, e.summary_id, s.summary_id FROM summaries AS s
+            JOIN summary_parents AS e ON e.parent_summary_id = s.summary_id
+            JOIN summaries AS c ON c.summary_id = e.summary_id
+            WHERE s.conversation_id = ? AND c.conversation_id IS NOT s.conversation_id LIMIT ?""",
+            conversation_id,
+            NAMED,
+        )
+        found += [ForeignUse(row[0], f"summary {row[1]}", f"summary {row[2]}") for row in rows]
+    if has("context_items"):
+        found += await _in_other_contexts(reader, conversation_id)
+    if has("focus_brief_sources") and has("focus_briefs"):
+        rows = await reader.rows(
+            """SELECT b.conversation_id, b.brief_id, s.summary_id FROM summaries AS s
+            JOIN focus_brief_sources AS f ON f.summary_id = s.summary_id
+            JOIN focus_briefs AS b ON b.brief_id = f.brief_id
+            WHERE s.conversation_id = ? AND b.conversation_id IS NOT s.conversation_id LIMIT ?""",
+            conversation_id,
+            NAMED,
+        )
+        found += [ForeignUse(row[0], f"focus brief {row[1]}", f"summary {row[2]}") for row in rows]
+    return found + await _files_named(reader, conversation_id)
+
+
+async def _in_other_contexts(reader: Reader, conversation_id: ConversationId) -> list[ForeignUse]:
+    """The items of other contexts are fewer than the messages: asked from there."""
+    found: list[ForeignUse] = []
+    for table, column, word in (
+        ("messages", "message_id", "message"),
+        ("summaries", "summary_id", "summary"),
+    ):
+        if not reader.schema.has(table):
+            continue
+        rows = await reader.rows(
+            f"""SELECT c.conversation_id, c.{column} FROM context_items AS c
+            JOIN {table} AS t ON t.{column} = c.{column}
+            WHERE c.conversation_id IS NOT ? AND t.conversation_id = ? LIMIT ?""",
+            conversation_id,
+            conversation_id,
+            NAMED,
+        )
+        found += [ForeignUse(row[0], "the context", f"{word} {row[1]}") for row in rows]
+    return found
+
+
+async def _files_named(reader: Reader, conversation_id: ConversationId) -> list[ForeignUse]:
+    """Large files that summaries of other conversations name among theirs."""
+    if not (reader.schema.has("large_files") and reader.schema.has("summaries", "file_ids")):
+        return []
+    rows = await reader.rows(
+        """SELECT s.conversation_id, s.summary_id, f.file_id FROM large_files AS f
+        JOIN summaries AS s ON s.conversation_id IS NOT f.conversation_id
+        AND s.file_ids NOT IN ('', '[]') AND instr(s.file_ids, f.file_id)
+        WHERE f.conversation_id = ? LIMIT ?""",
+        conversation_id,
+        NAMED,
+    )
+    return [ForeignUse(row[0], f"summary {row[1]}", f"file {row[2]}", file=True) for row in rows]

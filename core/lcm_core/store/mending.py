@@ -1,0 +1,175 @@
+"""Whole rows that a fix of a finding would change, as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Reader, Row
+from lcm_core.store.rows import Stored, StoredRow, rows_by
+
+#: Conversations that are asked for; None: all of them, and rows of none.
+Owners = Collection[ConversationId | None] | None
+#: A whole row and its table.
+Named = tuple[str, StoredRow]
+#: Messages whose distinct ids are compared at a time.
+_STEP = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class CountedBy:
+    """What the tokens of a message are counted from."""
+
+    message_id: int
+    role: str
+    content: str
+    metadata: tuple[str | None, ...]  #: of its parts, by ordinal
+
+
+@dataclass(frozen=True, slots=True)
+class UncalledPart:
+    """A part that may be of a tool and has no tool call id in its column."""
+
+    part_id: str
+    role: str  #: of its message
+    part_type: str
+    metadata: str | None
+
+
+async def columns_by(
+    reader: Reader, table: str, key: str, keys: Iterable[Stored], columns: Collection[str]
+) -> dict[Stored, StoredRow]:
+    """Some columns of rows, by the value of *key*; columns that this file does not have are left out."""
+    known = [name for name in columns if reader.schema.has(table, name)]
+    names = ", ".join(f'"{name}"' for name in [key, *known])
+    rows = await reader.rows_in(f'SELECT {names} FROM "{table}" WHERE "{key}" IN (?*)', keys)
+    return {row[key]: {name: row[name] for name in known} for row in rows}
+
+
+async def context_rows(reader: Reader, conversation_id: ConversationId) -> list[StoredRow]:
+    """The whole items of a context, by ordinal."""
+    rows = await reader.rows(
+        "SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal", conversation_id
+    )
+    return [dict(row) for row in rows]
+
+
+async def counted_by(reader: Reader, message_ids: Iterable[int]) -> list[CountedBy]:
+    """What the tokens of some messages are counted from."""
+    wanted = list(message_ids)
+    rows = await reader.rows_in(
+        """SELECT message_id, CAST(role AS TEXT) AS role, CAST(content AS TEXT) AS content
+        FROM messages WHERE message_id IN (?*)""",
+        wanted,
+    )
+    metadata: dict[int, list[str | None]] = {}
+    if reader.schema.has("message_parts"):
+        for row in await reader.rows_in(
+            """SELECT message_id, CAST(metadata AS TEXT) AS metadata FROM message_parts
+            WHERE message_id IN (?*) ORDER BY message_id, CAST(ordinal AS INTEGER)""",
+            wanted,
+        ):
+            metadata.setdefault(row["message_id"], []).append(row["metadata"])
+    return [
+        CountedBy(
+            row["message_id"],
+            row["role"] or "",
+            row["content"] or "",
+            tuple(metadata.get(row["message_id"], ())),
+        )
+        for row in rows
+    ]
+
+
+async def parts_without_call(reader: Reader, conversation_id: ConversationId) -> list[UncalledPart]:
+    """The parts of tools in a conversation whose column for the tool call id is empty."""
+    if not reader.schema.has("message_parts", "tool_call_id"):
+        return []
+    rows = await reader.rows(
+        """SELECT p.part_id, CAST(m.role AS TEXT) AS role, CAST(p.part_type AS TEXT) AS part_type,
+        CAST(p.metadata AS TEXT) AS metadata
+        FROM messages AS m CROSS JOIN message_parts AS p ON p.message_id = m.message_id
+        WHERE m.conversation_id = ? AND p.tool_call_id IS NULL AND p.part_id IS NOT NULL
+        AND (p.part_type IN ('tool', 'agent') OR m.role = 'tool')""",
+        conversation_id,
+    )
+    return [
+        UncalledPart(row["part_id"], row["role"] or "", row["part_type"] or "", row["metadata"])
+        for row in rows
+    ]
+
+
+async def orphan_part_rows(reader: Reader, owners: Owners) -> list[Named]:
+    """The parts whose message is gone, of the conversations whose session they name."""
+    if not reader.schema.has("message_parts"):
+        return []
+    last = await reader.value("SELECT max(message_id) FROM message_parts") or 0
+    lost: list[Stored] = []
+    for start in range(-1, last + 1, _STEP):
+        rows = await reader.rows(
+            """SELECT p.part_id AS id,
+            (SELECT max(c.conversation_id) FROM conversations AS c WHERE c.session_id = p.session_id) AS owner
+            FROM message_parts AS p WHERE p.message_id > ? AND p.message_id <= ?
+            AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = p.message_id)""",
+            start,
+            start + _STEP,
+        )
+        lost += (row["id"] for row in rows if owners is None or row["owner"] in owners)
+    return [("message_parts", row) for row in await rows_by(reader, "message_parts", "part_id", lost)]
+
+
+async def lines_of_no_summary(reader: Reader, owners: Owners) -> list[Named]:
+    """Links and edges whose summary is gone, of the conversations of their other end."""
+    found: list[Named] = []
+    for table, target, column, key in (
+        ("summary_messages", "messages", "message_id", "message_id"),
+        ("summary_parents", "summaries", "parent_summary_id", "summary_id"),
+    ):
+        if reader.schema.has(table) and reader.schema.has("summaries"):
+            rows = await reader.rows(
+                f"""SELECT l.*, (SELECT t.conversation_id FROM {target} AS t WHERE t.{key} = l.{column})
+                AS of_other FROM {table} AS l
+                WHERE NOT EXISTS (SELECT 1 FROM summaries AS s WHERE s.summary_id = l.summary_id)"""
+            )
+            found += ((table, row) for row in _owned(rows, "of_other", owners))
+    return found
+
+
+async def brief_sources_gone(reader: Reader, owners: Owners) -> list[Named]:
+    """The sources of focus briefs whose summary is gone."""
+    if not (reader.schema.has("focus_brief_sources") and reader.schema.has("focus_briefs")):
+        return []
+    rows = await reader.rows(
+        """SELECT f.*, b.conversation_id AS brief_of FROM focus_brief_sources AS f
+        JOIN focus_briefs AS b ON b.brief_id = f.brief_id
+        WHERE NOT EXISTS (SELECT 1 FROM summaries AS s WHERE s.summary_id = f.summary_id)"""
+    )
+    return [("focus_brief_sources", row) for row in _owned(rows, "brief_of", owners)]
+
+
+def _owned(rows: Iterable[Row], column: str, owners: Owners) -> Iterator[StoredRow]:
+    """The rows of some conversations, without the column that names these."""
+    for row in rows:
+        if owners is None or row[column] in owners:
+            yield {name: row[name] for name in dict(row) if name != column}
+
+
+async def conversations_with_loose_ends(reader: Reader) -> list[ConversationId]:
+    """The conversations whose context or lineage names what is gone."""
+    wanted = [
+        """SELECT c.conversation_id FROM context_items AS c WHERE
+        (c.message_id IS NOT NULL AND c.message_id NOT IN (SELECT message_id FROM messages))
+        OR (c.summary_id IS NOT NULL AND NOT EXISTS
+            (SELECT 1 FROM summaries AS s WHERE s.summary_id = c.summary_id))""",
+        """SELECT s.conversation_id FROM summary_messages AS l JOIN summaries AS s USING (summary_id)
+        WHERE l.message_id NOT IN (SELECT message_id FROM messages)""",
+        """SELECT s.conversation_id FROM summary_parents AS e JOIN summaries AS s USING (summary_id)
+        WHERE NOT EXISTS (SELECT 1 FROM summaries AS p WHERE p.summary_id = e.parent_summary_id)""",
+    ]
+    tables = ("context_items", "summary_messages", "summary_parents")
+    known = [sql for table, sql in zip(tables, wanted, strict=True) if reader.schema.has(table)]
+    if not known or not reader.schema.has("summaries"):
+        return []
+    rows = await reader.rows(" UNION ".join(known))
+    return [ConversationId(row[0]) for row in rows if isinstance(row[0], int)]

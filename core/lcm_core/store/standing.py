@@ -1,0 +1,77 @@
+"""A whole context with what compaction needs to know of each item, and what a chunk of it is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+from lcm_core.records import ConversationId, Message, MessageId, MessagePart
+from lcm_core.store import messages as message_store
+from lcm_core.store.database import Reader
+from lcm_core.store.rows import StoredRow
+
+#: An item of a context: ordinal, message id, summary id; then, of what it stands for, the conversation (None
+#: where that row is gone), the stored estimate, whether a user said it (1 or 0) and the depth of a summary,
+#: all 0 where there is none. Tuples as SQLite gives them: of 46,000 every object that is not made is felt.
+StandingRow: TypeAlias = tuple[int, int | None, str | None, int | None, int, int, int]
+
+
+async def standing_rows(reader: Reader, conversation_id: ConversationId) -> list[StandingRow]:
+    """Every item of a context by ordinal, in one statement."""
+    if not reader.schema.has("context_items"):
+        return []
+    depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
+    rows = await reader.tuples(
+        f"""SELECT c.ordinal, c.message_id, c.summary_id,
+        coalesce(s.conversation_id, m.conversation_id),
+        CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER), ifnull(m.role = 'user', 0),
+        ifnull({depth}, 0)
+        FROM context_items AS c
+        LEFT JOIN messages AS m ON m.message_id = c.message_id
+        LEFT JOIN summaries AS s ON s.summary_id = c.summary_id
+        WHERE c.conversation_id = ? ORDER BY c.ordinal""",
+        conversation_id,
+    )
+    return cast(list[StandingRow], rows)
+
+
+async def standing_refs(
+    reader: Reader, conversation_id: ConversationId
+) -> list[tuple[int, int | str | None]]:
+    """Ordinal of every item and what it stands for, without a look at messages or summaries."""
+    if not reader.schema.has("context_items"):
+        return []
+    rows = await reader.rows(
+        "SELECT ordinal, message_id, summary_id FROM context_items WHERE conversation_id = ? "
+        "ORDER BY ordinal",
+        conversation_id,
+    )
+    return [(ordinal, summary_id or message_id) for ordinal, message_id, summary_id in rows]
+
+
+async def context_rows(
+    reader: Reader, conversation_id: ConversationId, first: int, last: int
+) -> list[StoredRow]:
+    """The whole rows of a context from one ordinal to another, both included."""
+    rows = await reader.rows(
+        "SELECT * FROM context_items WHERE conversation_id = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
+        conversation_id,
+        first,
+        last,
+    )
+    return [dict(row) for row in rows]
+
+
+async def whole_messages(
+    reader: Reader, message_ids: Sequence[MessageId]
+) -> list[tuple[Message, tuple[MessagePart, ...]]]:
+    """Some messages with their parts, texts whole, in the order asked; those that are gone are left out."""
+    columns = reader.schema.select("messages", (*message_store.COLUMNS, "content"), "m")
+    rows = await reader.rows_in(
+        f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids
+    )
+    found = {row["message_id"]: message_store.message_of(row) for row in rows}
+    parts: dict[MessageId, list[MessagePart]] = {}
+    for part in await message_store.parts_of(reader, list(found)):
+        parts.setdefault(part.message_id, []).append(part)
+    return [(found[one], tuple(parts.get(one, ()))) for one in message_ids if one in found]
