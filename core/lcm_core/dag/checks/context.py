@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
+from lcm_core.dag.checks.cycles import cyclic_nodes
 from lcm_core.dag.checks.facts import (
     ABNORMAL_ORDINAL,
     Limits,
@@ -16,10 +16,12 @@ from lcm_core.dag.checks.facts import (
     Tally,
     counted,
     found,
+    some,
     summary_row,
     told,
 )
 from lcm_core.dag.checks.holes import holes, lost_from_gap, resets
+from lcm_core.dag.checks.ordinals import behind_newer, told_order, true_order
 from lcm_core.findings import Confidence, Finding, FixId, RowRef
 from lcm_core.records import ContextItem, SummaryId
 
@@ -31,51 +33,41 @@ def item_row(structure: Structure, item: ContextItem) -> RowRef:
     return RowRef("context_items", (structure.id, item.ordinal))
 
 
-def _dangling_messages(structure: Structure, limits: Limits) -> Iterator[Finding]:
+def _tally(structure: Structure, limits: Limits, items: Iterable[ContextItem]) -> Tally:
     rows = Tally(limits)
-    for item in structure.items:
-        if item.message_id is not None and _owner_of_message(structure, item.message_id) is None:
-            rows.add("context_items", structure.id, item.ordinal)
-    if rows:
-        yield rows.finding(
-            "A1",
-            _BROKEN,
-            structure.id,
-            told(
-                rows.count, "context item", structure.id, "name a message that is gone; the engine skips it."
-            ),
-            FixId.DROP_DANGLING_ITEMS,
-        )
+    for item in items:
+        rows.add("context_items", structure.id, item.ordinal)
+    return rows
+
+
+def _where(structure: Structure, limits: Limits, is_wrong: Callable[[ContextItem], bool]) -> Tally:
+    """The items of a context of which something is true."""
+    return _tally(structure, limits, filter(is_wrong, structure.items))
+
+
+def dangles(structure: Structure, item: ContextItem) -> bool:
+    """Whether the message or the summary of an item is gone."""
+    if item.summary_id is not None:
+        known: Mapping[str, int | None] = structure.foreign_summaries
+        return item.summary_id not in structure.nodes and known.get(item.summary_id) is None
+    if item.message_id is None:
+        return False
+    there = item.message_id in structure.messages.position
+    return not there and structure.foreign_messages.get(item.message_id) is None
+
+
+def _dangling_messages(structure: Structure, limits: Limits) -> Iterator[Finding]:
+    rows = _where(structure, limits, lambda item: item.summary_id is None and dangles(structure, item))
+    words = "name a message that is gone; the engine skips it."
+    yield from rows.told("A1", _BROKEN, structure, "context item", words, FixId.DROP_DANGLING_ITEMS)
 
 
 def _dangling_summaries(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    rows = Tally(limits)
-    for item in structure.items:
-        if item.summary_id is not None and _owner_of_summary(structure, item.summary_id) is None:
-            rows.add("context_items", structure.id, item.ordinal)
-    if rows:
-        yield rows.finding(
-            "A2",
-            _BROKEN,
-            structure.id,
-            told(
-                rows.count,
-                "context item",
-                structure.id,
-                "name a summary that is gone: what it covered is out of the model's sight.",
-            ),
-            FixId.DROP_DANGLING_ITEMS,
-        )
-
-
-def _owner_of_message(structure: Structure, message_id: int) -> int | None:
-    if message_id in structure.messages.position:
-        return structure.id
-    return structure.foreign_messages.get(message_id)
-
-
-def _owner_of_summary(structure: Structure, summary_id: SummaryId) -> int | None:
-    return structure.id if summary_id in structure.nodes else structure.foreign_summaries.get(summary_id)
+    rows = _where(structure, limits, lambda item: item.summary_id is not None and dangles(structure, item))
+    known = some(one for one in structure.remains if any(item.summary_id == one for item in structure.items))
+    left = f"; links and edges still tell what {known} was made from" if known else ""
+    words = f"name a summary that is gone: what it covered is out of the model's sight{left}."
+    yield from rows.told("A2", _BROKEN, structure, "context item", words, FixId.DROP_DANGLING_ITEMS)
 
 
 def _repeated(structure: Structure, limits: Limits, check: str, what: str) -> Iterator[Finding]:
@@ -91,19 +83,12 @@ def _repeated(structure: Structure, limits: Limits, check: str, what: str) -> It
             rows.add("context_items", structure.id, item.ordinal)
         seen.add(value)
     if rows:
-        yield rows.finding(
-            check,
-            _BROKEN,
-            structure.id,
-            told(
-                len(seen),
-                what,
-                structure.id,
-                f"stand in the context more than once ({counted(rows.count, 'item')} too many): the model "
-                "reads the same thing again.",
-            ),
-            FixId.DROP_DUPLICATE_ITEMS,
+        words = (
+            f"stand in the context more than once ({counted(rows.count, 'item')} too many): the model "
+            "reads the same thing again."
         )
+        sentence = told(len(seen), what, structure.id, words)
+        yield rows.finding(check, _BROKEN, structure.id, sentence, FixId.DROP_DUPLICATE_ITEMS)
 
 
 def _repeated_summaries(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -114,55 +99,47 @@ def _repeated_messages(structure: Structure, limits: Limits) -> Iterator[Finding
     return _repeated(structure, limits, "A4", "message")
 
 
+def owner_elsewhere(structure: Structure, item: ContextItem) -> int | None:
+    """The other conversation that an item's row belongs to; None when it is ours, or gone."""
+    if item.message_id is not None:
+        return structure.foreign_messages.get(item.message_id)
+    return structure.foreign_summaries.get(item.summary_id or "")
+
+
+def is_at_home(structure: Structure, item: ContextItem) -> bool:
+    """Whether an item's row is in the context of the conversation that it belongs to, or covered there."""
+    return (item.message_id if item.summary_id is None else item.summary_id) in structure.at_home
+
+
 def _foreign_items(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    rows = Tally(limits)
-    owners: dict[int, None] = {}
-    for item in structure.items:
-        owner = (
-            structure.foreign_messages.get(item.message_id)
-            if item.message_id is not None
-            else structure.foreign_summaries.get(item.summary_id or "")
-        )
-        if owner is not None:
-            owners[owner] = None
-            rows.add("context_items", structure.id, item.ordinal)
-    if rows:
-        yield rows.finding(
-            "A5",
-            _BROKEN,
-            structure.id,
-            told(
-                rows.count,
-                "context item",
-                structure.id,
-                f"belong to conversation {', '.join(str(owner) for owner in sorted(owners))}.",
-            ),
-        )
+    foreign = [item for item in structure.items if owner_elsewhere(structure, item) is not None]
+    for at_home, fix, why in (
+        (True, FixId.DROP_FOREIGN_ITEMS, "whose own context reaches what they name too."),
+        (
+            False,
+            None,
+            "whose own context does not reach what they name: taken out here, it would be in sight nowhere.",
+        ),
+    ):
+        items = [item for item in foreign if is_at_home(structure, item) is at_home]
+        owners = dict.fromkeys(owner_elsewhere(structure, item) or 0 for item in items)
+        where = " and of ".join(f"conversation {owner}" for owner in sorted(owners))
+        words = f"name rows of {where}, {why}"
+        yield from _tally(structure, limits, items).told("A5", _BROKEN, structure, "context item", words, fix)
 
 
 def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    rows = Tally(limits)
-    for item in structure.items:
+    def is_covered(item: ContextItem) -> bool:
         place = None if item.message_id is None else structure.messages.position.get(item.message_id)
-        if place is not None and structure.linked[place] == 2:
-            rows.add("context_items", structure.id, item.ordinal)
-    if rows:
-        yield rows.finding(
-            "A6",
-            _BROKEN,
-            structure.id,
-            told(
-                rows.count,
-                "message",
-                structure.id,
-                "stand beside a summary in the context that covers the same: the model reads it twice.",
-            ),
-            FixId.DROP_COVERED_ITEMS,
-        )
+        return place is not None and structure.linked[place] == 2
+
+    rows = _where(structure, limits, is_covered)
+    words = "stand beside a summary in the context that covers the same: the model reads it twice."
+    yield from rows.told("A6", _BROKEN, structure, "message", words, FixId.DROP_COVERED_ITEMS)
 
 
 def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    ordinals = _ordinals(structure)
+    ordinals, circling = _ordinals(structure), cyclic_nodes(structure, structure.nodes)
     for summary_id in structure.summaries_in_context:
         covered = [one for one in structure.below([summary_id]) if one != summary_id and one in ordinals]
         covered.sort(key=lambda one: ordinals[one][0].ordinal)
@@ -176,7 +153,7 @@ def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Fin
                 f"Summary {summary_id} stands in the context beside "
                 f"{counted(len(covered), 'summary')} "
                 "that it already covers: the model reads the same time twice.",
-                FixId.DROP_COVERED_ITEMS,
+                FixId.DROP_COVERED_ITEMS if circling.isdisjoint(covered) else None,
             )
 
 
@@ -209,13 +186,8 @@ def _gaps(structure: Structure, limits: Limits) -> Iterator[Finding]:
         confidence, why = _BY_DESIGN, "messages were deleted, as pruning of heartbeats does"
     else:
         confidence, why = _SUSPICIOUS, "nothing that is recorded explains it"
-    yield rows.finding(
-        "A8",
-        confidence,
-        structure.id,
-        told(missing, "ordinal", structure.id, f"are missing in its context; {why}."),
-        fix,
-    )
+    sentence = told(missing, "ordinal", structure.id, f"are missing in its context; {why}.")
+    yield rows.finding("A8", confidence, structure.id, sentence, fix)
 
 
 def _deleted_messages(structure: Structure) -> int:
@@ -225,63 +197,16 @@ def _deleted_messages(structure: Structure) -> int:
 
 
 def _abnormal_ordinals(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    rows = Tally(limits)
-    for item in structure.items:
-        if item.ordinal < 0 or item.ordinal >= ABNORMAL_ORDINAL:
-            rows.add("context_items", structure.id, item.ordinal)
-    if rows:
-        yield rows.finding(
-            "A9",
-            _BROKEN,
-            structure.id,
-            told(
-                rows.count,
-                "context item",
-                structure.id,
-                "have ordinals that only a renumbering uses: one was cut short.",
-            ),
-            FixId.CLOSE_GAPS,
-        )
+    rows = _where(structure, limits, lambda item: not 0 <= item.ordinal < ABNORMAL_ORDINAL)
+    fix = FixId.CLOSE_GAPS if rows and true_order(structure) else None
+    words = "have ordinals that only a renumbering uses: one was cut short."
+    yield from rows.told("A9", _BROKEN, structure, "context item", words, fix)
 
 
 def _disorder(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    rows = Tally(limits)
-    newest_start, last_place = 0.0, -1
-    for item in structure.items:
-        place = None if item.message_id is None else structure.messages.position.get(item.message_id)
-        node = None if item.summary_id is None else structure.nodes.get(item.summary_id)
-        if place is not None:
-            ends = structure.messages.days[place]
-            back = place < last_place
-            last_place = max(last_place, place)
-        elif node is not None:
-            ends, back = _day(node.latest), False
-        else:
-            continue
-        if back or (ends and ends < newest_start):
-            rows.add("context_items", structure.id, item.ordinal)
-        if node is not None:
-            newest_start = max(newest_start, _day(node.earliest))
-    if rows:
-        yield rows.finding(
-            "A10",
-            _SUSPICIOUS,
-            structure.id,
-            told(
-                rows.count,
-                "context item",
-                structure.id,
-                "stand behind something newer, as after a transplant or a merge.",
-            ),
-        )
-
-
-def _day(value: float | None) -> float:
-    return 0.0 if value is None or math.isnan(value) else value
-
-
-def _message_holes(structure: Structure, limits: Limits) -> Iterable[Finding]:
-    return () if structure.archived else holes(structure, limits)
+    rows = _tally(structure, limits, behind_newer(structure, structure.items))
+    words = "stand behind something newer, as after a transplant or a merge"
+    yield from _reordered(rows, "A10", structure, "context item", words)
 
 
 def _behind_newer_summary(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -293,18 +218,23 @@ def _behind_newer_summary(structure: Structure, limits: Limits) -> Iterator[Find
         place = None if item.message_id is None else structure.messages.position.get(item.message_id)
         if place is not None and place < newest_first:
             rows.add("context_items", structure.id, item.ordinal)
-    if rows:
-        yield rows.finding(
-            "A12",
-            _SUSPICIOUS,
-            structure.id,
-            told(
-                rows.count,
-                "raw message",
-                structure.id,
-                "stand behind a summary that covers only later messages.",
-            ),
-        )
+    words = "stand behind a summary that covers only later messages"
+    yield from _reordered(rows, "A12", structure, "raw message", words)
+
+
+def _reordered(rows: Tally, check: str, structure: Structure, noun: str, words: str) -> Iterator[Finding]:
+    """A finding about disorder, with the fix when what the items cover tells one order."""
+    if not rows:
+        return
+    if told_order(structure, structure.items) is not None:
+        yield from rows.told(check, _SUSPICIOUS, structure, noun, f"{words}.", FixId.REORDER)
+    else:
+        words += "; what the items cover tells no single order: some overlap, or cover nothing that is there."
+        yield from rows.told(check, _SUSPICIOUS, structure, noun, words)
+
+
+def _message_holes(structure: Structure, limits: Limits) -> Iterable[Finding]:
+    return () if structure.archived else holes(structure, limits)
 
 
 def _empty_context(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -335,24 +265,19 @@ def _over_budget(structure: Structure, limits: Limits) -> Iterator[Finding]:
             structure.id,
             [RowRef("conversation_compaction_maintenance", (structure.id,))],
             f"The context of conversation {structure.id} holds {tokens:,} tokens, {tokens - budget:,} over "
-            "its "
-            "budget, and there is nothing left to compact.",
+            "its budget, and there is nothing left to compact.",
         )
 
 
 def _wrong_type(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    rows = Tally(limits)
-    for item in structure.items:
+    def is_wrong(item: ContextItem) -> bool:
         wanted = {"message": (True, False), "summary": (False, True)}.get(item.item_type)
-        if wanted != (item.message_id is not None, item.summary_id is not None):
-            rows.add("context_items", structure.id, item.ordinal)
-    if rows:
-        yield rows.finding(
-            "A15",
-            _BROKEN,
-            structure.id,
-            told(rows.count, "context item", structure.id, "refer to something else than the type says."),
-        )
+        return wanted != (item.message_id is not None, item.summary_id is not None)
+
+    rows = _where(structure, limits, is_wrong)
+    yield from rows.told(
+        "A15", _BROKEN, structure, "context item", "refer to something else than the type says."
+    )
 
 
 RULES: Final[Mapping[str, StructureRule]] = {

@@ -77,6 +77,8 @@ class Repetition:
     certain: bool
     tokens: int  #: stored estimate of the copies
     in_context: tuple[int, ...]  #: the copies that stand in the context themselves
+    spare: tuple[int, ...]  #: those of them whose originals the context reaches too: they can go
+    summarised: int  #: how many copies went into a summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
@@ -127,6 +127,13 @@ class Structure:
     records_soft_reset: bool = False  #: whether this version would have recorded it
     token_budget: int | None = None  #: as the maintenance row has it
     debt_pending: bool = False
+    copies: frozenset[int] = frozenset()  #: places of repeated messages whose originals the context reaches
+    #: by summary that is gone and that the context names, or what lay above it: what links and edges still
+    #: name as its sources, in order
+    remains: Mapping[SummaryId, tuple[int | SummaryId, ...]] = field(default_factory=dict)
+    at_home: frozenset[int | str] = (
+        frozenset()
+    )  #: rows named here that their own conversation's context reaches
 
     @property
     def id(self) -> ConversationId:
@@ -180,6 +187,22 @@ class Structure:
         """The summaries that neither the context nor another summary uses."""
         held = set(self.summaries_in_context)
         return tuple(node for node in self.nodes if node not in held and not self.consumers.get(node))
+
+    @cached_property
+    def sources_first(self) -> Mapping[SummaryId, None]:
+        """The summaries, each behind its sources; those on cycles and above them are left out."""
+        waiting = {
+            one: len({edge.source for edge in self.edges.get(one, ()) if edge.source in self.nodes} - {one})
+            for one in self.nodes
+        }
+        free = [one for one, number in waiting.items() if not number]
+        for one in free:  # grows while it is walked
+            for consumer in self.consumers.get(one, ()):
+                if consumer != one and consumer in waiting:
+                    waiting[consumer] -= 1
+                    if not waiting[consumer]:
+                        free.append(consumer)
+        return dict.fromkeys(free)
 
     def places(self, summary_id: SummaryId) -> Iterator[int]:
         """Where the messages that a summary is itself linked to stand; missing and foreign ones are none."""
@@ -278,6 +301,20 @@ class Tally:
         """A finding about the noted rows."""
         return Finding(check, confidence, conversation_id, tuple(self.rows), self.count, sentence, fix)
 
+    def told(
+        self,
+        check: str,
+        confidence: Confidence,
+        structure: Structure,
+        noun: str,
+        words: str,
+        fix: FixId | None = None,
+    ) -> Iterator[Finding]:
+        """The finding that counts the noted rows as `told` does; none when there are none."""
+        if self:
+            sentence = told(self.count, noun, structure.id, words)
+            yield self.finding(check, confidence, structure.id, sentence, fix)
+
 
 def found(
     check: str,
@@ -306,6 +343,7 @@ _PLURALS: Final = {
     "leaf": "leaves",
     "link or edge": "links or edges",
     "source of a focus brief": "sources of focus briefs",
+    "source of a gone summary": "sources of a gone summary",
 }
 _SINGULARS: Final = {
     "are": "is",

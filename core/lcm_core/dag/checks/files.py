@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,8 +44,13 @@ class FileUse:
     unknown: Mapping[ConversationId, Sequence[int]]  #: messages that refer to a file that is unknown
 
 
-def missing(looks: Sequence[FileLook], limits: Limits) -> Iterator[Finding]:
-    """E16. When not one file is there, it is more likely that this is not their folder."""
+def missing(
+    looks: Sequence[FileLook], limits: Limits, homes: Container[tuple[str, int]] = ()
+) -> Iterator[Finding]:
+    """E16. When not one file is there, it is more likely that this is not their folder.
+
+    *homes* are paths with the conversations that they belong to: a transplant copies the row, not the file.
+    """
     wrong_folder = bool(looks) and all(look.state is FileState.MISSING for look in looks)
     groups: dict[tuple[ConversationId, FileState], Tally] = {}
     misplaced: dict[ConversationId, Tally] = {}
@@ -54,6 +59,8 @@ def missing(looks: Sequence[FileLook], limits: Limits) -> Iterator[Finding]:
         if look.state is not FileState.FOUND:
             groups.setdefault((owner, look.state), Tally(limits)).add("large_files", look.file.file_id)
         elif look.folder is not None and look.folder.isdigit() and int(look.folder) != owner:
+            if (look.file.storage_uri, int(look.folder)) in homes:
+                continue
             misplaced.setdefault(owner, Tally(limits)).add("large_files", look.file.file_id)
     for (owner, state), rows in groups.items():
         gone = state is FileState.MISSING

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from lcm_core.dag.checks.facts import SECOND, Limits, Structure, Tally, told
+from lcm_core.dag.checks.relink import lost_messages, run_of
 from lcm_core.findings import Confidence, Finding, FixId
 from lcm_core.records import ContextItem, SummaryId
 
@@ -111,43 +112,69 @@ def resets(structure: Structure, limits: Limits) -> list[Block]:
 def holes(structure: Structure, limits: Limits) -> Iterator[Finding]:
     """A11: messages that are neither in the context nor linked from any summary."""
     by_reset = resets(structure, limits)
-    unlinked = [
-        not held and not covered for held, covered in zip(structure.raw, structure.linked, strict=True)
-    ]
-    spans = _leaf_spans(structure)
-    runs = lost_runs(gaps_of(structure))
+    unlinked = _unlinked(structure)
+    lost = frozenset(lost_blocks(structure, limits))
+    left = {one for sources in structure.remains.values() for one in sources}
+    proven = {place for ends in lost_messages(structure).values() for place in run_of(structure, ends)}
     for block in _runs(structure, unlinked):
         rows = Tally(limits)
         for place in range(block.first, block.last + 1):
             if unlinked[place] and not structure.messages.events[place]:
                 rows.add("messages", structure.messages.ids[place])
         where = structure.span_text(block.first, block.last)
-        if any(reset.first <= block.first and block.last <= reset.last for reset in by_reset):
-            yield rows.finding(
-                "A11",
-                Confidence.BY_DESIGN,
-                structure.id,
-                told(
-                    rows.count,
-                    "message",
-                    structure.id,
-                    f"are out of the context ({where}): /new left them out.",
-                ),
-            )
-            continue
-        lost = _inside_a_leaf(spans, block) or block in runs
+        confidence, fix = Confidence.SUSPICIOUS, None
+        why = f"are neither in the context nor under a summary ({where}): out of the model's sight."
+        if _within(block, by_reset):
+            confidence, why = Confidence.BY_DESIGN, f"are out of the context ({where}): /new left them out."
+        elif proven.issuperset(run_of(structure, (block.first, block.last))):
+            confidence, fix = Confidence.BROKEN, FixId.RELINK
+        elif left.issuperset(_ids(structure, block)):
+            confidence, fix = Confidence.BROKEN, FixId.DROP_DANGLING_ITEMS
+            why = f"were summarised by what is gone and stands in the context ({where}, A2)."
+        elif block in lost:
+            confidence, fix = Confidence.BROKEN, FixId.RESTORE_MESSAGES
         yield rows.finding(
-            "A11",
-            Confidence.BROKEN if lost else Confidence.SUSPICIOUS,
-            structure.id,
-            told(
-                rows.count,
-                "message",
-                structure.id,
-                f"are neither in the context nor under a summary ({where}): out of the model's sight.",
-            ),
-            FixId.RESTORE_MESSAGES if lost else None,
+            "A11", confidence, structure.id, told(rows.count, "message", structure.id, why), fix
         )
+    if copies := _copies_outside(structure):
+        rows = Tally(limits)
+        for place in copies:
+            rows.add("messages", structure.messages.ids[place])
+        why = "are out of the context and copies of others that the context reaches."
+        sentence = told(rows.count, "message", structure.id, why)
+        yield rows.finding("A11", Confidence.BY_DESIGN, structure.id, sentence)
+
+
+def _ids(structure: Structure, block: Block) -> list[int]:
+    return [structure.messages.ids[place] for place in run_of(structure, (block.first, block.last))]
+
+
+def lost_blocks(structure: Structure, limits: Limits) -> list[Block]:
+    """The runs of messages that certainly fell out of the context and can be put back."""
+    blocks, by_reset = _runs(structure, _unlinked(structure)), resets(structure, limits)
+    spans, runs = _leaf_spans(structure), lost_runs(gaps_of(structure))
+    found = [block for block in blocks if _inside_a_leaf(spans, block) or block in runs]
+    return [block for block in found if not _within(block, by_reset)]
+
+
+def _within(block: Block, others: Iterable[Block]) -> bool:
+    return any(other.first <= block.first and block.last <= other.last for other in others)
+
+
+def _unlinked(structure: Structure) -> list[bool]:
+    """By place: whether nothing holds a message, and it is no copy of one that something holds."""
+    found = [not held and not covered for held, covered in zip(structure.raw, structure.linked, strict=True)]
+    for place in _copies_outside(structure):
+        found[place] = False
+    return found
+
+
+def _copies_outside(structure: Structure) -> list[int]:
+    return [
+        place
+        for place in sorted(structure.copies)
+        if not (structure.raw[place] or structure.linked[place] or structure.messages.events[place])
+    ]
 
 
 def _leaf_spans(structure: Structure) -> list[tuple[int, int]]:
@@ -193,6 +220,12 @@ def _covered(structure: Structure, item: ContextItem) -> tuple[int, int] | None:
 def lost_runs(gaps: Iterable[Gap]) -> frozenset[Block]:
     """The blocks that stood exactly in a gap if they are messages: as many as ordinals are missing."""
     return frozenset(gap.block for gap in gaps if gap.messages == gap.missing)
+
+
+def fallen(structure: Structure) -> list[SummaryId]:
+    """The orphans that stood exactly in a gap of the context."""
+    gaps = gaps_of(structure)
+    return [orphan for orphan in structure.orphans if fell_out(structure, orphan, gaps)]
 
 
 def fell_out(structure: Structure, orphan: SummaryId, gaps: Iterable[Gap]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
+from lcm_core.dag.checks.disproved import false_messages
 from lcm_core.dag.checks.facts import (
     Limits,
     Structure,
@@ -14,9 +15,8 @@ from lcm_core.dag.checks.facts import (
     counted,
     found,
     summary_row,
-    told,
 )
-from lcm_core.findings import Confidence, Finding, RowRef
+from lcm_core.findings import Confidence, Finding, FixId, RowRef
 from lcm_core.records import SummaryId
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
@@ -28,26 +28,27 @@ def _leaves(structure: Structure) -> Iterator[SummaryId]:
 
 def _summarised_twice(structure: Structure, limits: Limits) -> Iterator[Finding]:
     first: dict[int, SummaryId] = {}
-    pairs: dict[tuple[SummaryId, SummaryId], Tally] = {}
+    pairs: dict[tuple[SummaryId, SummaryId], list[int]] = {}
     for leaf in _leaves(structure):
         for message_id in structure.links[leaf].message_ids:
             other = first.setdefault(message_id, leaf)
             if other != leaf:
-                pairs.setdefault((other, leaf), Tally(limits)).add("summary_messages", leaf, message_id)
-    for (one, other), rows in pairs.items():
-        live = one in structure.live and other in structure.live
-        yield rows.finding(
-            "B15",
-            _BROKEN if live else _BY_DESIGN,
-            structure.id,
-            told(
-                rows.count,
-                "message",
-                structure.id,
-                f"went into leaf {one} and into leaf {other}; "
-                + ("the model reads both." if live else "the context reaches no more than one of the two."),
-            ),
-        )
+                pairs.setdefault((other, leaf), []).append(message_id)
+    false_ones = false_messages(structure) if pairs else {}
+    for (one, other), shared in pairs.items():
+        rows = Tally(limits)
+        for message_id in shared:
+            rows.add("summary_messages", other, message_id)
+        fix, confidence = None, _BY_DESIGN
+        why = "the context reaches no more than one of the two."
+        if one in structure.live and other in structure.live:
+            confidence, why = _BROKEN, "the model reads both"
+            if set(shared) <= false_ones.get(one, frozenset()) | false_ones.get(other, frozenset()):
+                fix, why = FixId.DELETE_FALSE_LINES, f"{why}, and the counters prove one of them wrong."
+            else:
+                why += ", and the counters prove neither wrong."
+        words = f"went into leaf {one} and into leaf {other}; {why}"
+        yield from rows.told("B15", confidence, structure, "message", words, fix)
 
 
 def _leaf_with_gap(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -82,18 +83,8 @@ def _source_order(structure: Structure, limits: Limits) -> Iterator[Finding]:
     for summary_id, edges in structure.edges.items():
         if summary_id in structure.nodes and [edge.ordinal for edge in edges] != list(range(len(edges))):
             rows.add("summaries", summary_id)
-    if rows:
-        yield rows.finding(
-            "B17",
-            _SUSPICIOUS,
-            structure.id,
-            told(
-                rows.count,
-                "summary",
-                structure.id,
-                "have sources that are not numbered from 0 in their order: some were taken away or moved.",
-            ),
-        )
+    words = "have sources that are not numbered from 0 in their order: some were taken away or moved."
+    yield from rows.told("B17", _SUSPICIOUS, structure, "summary", words)
 
 
 def _interleaved(structure: Structure, limits: Limits) -> Iterator[Finding]:

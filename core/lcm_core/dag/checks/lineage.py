@@ -1,14 +1,23 @@
 """Family B: the structure of the summary DAG (engine.md section 9).
 
-B3, B4 and B7 are about rows whose other end lies outside a conversation or nowhere; `links` judges them.
+B3 and B4 are about rows with an end that lies nowhere; `links` judges them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from lcm_core.dag.checks.cycles import cyclic_nodes, rings
+from lcm_core.dag.checks.derive import depth_of
+from lcm_core.dag.checks.disproved import (
+    false_messages,
+    false_sources,
+    live_consumers,
+    without_edges,
+)
 from lcm_core.dag.checks.facts import (
     NO_LINKS,
     SECOND,
@@ -19,6 +28,7 @@ from lcm_core.dag.checks.facts import (
     Tally,
     counted,
     found,
+    some,
     summary_row,
     told,
 )
@@ -37,7 +47,7 @@ def _edge_row(edge: Edge) -> RowRef:
 
 
 def _leaf_without_sources(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    bare = [one for one in structure.nodes.values() if one.is_leaf and one.summary_id not in structure.links]
+    bare = [one for one in structure.nodes.values() if one.is_leaf and not _has_messages(structure, one)]
     proven = lost_messages(structure) if bare else {}
     for node in bare:
         run = proven.get(node.summary_id)
@@ -52,9 +62,29 @@ def _leaf_without_sources(structure: Structure, limits: Limits) -> Iterator[Find
         )
 
 
+def _has_messages(structure: Structure, node: Node) -> bool:
+    """Whether any link leads to a message that is there, if only to another conversation's (B7)."""
+    owners = structure.foreign_messages
+    return any(
+        message_id in structure.messages.position or owners.get(message_id) is not None
+        for message_id in structure.links.get(node.summary_id, NO_LINKS).message_ids
+    )
+
+
+def _sources_there(structure: Structure, node: Node) -> list[Edge]:
+    """The edges to summaries that are there, if only to another conversation's (B7), and not to itself."""
+    owners = structure.foreign_summaries
+    return [
+        edge
+        for edge in structure.edges.get(node.summary_id, ())
+        if edge.source != node.summary_id
+        and (edge.source in structure.nodes or owners.get(edge.source) is not None)
+    ]
+
+
 def _condensed_without_sources(structure: Structure, limits: Limits) -> Iterator[Finding]:
     for node in structure.nodes.values():
-        if not node.is_leaf and not structure.edges.get(node.summary_id):
+        if not node.is_leaf and not _sources_there(structure, node):
             yield found(
                 "B2",
                 _BROKEN,
@@ -83,19 +113,17 @@ def _edges(structure: Structure) -> Iterator[Edge]:
 
 
 def _cycles(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    """Each cycle once; where several hang together, as many as leave none when they are taken away."""
-    cyclic = cyclic_nodes(structure, structure.nodes)
-    while cyclic:
-        ring = [next(node for node in structure.nodes if node in cyclic)]
-        while True:
-            following = next(
-                one for one in structure.consumers[ring[-1]] if one in cyclic and one != ring[-1]
-            )
-            if following in ring:
-                ring = ring[ring.index(following) :]
-                break
-            ring.append(following)
-        cyclic = cyclic_nodes(structure, cyclic - set(ring))
+    if len(structure.sources_first) == len(structure.nodes):
+        return
+    mended = without_edges(structure, false_sources(structure))
+    left = cyclic_nodes(mended, mended.nodes)
+    for ring in rings(structure):
+        proven = left.isdisjoint(ring)
+        why = (
+            "; the counters prove which of them were not"
+            if proven
+            else "; nothing that is recorded proves which edge is one too many"
+        )
         yield found(
             "B6",
             _BROKEN,
@@ -105,37 +133,43 @@ def _cycles(structure: Structure, limits: Limits) -> Iterator[Finding]:
                 len(ring),
                 "summary",
                 structure.id,
-                f"were made from each other in a circle that begins at {ring[0]}.",
+                f"were made from each other in a circle that begins at {ring[0]}{why}.",
             ),
+            FixId.DELETE_FALSE_LINES if proven else None,
         )
 
 
-def cyclic_nodes(structure: Structure, among: Iterable[SummaryId]) -> set[SummaryId]:
-    """The summaries *among* some that lie on a cycle or between two; self edges do not count."""
-    kept = set(among)
-
-    def sources(node: SummaryId) -> list[SummaryId]:
-        return [
-            edge.source
-            for edge in structure.edges.get(node, ())
-            if edge.source in kept and edge.source != node
-        ]
-
-    def consumers(node: SummaryId) -> list[SummaryId]:
-        return [one for one in structure.consumers.get(node, ()) if one in kept and one != node]
-
-    for before, after in ((sources, consumers), (consumers, sources)):
-        degree = {node: len(before(node)) for node in kept}
-        free = [node for node, number in degree.items() if not number]
-        while free:
-            node = free.pop()
-            following = after(node)
-            kept.discard(node)
-            for one in following:
-                degree[one] -= 1
-                if not degree[one]:
-                    free.append(one)
-    return kept
+def _across_conversations(structure: Structure, limits: Limits) -> Iterator[Finding]:
+    false_ones: Mapping[SummaryId, frozenset[int | SummaryId]] = {
+        **false_sources(structure),
+        **false_messages(structure),
+    }
+    proven, others = Tally(limits), Tally(limits)
+    for summary_id, links in structure.links.items():
+        for message_id in links.message_ids:
+            if structure.foreign_messages.get(message_id) is not None:
+                rows = proven if message_id in false_ones.get(summary_id, ()) else others
+                rows.add("summary_messages", summary_id, message_id)
+    for edge in _edges(structure):
+        if structure.foreign_summaries.get(edge.source) is not None:
+            rows = proven if edge.source in false_ones.get(edge.consumer, ()) else others
+            rows.add("summary_parents", edge.consumer, edge.source)
+    words = "lead into another conversation"
+    yield from proven.told(
+        "B7",
+        _BROKEN,
+        structure,
+        "link or edge",
+        f"{words}; without them the counters of their summaries are right.",
+        FixId.DELETE_FALSE_LINES,
+    )
+    yield from others.told(
+        "B7",
+        _BROKEN,
+        structure,
+        "link or edge",
+        f"{words}; nothing proves that the summaries were not made from these rows.",
+    )
 
 
 def _wrong_kind_of_source(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -163,15 +197,13 @@ def _wrong_kind_of_source(structure: Structure, limits: Limits) -> Iterator[Find
 def _depth_of_kind(structure: Structure, limits: Limits) -> Iterator[Finding]:
     for node in structure.nodes.values():
         if node.depth is not None and node.is_leaf != (node.depth == 0):
-            yield found(
-                "B9",
-                _BROKEN,
-                structure.id,
-                [summary_row(node.summary_id)],
-                f"{'Leaf' if node.is_leaf else 'Condensed summary'} {node.summary_id} has depth "
-                f"{node.depth}.",
-                FixId.RECOMPUTE_DEPTH if node.is_leaf or structure.edges.get(node.summary_id) else None,
-            )
+            kind = "Leaf" if node.is_leaf else "Condensed summary"
+            yield _depth_finding("B9", structure, node, f"{kind} {node.summary_id} has depth {node.depth}.")
+
+
+def _depth_finding(check: str, structure: Structure, node: Node, sentence: str) -> Finding:
+    fix = None if depth_of(structure, node) in (None, node.depth) else FixId.RECOMPUTE_DEPTH
+    return found(check, _BROKEN, structure.id, [summary_row(node.summary_id)], sentence, fix)
 
 
 def _source_nodes(structure: Structure, node: Node) -> list[Node]:
@@ -180,21 +212,18 @@ def _source_nodes(structure: Structure, node: Node) -> list[Node]:
 
 
 def _wrong_depth(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    cyclic = cyclic_nodes(structure, structure.nodes)
+    cyclic, disproved = cyclic_nodes(structure, structure.nodes), false_sources(structure)
     for node in structure.nodes.values():
         depths = [one.depth for one in _source_nodes(structure, node) if one.depth is not None]
         if not depths or node.depth is None or node.summary_id in cyclic or node.is_leaf:
             continue
         if node.depth != max(depths) + 1:
-            yield found(
-                "B10",
-                _BROKEN,
-                structure.id,
-                [summary_row(node.summary_id)],
-                f"Summary {node.summary_id} has depth {node.depth}, but its sources call for "
-                f"{max(depths) + 1}.",
-                FixId.RECOMPUTE_DEPTH,
-            )
+            wanted = f"its sources call for {max(depths) + 1}"
+            what = f"Summary {node.summary_id} has depth {node.depth}, but {wanted}."
+            finding = _depth_finding("B10", structure, node, what)
+            if node.summary_id in disproved:  # the depth may be right and a source too many
+                finding = replace(finding, fix=FixId.DELETE_FALSE_LINES)
+            yield finding
 
 
 def _mixed_depths(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -202,18 +231,8 @@ def _mixed_depths(structure: Structure, limits: Limits) -> Iterator[Finding]:
     for node in structure.nodes.values():
         if len({one.depth for one in _source_nodes(structure, node)}) > 1:
             rows.add("summaries", node.summary_id)
-    if rows:
-        yield rows.finding(
-            "B11",
-            _BY_DESIGN,
-            structure.id,
-            told(
-                rows.count,
-                "summary",
-                structure.id,
-                "have sources of several depths, as databases have that are older than depths.",
-            ),
-        )
+    words = "have sources of several depths, as databases have that are older than depths."
+    yield from rows.told("B11", _BY_DESIGN, structure, "summary", words)
 
 
 def _inverted_edges(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -239,22 +258,33 @@ def _inverted_edges(structure: Structure, limits: Limits) -> Iterator[Finding]:
 
 
 def _consumed_twice(structure: Structure, limits: Limits) -> Iterator[Finding]:
+    false_ones: Mapping[SummaryId, frozenset[SummaryId]] | None = None
     for source, consumers in structure.consumers.items():
         others = [one for one in consumers if one != source]
         if len(others) < 2 or source not in structure.nodes:
             continue
-        live = [one for one in others if one in structure.live]
+        fix, confidence = None, _BY_DESIGN
+        why = "; the context reaches no more than one of them."
+        live = live_consumers(structure, source)
+        if live:
+            if false_ones is None:
+                false_ones = false_sources(structure)
+            false = [one for one in live if source in false_ones.get(one, ())]
+            confidence, why = _BROKEN, ", and the model reads more than one of them"
+            if len(live) - len(false) <= 1:
+                fix, why = (
+                    FixId.DELETE_FALSE_LINES,
+                    f"{why}; the counters of {some(false)} say that it was not.",
+                )
+            else:
+                why += "; their counters do not say that it was not."
         yield found(
             "B14",
-            _BROKEN if len(live) > 1 else _BY_DESIGN,
+            confidence,
             structure.id,
             [_edge_row(Edge(one, source, 0)) for one in others[: limits.rows]],
-            f"Summary {source} was condensed into {counted(len(others), 'summary')}"
-            + (
-                ", and the model reads more than one of them."
-                if len(live) > 1
-                else "; the context reaches no more than one of them."
-            ),
+            f"Summary {source} was condensed into {counted(len(others), 'summary')}{why}",
+            fix,
         )
 
 
@@ -264,23 +294,13 @@ def _shape(structure: Structure, limits: Limits) -> Iterator[Finding]:
         sources = len(structure.edges.get(node.summary_id, ()))
         if (node.depth or 0) > _DEEP or sources > _WIDE:
             rows.add("summaries", node.summary_id)
-    if rows:
-        yield rows.finding(
-            "B22",
-            _BY_DESIGN,
-            structure.id,
-            told(
-                rows.count,
-                "summary",
-                structure.id,
-                f"lie above depth {_DEEP} or on more than {_WIDE} sources.",
-            ),
-        )
+    words = f"lie above depth {_DEEP} or on more than {_WIDE} sources."
+    yield from rows.told("B22", _BY_DESIGN, structure, "summary", words)
 
 
 def _single_source(structure: Structure, limits: Limits) -> Iterator[Finding]:
     for node in structure.nodes.values():
-        edges = structure.edges.get(node.summary_id, ())
+        edges = _sources_there(structure, node)
         if not node.is_leaf and len(edges) == 1:
             yield found(
                 "B19",
@@ -292,36 +312,25 @@ def _single_source(structure: Structure, limits: Limits) -> Iterator[Finding]:
 
 
 def _abnormal_ids(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    if structure.nameless:
-        rows = Tally(limits)
-        for rowid in structure.nameless:
-            rows.add("summaries", rowid)
-        yield rows.finding(
-            "B20",
-            _BROKEN,
-            structure.id,
-            told(rows.count, "summary", structure.id, "have no id: nothing can refer to such a row."),
-        )
-    odd = Tally(limits)
+    nameless, odd = Tally(limits), Tally(limits)
+    for rowid in structure.nameless:
+        nameless.add("summaries", rowid)
     for summary_id in structure.nodes:
         if not _ID_FORM.fullmatch(summary_id):
             odd.add("summaries", summary_id)
-    if odd:
-        yield odd.finding(
-            "B20",
+    for rows, confidence, words in (
+        (nameless, _BROKEN, "have no id: nothing can refer to such a row."),
+        (
+            odd,
             _SUSPICIOUS,
-            structure.id,
-            told(
-                odd.count,
-                "summary",
-                structure.id,
-                "have an id of another form than the engine's, which does not find it in texts.",
-            ),
-        )
+            "have an id of another form than the engine's, which does not find it in texts.",
+        ),
+    ):
+        yield from rows.told("B20", confidence, structure, "summary", words)
 
 
 def _half_swapped(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    held = set(structure.summaries_in_context)
+    held, circling = set(structure.summaries_in_context), cyclic_nodes(structure, structure.nodes)
     for summary_id in structure.summaries_in_context:
         sources = {edge.source for edge in structure.edges.get(summary_id, ())}
         if sources and sources <= held - {summary_id}:
@@ -332,7 +341,7 @@ def _half_swapped(structure: Structure, limits: Limits) -> Iterator[Finding]:
                 [summary_row(summary_id), *map(summary_row, sorted(sources))],
                 f"Summary {summary_id} stands in the context together with all "
                 f"{counted(len(sources), 'source')} that it was to replace.",
-                FixId.DROP_COVERED_ITEMS,
+                FixId.DROP_COVERED_ITEMS if circling.isdisjoint(sources) else None,
             )
 
 
@@ -341,6 +350,7 @@ RULES: Final[Mapping[str, StructureRule]] = {
     "B2": _condensed_without_sources,
     "B5": _self_edges,
     "B6": _cycles,
+    "B7": _across_conversations,
     "B8": _wrong_kind_of_source,
     "B9": _depth_of_kind,
     "B10": _wrong_depth,

@@ -1,4 +1,4 @@
-"""Links, edges and parts one end of which is gone or belongs to another conversation (B3, B4, B7, E13)."""
+"""Links, edges and parts one end of which is gone (B3, B4, E13)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ class LinkFault(StrEnum):
 
     NO_MESSAGE = "B3"
     NO_SUMMARY = "B4"
-    FOREIGN = "B7"
     ORPHAN_PART = "E13"
 
 
 @dataclass(frozen=True, slots=True)
 class BadLink:
-    """A row of a table that connects others, with an end that is gone or belongs elsewhere."""
+    """A row of a table that connects others, with an end that is gone."""
 
     table: str
     key: tuple[KeyPart, ...]
@@ -33,7 +32,6 @@ class BadLink:
 _WORDS = {
     LinkFault.NO_MESSAGE: ("link", "name a message that is gone."),
     LinkFault.NO_SUMMARY: ("link or edge", "name a summary that is gone."),
-    LinkFault.FOREIGN: ("link or edge", "lead into another conversation."),
     LinkFault.ORPHAN_PART: ("part", "belong to a message that is gone."),
 }
 
@@ -55,10 +53,8 @@ class LinkScan:
         """One finding per fault and conversation."""
         for (fault, conversation_id), rows in self._tallies.items():
             noun, words = _WORDS[fault]
-            fix = {
-                LinkFault.FOREIGN: None,
-                LinkFault.ORPHAN_PART: FixId.DELETE_ORPHAN_PARTS,
-            }.get(fault, FixId.DELETE_ORPHAN_LINKS)
+            is_part = fault is LinkFault.ORPHAN_PART
+            fix = FixId.DELETE_ORPHAN_PARTS if is_part else FixId.DELETE_ORPHAN_LINKS
             yield rows.finding(
                 fault.value,
                 Confidence.BROKEN,

@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from lcm_core.dag.checks.duplicates import (
-    SHORT_TEXT,
-    Keys,
-    Proof,
-    Repetition,
-    find_clusters,
-    find_replays,
-)
+from lcm_core.dag.checks.duplicates import SHORT_TEXT, Keys, Proof, Repetition
 from lcm_core.dag.checks.facts import Limits, Structure, Tally, counted, told
+from lcm_core.dag.checks.repeats import repetitions, spare_copies
 from lcm_core.dag.checks.tools import ToolScan, tool_part
 from lcm_core.dag.checks.twins import are_twins
 from lcm_core.findings import Confidence, Finding, FixId
-from lcm_core.tokens import Verdict, check_message_tokens, estimate_utf16
+from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
@@ -106,6 +100,7 @@ _GROUPED: Final[Mapping[str, tuple[str, str, Confidence, str, FixId | None]]] = 
         "count 0 tokens although something is there",
         FixId.RECOMPUTE_TOKENS,
     ),
+    "E22 lost": ("E22", "message", _SUSPICIOUS, "count 0 tokens, and what was counted is lost", None),
     "E5": ("E5", "message", _SUSPICIOUS, "differ from the one before only in form", None),
 }
 
@@ -183,7 +178,8 @@ class MessageScan:
             self._add("E21", place)
         tokens = self._structure.messages.tokens[place]
         if tokens == 0 and (content.strip() or any(part.text for part in body.parts)):
-            self._add("E22", place)
+            counted = counted_text(role, content, [part.metadata for part in body.parts])
+            self._add("E22" if counted is not None else "E22 lost", place)
         if tokens >= self._limits.large_payload and not body.has_file and not _REFERENCE.search(content):
             self._add("E20", place)
 
@@ -232,39 +228,13 @@ class MessageScan:
         """What tells the messages apart."""
         return Keys(self._texts, self._calls, bytes(self._weights))
 
-    def repetitions(self) -> Iterator[Repetition]:
+    def repetitions(self) -> list[Repetition]:
         """Replayed blocks, floods and duplicates of the whole conversation, once all messages were taken."""
-        messages = self._structure.messages
-        replays = find_replays(messages, self.keys)
-        for replay in replays:
-            originals = range(replay.original, replay.original + replay.length)
-            copies = range(replay.copy, replay.copy + replay.length)
-            yield self._repetition(originals, copies, replay.proof, certain=replay.certain)
-        for cluster in find_clusters(messages, self.keys, replays):
-            first, *copies_of = cluster.places
-            yield self._repetition([first], copies_of, None, certain=cluster.certain, flood=cluster.flood)
+        return repetitions(self._structure, self.keys)
 
-    def _repetition(
-        self,
-        originals: Sequence[int],
-        copies: Sequence[int],
-        proof: Proof | None,
-        *,
-        certain: bool,
-        flood: bool = False,
-    ) -> Repetition:
-        messages = self._structure.messages
-        return Repetition(
-            tuple(messages.ids[place] for place in originals),
-            tuple(messages.ids[place] for place in copies),
-            (messages.seqs[originals[0]], messages.seqs[originals[-1]]),
-            (messages.seqs[copies[0]], messages.seqs[copies[-1]]),
-            proof,
-            flood,
-            certain,
-            sum(max(messages.tokens[place], 0) for place in copies),
-            tuple(messages.ids[place] for place in copies if self._structure.raw[place]),
-        )
+    def copies(self) -> frozenset[int]:
+        """The places of all proven copies of something that the context reaches without them."""
+        return spare_copies(self._structure, self.keys)
 
     def findings(self) -> Iterator[Finding]:
         """What was found."""
@@ -333,13 +303,16 @@ class MessageScan:
                     f"The message at {_seqs(one.original_seqs)} of conversation {structure.id} was stored "
                     f"{rows.count + 1:,} times in one second; {cost}."
                 )
+            confidence = _BROKEN if one.certain else _SUSPICIOUS
+            if not one.in_context and not one.summarised:
+                confidence = _BY_DESIGN  # the rows are kept, and the model reads none of them
             proven = one.proof is not Proof.LENGTH
             yield rows.finding(
                 "E3" if one.proof is not None or one.flood else "E4",
-                _BROKEN if one.certain else _SUSPICIOUS,
+                confidence,
                 structure.id,
                 what,
-                FixId.DROP_REPEATED_MESSAGES if proven and one.in_context else None,
+                FixId.DROP_REPEATED_MESSAGES if proven and one.spare else None,
             )
 
 

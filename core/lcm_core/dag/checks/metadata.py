@@ -10,6 +10,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from lcm_core.dag.checks.derive import (
+    descendant_count_of,
+    descendant_tokens_of,
+    range_of,
+    source_tokens_of,
+    sources_are_whole,
+)
+from lcm_core.dag.checks.disproved import false_messages, false_sources
 from lcm_core.dag.checks.facts import (
     SAME_MOMENT,
     SECOND,
@@ -20,9 +28,8 @@ from lcm_core.dag.checks.facts import (
     Tally,
     found,
     summary_row,
-    told,
 )
-from lcm_core.dag.checks.relink import lost_sources
+from lcm_core.dag.checks.relink import lost_messages, lost_sources
 from lcm_core.findings import Confidence, Finding, FixId
 from lcm_core.records import SummaryId
 
@@ -34,48 +41,61 @@ _MAX_SKEW: Final = 14 / 24 + _QUARTER_HOUR / 2
 _TOLERANCE: Final = 60 * SECOND
 
 
-def _source_nodes(structure: Structure, node: Node) -> list[Node] | None:
-    """All sources of a condensed summary; None when one is gone, foreign or itself, or none is recorded."""
-    edges = structure.edges.get(node.summary_id, ())
-    sources = [structure.nodes.get(edge.source) for edge in edges if edge.source != node.summary_id]
-    whole = [source for source in sources if source is not None]
-    return whole if whole and len(whole) == len(edges) else None
-
-
-def _sources_are_whole(structure: Structure, node: Node) -> bool:
-    ordinals = [edge.ordinal for edge in structure.edges.get(node.summary_id, ())]
-    return ordinals == list(range(len(ordinals)))
-
-
 def _wrong_sum(
-    check: str, name: str, stored: Callable[[Node], int | None], part: Callable[[Node], int | None]
+    check: str,
+    name: str,
+    stored: Callable[[Node], int | None],
+    wanted_of: Callable[[Structure, Node], int | None],
 ) -> StructureRule:
-    """A rule for a counter that is the sum of *part* over the sources of a condensed summary."""
+    """A rule for a counter that is a sum over the sources of a condensed summary, and 0 for a leaf."""
 
     def rule(structure: Structure, limits: Limits) -> Iterator[Finding]:
-        relinked = lost_sources(structure)
+        proven = _proven_sources(structure)
         for node in structure.nodes.values():
-            value, sources = stored(node), None if node.is_leaf else _source_nodes(structure, node)
-            if node.is_leaf and check != "D4" and value:
-                yield _wrong_counter(
-                    check, structure, node, f"The {name} of leaf {node.summary_id} is not 0."
-                )
-            if value is None or value < 0 or not sources:
+            value = stored(node)
+            if node.is_leaf:
+                if value:
+                    what = f"The {name} of leaf {node.summary_id} is not 0."
+                    yield _wrong_counter(check, structure, node, what)
                 continue
-            parts = [part(source) for source in sources]
-            if any(one is None or one < 0 for one in parts):
+            wanted = wanted_of(structure, node)
+            if value is None or value < 0 or wanted is None or wanted == value:
                 continue
-            wanted = sum(one or 0 for one in parts)
-            if wanted != value:
-                fix: FixId | None = FixId.RECOMPUTE_COUNTERS
-                if node.summary_id in relinked:
-                    fix = FixId.RELINK
-                elif not _sources_are_whole(structure, node):
-                    fix = None
-                what = f"The {name} of {node.summary_id} is {value:,}; its sources give {wanted:,}."
-                yield _wrong_counter(check, structure, node, what, fix)
+            what = f"The {name} of {node.summary_id} is {value:,}; its sources give {wanted:,}."
+            yield _wrong_counter(check, structure, node, what, _fix_of(structure, node, proven))
 
     return rule
+
+
+def _proven_sources(structure: Structure) -> Mapping[SummaryId, FixId]:
+    """What the sums of summaries prove: lost sources come back, and lines that never were go."""
+    return {
+        **dict.fromkeys(false_sources(structure), FixId.DELETE_FALSE_LINES),
+        **dict.fromkeys(lost_sources(structure), FixId.RELINK),
+    }
+
+
+def _proven_messages(structure: Structure) -> Mapping[SummaryId, FixId]:
+    """The same for leaves."""
+    return {
+        **dict.fromkeys(false_messages(structure), FixId.DELETE_FALSE_LINES),
+        **dict.fromkeys(lost_messages(structure), FixId.RELINK),
+    }
+
+
+def _fix_of(structure: Structure, node: Node, proven: Mapping[SummaryId, FixId]) -> FixId | None:
+    """What mends a sum: what it proves; what only shows a loss stays as it is."""
+    if node.summary_id in proven:
+        return proven[node.summary_id]
+    return FixId.RECOMPUTE_COUNTERS if _can_be_made(structure, node) else None
+
+
+def _can_be_made(structure: Structure, node: Node) -> bool:
+    """Whether what follows from the sources can be made again without wiping away the trace of a lost one."""
+    edges = structure.edges.get(node.summary_id, ())
+    if any(len(structure.consumers[edge.source]) > 1 for edge in edges):
+        return False  # one edge too many, perhaps: then the sum that is stored is right (B14)
+    return node.summary_id in structure.sources_first and sources_are_whole(structure, node)
 
 
 def _wrong_counter(
@@ -84,40 +104,21 @@ def _wrong_counter(
     return found(check, _BROKEN, structure.id, [summary_row(node.summary_id)], sentence, fix)
 
 
-def _below_count(node: Node) -> int | None:
-    return None if node.descendant_count is None else node.descendant_count + 1
-
-
-def _below_tokens(node: Node) -> int | None:
-    if node.descendant_tokens is None or node.tokens < 0 or node.descendant_tokens < 0:
-        return None
-    return node.tokens + node.descendant_tokens
-
-
 def _source_tokens(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    yield from _condensed_source_tokens(structure, limits)
-    labels = structure.labels or {}
+    of_condensed, of_leaves = _proven_sources(structure), _proven_messages(structure)
     for node in structure.nodes.values():
-        if not node.is_leaf or node.source_tokens is None or node.source_tokens < 0:
+        value, wanted = node.source_tokens, source_tokens_of(structure, node)
+        if value is None or value < 0 or wanted is None or wanted[0] <= value <= wanted[1]:
             continue
-        ids = structure.links[node.summary_id].message_ids if node.summary_id in structure.links else ()
-        places = list(structure.places(node.summary_id))
-        if not places or len(places) < len(ids):
-            continue
-        least = sum(structure.messages.tokens[place] for place in places)
-        most = least + sum(labels.get(message_id, 0) for message_id in ids)
-        if not least <= node.source_tokens <= most:
-            what = (
-                f"The source tokens of {node.summary_id} are {node.source_tokens:,}; its messages give "
-                f"{least:,}."
-            )
-            yield _wrong_counter("D4", structure, node, what)
+        who, proven = ("messages", of_leaves) if node.is_leaf else ("sources", of_condensed)
+        what = f"The source token sum of {node.summary_id} is {value:,}; its {who} give {wanted[0]:,}."
+        yield _wrong_counter("D4", structure, node, what, _fix_of(structure, node, proven))
 
 
 def _no_time_range(structure: Structure, limits: Limits) -> Iterator[Finding]:
     for node in structure.nodes.values():
         if node.earliest is None or node.latest is None:
-            known = _range_of_sources(structure, node) is not None
+            known = range_of(structure, node) is not None
             yield found(
                 "D5",
                 _BROKEN if known else _SUSPICIOUS,
@@ -136,7 +137,7 @@ def _inverted_range(structure: Structure, limits: Limits) -> Iterator[Finding]:
             and node.latest is not None
             and node.earliest > node.latest + SAME_MOMENT
         ):
-            known = _range_of_sources(structure, node) is not None
+            known = range_of(structure, node) is not None
             yield found(
                 "D6",
                 _BROKEN,
@@ -147,29 +148,10 @@ def _inverted_range(structure: Structure, limits: Limits) -> Iterator[Finding]:
             )
 
 
-def _range_of_sources(structure: Structure, node: Node) -> tuple[float, float] | None:
-    """First and last time of what a summary was made from, as the engine takes it; None when incomplete."""
-    if node.is_leaf:
-        places = list(structure.places(node.summary_id))
-        links = structure.links.get(node.summary_id)
-        days = [structure.messages.days[place] for place in places]
-        if links is None or len(places) < len(links.message_ids) or not all(days):
-            return None
-        return min(days), max(days)
-    sources = _source_nodes(structure, node)
-    if not sources:
-        return None
-    starts = [one.created if one.earliest is None else one.earliest for one in sources]
-    ends = [one.created if one.latest is None else one.latest for one in sources]
-    if any(math.isnan(moment) for moment in (*starts, *ends)):
-        return None
-    return min(starts), max(ends)
-
-
 def _differing_ranges(structure: Structure) -> Iterator[tuple[Node, float | None]]:
     """The summaries whose time range is not that of their sources, with the skew when there is one."""
     for node in structure.nodes.values():
-        wanted = _range_of_sources(structure, node)
+        wanted = range_of(structure, node)
         if wanted is None or node.earliest is None or node.latest is None:
             continue
         first, last = node.earliest - wanted[0], node.latest - wanted[1]
@@ -186,19 +168,22 @@ def _differing_ranges(structure: Structure) -> Iterator[tuple[Node, float | None
 
 
 def _wrong_range(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    relinked: Mapping[SummaryId, object] | None = None
+    proven: Mapping[SummaryId, FixId] | None = None
     for node, skew in _differing_ranges(structure):
         if skew is not None:
             continue
-        relinked = lost_sources(structure) if relinked is None else relinked
-        whole = node.is_leaf or _sources_are_whole(structure, node)
+        if proven is None:
+            proven = {**_proven_sources(structure), **_proven_messages(structure)}
+        fix = proven.get(node.summary_id)
+        if fix is None and _can_be_made(structure, node):
+            fix = FixId.RECOMPUTE_TIMES
         yield found(
             "D7",
             _SUSPICIOUS,
             structure.id,
             [summary_row(node.summary_id)],
             f"The time range of {node.summary_id} is not that of its sources.",
-            FixId.RELINK if node.summary_id in relinked else FixId.RECOMPUTE_TIMES if whole else None,
+            fix,
         )
 
 
@@ -208,19 +193,11 @@ def _skewed_range(structure: Structure, limits: Limits) -> Iterator[Finding]:
         if skew is not None:
             by_skew.setdefault(round(skew * 96), Tally(limits)).add("summaries", node.summary_id)
     for quarters, rows in sorted(by_skew.items()):
-        yield rows.finding(
-            "D8",
-            _SUSPICIOUS,
-            structure.id,
-            told(
-                rows.count,
-                "summary",
-                structure.id,
-                f"have a time range that is off by {quarters / 4:+g} hours, as a host in that time zone left "
-                "them before 0.6.0.",
-            ),
-            FixId.RECOMPUTE_TIMES,
+        words = (
+            f"have a time range that is off by {quarters / 4:+g} hours, as a host in that time zone left "
+            "them before 0.6.0."
         )
+        yield from rows.told("D8", _SUSPICIOUS, structure, "summary", words, FixId.RECOMPUTE_TIMES)
 
 
 def _time_out_of_place(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -234,25 +211,10 @@ def _time_out_of_place(structure: Structure, limits: Limits) -> Iterator[Finding
             future.add("summaries", node.summary_id)
         elif _day(node.latest) > node.created + _TOLERANCE:
             early.add("summaries", node.summary_id)
-    if future:
-        yield future.finding(
-            "D9",
-            _SUSPICIOUS,
-            structure.id,
-            told(future.count, "row", structure.id, "lie more than a day in the future."),
-        )
-    if early:
-        yield early.finding(
-            "D9",
-            _SUSPICIOUS,
-            structure.id,
-            told(
-                early.count,
-                "summary",
-                structure.id,
-                "cover messages of a later time than the time of making.",
-            ),
-        )
+    words = "lie more than a day in the future."
+    yield from future.told("D9", _SUSPICIOUS, structure, "row", words)
+    words = "cover messages of a later time than the time of making."
+    yield from early.told("D9", _SUSPICIOUS, structure, "summary", words)
 
 
 def _day(value: float | None) -> float:
@@ -260,22 +222,19 @@ def _day(value: float | None) -> float:
 
 
 def _unreadable_times(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    rows = Tally(limits)
+    rows, known = Tally(limits), Tally(limits)
     for place, day in enumerate(structure.messages.days):
         if not day:
             rows.add("messages", structure.messages.ids[place])
     for node in structure.nodes.values():
-        if any(
-            moment is not None and math.isnan(moment) for moment in (node.earliest, node.latest, node.created)
-        ):
+        ends = [moment for moment in (node.earliest, node.latest) if moment is not None]
+        if math.isnan(node.created):
             rows.add("summaries", node.summary_id)
-    if rows:
-        yield rows.finding(
-            "D10",
-            _BROKEN,
-            structure.id,
-            told(rows.count, "row", structure.id, "have times that cannot be read."),
-        )
+        elif any(map(math.isnan, ends)):
+            can_be_made = range_of(structure, node) is not None and _can_be_made(structure, node)
+            (known if can_be_made else rows).add("summaries", node.summary_id)
+    for tally, fix in ((rows, None), (known, FixId.RECOMPUTE_TIMES)):
+        yield from tally.told("D10", _BROKEN, structure, "row", "have times that cannot be read.", fix)
 
 
 def _unknown_model(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -283,13 +242,8 @@ def _unknown_model(structure: Structure, limits: Limits) -> Iterator[Finding]:
     for node in structure.nodes.values():
         if node.model == "unknown":
             rows.add("summaries", node.summary_id)
-    if rows:
-        yield rows.finding(
-            "D13",
-            _BY_DESIGN,
-            structure.id,
-            told(rows.count, "summary", structure.id, "have no record of the model that made it."),
-        )
+    words = "have no record of the model that made it."
+    yield from rows.told("D13", _BY_DESIGN, structure, "summary", words)
 
 
 def _negative(structure: Structure, limits: Limits) -> Iterator[Finding]:
@@ -306,22 +260,16 @@ def _negative(structure: Structure, limits: Limits) -> Iterator[Finding]:
         (tokens, "token counts", FixId.RECOMPUTE_TOKENS),
         (sums, "counters", FixId.RECOMPUTE_COUNTERS),
     ):
-        if rows:
-            sentence = told(rows.count, "row", structure.id, f"have {what} below zero.")
-            yield rows.finding("D14", _BROKEN, structure.id, sentence, fix)
+        yield from rows.told("D14", _BROKEN, structure, "row", f"have {what} below zero.", fix)
 
 
 def _counters(node: Node) -> tuple[int | None, ...]:
     return node.depth, node.descendant_count, node.descendant_tokens, node.source_tokens
 
 
-_condensed_source_tokens: Final = _wrong_sum(
-    "D4", "source token sum", lambda node: node.source_tokens, lambda node: node.source_tokens
-)
-
 RULES: Final[Mapping[str, StructureRule]] = {
-    "D2": _wrong_sum("D2", "descendant count", lambda node: node.descendant_count, _below_count),
-    "D3": _wrong_sum("D3", "descendant token sum", lambda node: node.descendant_tokens, _below_tokens),
+    "D2": _wrong_sum("D2", "descendant count", lambda node: node.descendant_count, descendant_count_of),
+    "D3": _wrong_sum("D3", "descendant token sum", lambda node: node.descendant_tokens, descendant_tokens_of),
     "D4": _source_tokens,
     "D5": _no_time_range,
     "D6": _inverted_range,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from lcm_core.dag.checks.facts import Limits, Structure, StructureRule, Tally, found, summary_row, told
+from lcm_core.dag.checks.facts import Limits, Structure, StructureRule, Tally, found, summary_row
 from lcm_core.dag.checks.holes import fell_out, gaps_of, resets
 from lcm_core.dag.checks.relink import lost_sources
 from lcm_core.findings import Confidence, Finding, FixId
@@ -19,12 +19,16 @@ def _orphans(structure: Structure, limits: Limits) -> Iterator[Finding]:
         return
     by_reset, gaps = resets(structure, limits), gaps_of(structure)
     lost = {source: consumer for consumer, found_in in lost_sources(structure).items() for source in found_in}
+    left = {source: gone for gone, sources in structure.remains.items() for source in sources}
     for orphan in structure.orphans:
         confidence, why, fix = _SUSPICIOUS, "nothing that is recorded explains it", None
         span = structure.spans.get(orphan)
         if orphan in lost:
             confidence, fix = _BROKEN, FixId.RELINK
             why = f"the counters of {lost[orphan]} prove that it was one of its sources"
+        elif orphan in left:
+            confidence, fix = _BROKEN, FixId.DROP_DANGLING_ITEMS
+            why = f"edges name it as a source of {left[orphan]}, which is gone and stands in the context (A2)"
         elif fell_out(structure, orphan, gaps):
             confidence, fix = _BROKEN, FixId.RESTORE_SUMMARIES
             why = "it covers exactly what a gap in the context lacks"
@@ -59,13 +63,7 @@ def _unused_in_archive(structure: Structure, limits: Limits) -> Iterator[Finding
     rows = Tally(limits)
     for orphan in structure.orphans:
         rows.add("summaries", orphan)
-    if rows:
-        yield rows.finding(
-            "B23",
-            _BY_DESIGN,
-            structure.id,
-            told(rows.count, "summary", structure.id, "are used by nothing; it is archived."),
-        )
+    yield from rows.told("B23", _BY_DESIGN, structure, "summary", "are used by nothing; it is archived.")
 
 
 RULES: Final[Mapping[str, StructureRule]] = {"B13": _orphans, "B23": _unused_in_archive}

@@ -270,21 +270,26 @@ class TextScan:
     def _wrong_file_ids(
         self, known_files: frozenset[str], message_files: Mapping[int, tuple[str, ...]]
     ) -> Iterator[Finding]:
-        unknown, lacking = Tally(self._limits), Tally(self._limits)
+        stray, unknown, lacking, circling = (Tally(self._limits) for _ in range(4))
         for summary_id, listed in self._listed.items():
-            if any(one not in known_files for one in listed):
-                unknown.add("summaries", summary_id)
-            if any(
-                one in known_files and one not in listed for one in self._inherited(summary_id, message_files)
+            named = frozenset(self._inherited(summary_id, message_files))
+            lost = lacking if summary_id in self._structure.sources_first else circling
+            for rows, applies in (
+                (stray, any(one not in known_files and one not in named for one in listed)),
+                (unknown, any(one not in known_files and one in named for one in listed)),
+                (lost, any(one in known_files and one not in listed for one in named)),
             ):
-                lacking.add("summaries", summary_id)
-        for rows, words in (
-            (unknown, "list files that the database does not know"),
-            (lacking, "do not list files that the sources name"),
+                if applies:
+                    rows.add("summaries", summary_id)
+        for rows, words, fix in (
+            (stray, "list files that neither the database nor the sources know", FixId.RECOMPUTE_FILE_IDS),
+            (unknown, "list files of the sources that the database does not know", None),
+            (lacking, "do not list files that the sources name", FixId.RECOMPUTE_FILE_IDS),
+            (circling, "do not list files that the sources name, on a circle", None),
         ):
             if rows:
                 sentence = told(rows.count, "summary", self._structure.id, f"{words}.")
-                yield rows.finding("D12", _SUSPICIOUS, self._structure.id, sentence, FixId.RECOMPUTE_FILE_IDS)
+                yield rows.finding("D12", _SUSPICIOUS, self._structure.id, sentence, fix)
 
     def _inherited(
         self, summary_id: SummaryId, message_files: Mapping[int, tuple[str, ...]]

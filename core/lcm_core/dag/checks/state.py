@@ -66,6 +66,7 @@ class ConversationState:
     telemetry_negative: bool
     telemetry_future: bool
     briefs: Briefs | None
+    has_copies: bool = False  #: it holds messages with a seq below 0, where a transplant puts them
 
     @property
     def id(self) -> ConversationId:
@@ -144,12 +145,12 @@ def _rollover_splits(state: State, limits: Limits) -> Iterator[Finding]:
         active = [one for one in family if one.conversation.active]
         if len(active) != 1:
             continue
+        reset = max((one.id for one in family if one.conversation.archive_cause == _RESET), default=-1)
         lost = [
             one
             for one in family
             if one.conversation.active is False
-            and one.id < active[0].id
-            and one.conversation.archive_cause != _RESET
+            and reset < one.id < active[0].id  # what a reset forgot, it forgot with all before it
             and (one.summaries or one.messages >= _RICH)
         ]
         if not lost:
@@ -342,7 +343,7 @@ def _briefs(state: State, limits: Limits) -> Iterator[Finding]:
 
 
 def alike(likenesses: Iterable[Likeness], state: State) -> Iterator[Finding]:
-    """G18: conversations that share most of their messages; forks and sessions of one key do so by design."""
+    """G18: conversations that share most messages; forks, copies and sessions of one key do by design."""
     known = {one.id: one for one in state.conversations}
     for pair in likenesses:
         one, other = known.get(pair.one), known.get(pair.other)
@@ -360,6 +361,8 @@ def alike(likenesses: Iterable[Likeness], state: State) -> Iterator[Finding]:
 def related(one: ConversationState, other: ConversationState) -> bool:
     """Whether two conversations have reason to share messages."""
     if any(state.checkpoint is not None and state.checkpoint.forked for state in (one, other)):
+        return True
+    if one.has_copies or other.has_copies:
         return True
     return (
         one.conversation.session_key is not None

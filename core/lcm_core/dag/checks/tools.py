@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lcm_core.dag.checks.facts import Limits, Structure, Tally, told
-from lcm_core.findings import Confidence, Finding
+from lcm_core.findings import Confidence, Finding, FixId
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
@@ -105,18 +105,9 @@ class ToolScan:
                     early += 1
                 for place in places:
                     rows.add("messages", structure.messages.ids[place])
-            if rows:
-                yield rows.finding(
-                    "E7",
-                    _BY_DESIGN if early == rows.count else _SUSPICIOUS,
-                    structure.id,
-                    told(
-                        rows.count,
-                        "message",
-                        structure.id,
-                        f"{words}; the engine {repair} on sending.",
-                    ),
-                )
+            confidence = _BY_DESIGN if early == rows.count else _SUSPICIOUS
+            words = f"{words}; the engine {repair} on sending."
+            yield from rows.told("E7", confidence, structure, "message", words)
 
     def _last_turn(self) -> int:
         messages = self._structure.messages
@@ -150,16 +141,13 @@ class ToolScan:
 
     def unfilled(self, *, backfilled: bool) -> Iterator[Finding]:
         """E11; *backfilled*: the file went through the migration that fills the columns (0.5.1)."""
-        if self._from_metadata:
-            why = "the migration should have filled it" if backfilled else "as before 0.5.1"
-            yield self._from_metadata.finding(
-                "E11",
-                _SUSPICIOUS if backfilled else _BY_DESIGN,
-                self._structure.id,
-                told(
-                    self._from_metadata.count,
-                    "part",
-                    self._structure.id,
-                    f"have the tool call id only in the metadata; {why}.",
-                ),
+        words = "have the tool call id only in the metadata; "
+        if backfilled:
+            confidence, fix, why = (
+                _SUSPICIOUS,
+                FixId.FILL_TOOL_COLUMNS,
+                "the migration should have filled it.",
             )
+        else:  # the migration of a later version does it, and an earlier one reads the metadata
+            confidence, fix, why = _BY_DESIGN, None, "as before 0.5.1."
+        yield from self._from_metadata.told("E11", confidence, self._structure, "part", words + why, fix)
