@@ -223,6 +223,15 @@ def decode_object(data: bytes | str) -> JsonObject:
     return value
 
 
+def read_object(data: bytes) -> JsonObject:
+    """The object on a line as the engine reads it: bytes that are no UTF-8 become U+FFFD.
+
+    Raises:
+        BadLineError: the line holds something else.
+    """
+    return decode_object(data.decode("utf-8", "replace"))
+
+
 def peek_object(data: bytes | str) -> JsonObject:
     """What can be read at the start of an object that was cut off, and of the object in it that was cut."""
     text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")

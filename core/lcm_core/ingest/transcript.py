@@ -47,6 +47,7 @@ __all__ = [
     "TranscriptMissingError",
     "index_transcript",
     "read_entries",
+    "read_line",
     "refresh_index",
     "row_parts",
 ]
@@ -78,12 +79,20 @@ def read_entries(
     limit = max(HEAD_BYTES, index.line_limit if line_limit is None else line_limit)
     with open_transcript(index.path) as file:
         return [
-            _entry(index, _line(index, file, number, limit, cancelled), number in on_path, text_limit)
+            _entry(index, read_line(index, file, number, limit, cancelled), number in on_path, text_limit)
             for number in chosen
         ]
 
 
-def _line(index: TranscriptIndex, file: BinaryIO, number: int, limit: int, cancelled: Cancelled) -> RawLine:
+def read_line(
+    index: TranscriptIndex, file: BinaryIO, number: int, limit: int, cancelled: Cancelled = never
+) -> RawLine:
+    """The line of an entry by its number; only its start when it has more than *limit* bytes.
+
+    Raises:
+        TranscriptChangedError: the line is not the one that was indexed.
+        ReadCancelledError: the caller stopped it.
+    """
     check(cancelled)
     columns = index.scan.columns
     size, place = columns.size[number], columns.offset[number]

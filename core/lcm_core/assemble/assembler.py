@@ -1,0 +1,229 @@
+"""Assembly: a context under a token budget as the messages that the model gets (engine.md 3). Pure.
+
+The steps are those of the engine, in its order: resolve, overlay, fresh tail, fill, strip and normalise, pair
+tools, clamp. Equal message for message to what the assemblers of 0.1.2 and 0.15.3 were recorded to return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lcm_core.assemble.account import absent, cut_off, dropped, left_out, shares, tail_report
+from lcm_core.assemble.cache import UNOBSERVED, CachePolicy
+from lcm_core.assemble.clamp import clamp, serialized_tokens
+from lcm_core.assemble.fill import Fill, Tail, fill, tail_of
+from lcm_core.assemble.js import estimate
+from lcm_core.assemble.mend import Repair, normalise, pair_tools, strip_unanswered
+from lcm_core.assemble.message import Role, SentMessage, content_text
+from lcm_core.assemble.resolve import Resolved, ResolvedContext, stub
+from lcm_core.assemble.result import Assembled, LastCut, Metadata, Source
+from lcm_core.assemble.system import system_addition
+from lcm_core.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblySettings:
+    """What the operator and the host ask for; the rules say the rest."""
+
+    budget: int  #: tokens
+    tail_count: int | None = None  #: None: what the rules say
+    tail_max_tokens: int | None = None
+    prompt: str | None = None  #: what the user asks now
+    prompt_aware: bool | None = None  #: None: what the rules say
+    stub_payloads: bool = False
+    clamp: bool = False  #: also cut off what the engine cuts off last; else only tell how much that is
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else is known of a conversation: for the metadata, and for falling back."""
+
+    raw_history_tokens: int | None = None
+    raw_history_debt_tokens: int | None = None
+    cache: CachePolicy = UNOBSERVED
+    live: tuple[SentMessage, ...] | None = None  #: the host's own messages; None: not known
+    degraded: bool = False  #: compaction is due, the context too large, and compaction cannot run
+
+
+NOTHING_KNOWN: Final = Surroundings()
+
+
+def assemble(
+    context: ResolvedContext, settings: AssemblySettings, rules: Rules, around: Surroundings = NOTHING_KNOWN
+) -> Assembled:
+    """Turn a context into messages; the same records always give the same messages."""
+    choice = _choose(context, settings, rules)
+    repairs: list[Repair] = []
+    sent = _mended([item.sent for item in choice.items], choice.tail, rules, repairs)
+    evicted = list(absent(context))
+    fallback = _fallback(context.items, sent, around)
+    if fallback.messages is None:
+        evicted += left_out(choice.fill, settings.budget, choice.tail)
+        evicted += dropped(repairs, choice.items)
+        estimated = sum(item.tokens for item in choice.items)
+    else:
+        sent, repairs = list(fallback.messages), []
+        estimated = sum(weight(message, rules) for message in sent)
+    weights = [weight(message, rules) for message in sent]
+    last_cut = _last_cut(sent, weights, settings, rules)
+    if last_cut.messages and (settings.clamp or fallback.messages is not None):
+        evicted += cut_off(sent[: last_cut.messages], weights, settings.budget)
+        sent, weights = sent[last_cut.messages :], weights[last_cut.messages :]
+        if fallback.source is Source.ASSEMBLED and not _has_user(sent):
+            fallback = _Fallback(Source.FALLBACK_NO_USER_TURN, "no user turn is left after the final clamp")
+    reported = sum(weights) if rules.assembly.counts_serialized else estimated
+    return Assembled(
+        messages=tuple(sent),
+        weights=tuple(weights),
+        budget=settings.budget,
+        estimated_tokens=estimated,
+        sent_tokens=reported,
+        selection=choice.fill.selection,
+        remaining=choice.fill.remaining,
+        tail=tail_report(choice.tail),
+        shares=shares(sent, weights, {item.ordinal for item in choice.tail.items}, _deepest(context)),
+        evicted=tuple(sorted(evicted, key=lambda one: one.ordinal)),
+        unread=context.unread,
+        repairs=tuple(repairs),
+        last_cut=last_cut,
+        system=system_addition((item.sent.origin for item in context.items), rules.assembly),
+        metadata=_metadata(context, choice.tail, around, fallback, reported),
+        rules=rules.name,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What steps 3 and 4 chose."""
+
+    tail: Tail
+    fill: Fill
+    items: tuple[Resolved, ...]  #: the tail, a focus brief and what fits beside them, by ordinal
+
+
+def _choose(context: ResolvedContext, settings: AssemblySettings, rules: Rules) -> _Choice:
+    """The items to be sent: the tail and a focus brief in any case, and what the budget leaves room for."""
+    tail = tail_of(context.items, rules, settings.tail_count, settings.tail_max_tokens)
+    protected = {item.ordinal for item in tail.items}
+    others = [item for item in context.items if item.ordinal not in protected]
+    pinned = [item for item in others if item.is_brief]
+    evictable = [item for item in others if not item.is_brief]
+    if settings.stub_payloads and rules.assembly.stubs_payloads:
+        evictable = [stub(item, rules) for item in evictable]
+    room = settings.budget - tail.tokens - sum(item.tokens for item in pinned)
+    chosen = fill(evictable, room, _prompt(settings, rules), unread=context.unread is not None)
+    items = sorted((*pinned, *chosen.kept, *tail.items), key=lambda item: item.ordinal)
+    return _Choice(tail, chosen, tuple(items))
+
+
+def weight(message: SentMessage, rules: Rules) -> int:
+    """What a message weighs as it is sent: whole as JSON, or at 0.1 by its content."""
+    if rules.assembly.counts_serialized:
+        return serialized_tokens(message, rules.assembly.estimator)
+    return message.tokens or estimate(content_text(message.content), rules.assembly.estimator)
+
+
+def is_degraded(*, debt_pending: bool, tokens: int, budget: int) -> bool:
+    """Whether an engine that cannot compact now would rather send the host's own messages (engine.md 2.5)."""
+    return debt_pending and tokens > DEGRADED_SHARE * budget
+
+
+#: Of the budget, above which a context with pending debt counts as too large.
+DEGRADED_SHARE: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class _Fallback:
+    source: Source
+    reason: str | None = None
+    messages: tuple[SentMessage, ...] | None = None  #: None: those that were assembled
+
+
+def _prompt(settings: AssemblySettings, rules: Rules) -> str | None:
+    how = rules.assembly
+    wanted = how.prompt_aware_by_default if settings.prompt_aware is None else settings.prompt_aware
+    return settings.prompt if wanted and how.prompt_aware else None
+
+
+def _mended(
+    messages: Sequence[SentMessage], tail: Tail, rules: Rules, repairs: list[Repair]
+) -> list[SentMessage]:
+    found = list(messages)
+    if rules.assembly.strips_unanswered_calls:
+        found = strip_unanswered(found, tail.first_ordinal, repairs)
+    found = normalise(found, rules.assembly, repairs)
+    return pair_tools(found, rules.assembly, repairs)
+
+
+def _last_cut(
+    sent: Sequence[SentMessage], weights: Sequence[int], settings: AssemblySettings, rules: Rules
+) -> LastCut:
+    """What the engine cuts off before it hands the messages over: none at 0.1."""
+    share = rules.assembly.clamp_share
+    cut = clamp(sent, weights, settings.budget, share) if share is not None else 0
+    return LastCut(cut, sum(weights[cut:]), bool(settings.clamp and cut))
+
+
+def _deepest(context: ResolvedContext) -> int:
+    """The depth of the context's root, as far as it was read."""
+    return max((item.sent.origin.depth or 0 for item in context.items), default=0)
+
+
+def _has_user(messages: Sequence[SentMessage]) -> bool:
+    return any(message.role is Role.USER for message in messages)
+
+
+def _fallback(
+    items: Sequence[Resolved],
+    sent: Sequence[SentMessage],
+    around: Surroundings,
+) -> _Fallback:
+    """Which messages are sent in place of the assembled ones, and why (engine.md 3)."""
+    live = around.live
+    if around.degraded and live:
+        return _Fallback(Source.EMERGENCY, "compaction is due and cannot run; the host's messages fit", live)
+    if not items:
+        return _or_live("the context holds no items", live, Source.FALLBACK_EMPTY)
+    raw_only = all(item.is_message for item in items)
+    if live is not None and raw_only and len(items) < len(live):
+        return _Fallback(Source.FALLBACK_LIVE, "the database holds fewer messages than the host", live)
+    if not sent:
+        return _or_live("nothing is left after the tool calls were mended", live, Source.FALLBACK_EMPTY)
+    if not _has_user(sent):
+        return _or_live("no user turn is left", live, Source.FALLBACK_NO_USER_TURN)
+    return _Fallback(Source.ASSEMBLED)
+
+
+def _or_live(reason: str, live: tuple[SentMessage, ...] | None, otherwise: Source) -> _Fallback:
+    """The host's messages where they are known; else what was assembled, which the host would not send."""
+    if not live:
+        return _Fallback(otherwise, reason)
+    source = otherwise if otherwise is Source.FALLBACK_NO_USER_TURN else Source.FALLBACK_LIVE
+    return _Fallback(source, reason, live)
+
+
+def _metadata(
+    context: ResolvedContext,
+    tail: Tail,
+    around: Surroundings,
+    fallback: _Fallback,
+    reported: int,
+) -> Metadata:
+    items, unread = context.items, context.unread
+    return Metadata(
+        source=fallback.source,
+        prompt_authoritative=fallback.source is Source.ASSEMBLED,
+        estimated_tokens=reported,
+        raw_history_tokens=around.raw_history_tokens,
+        raw_history_debt_tokens=around.raw_history_debt_tokens,
+        context_items=len(items) + (unread.items - unread.covered if unread else 0),
+        summaries=sum(one.sent.origin.summary_id is not None for one in items)
+        + (unread.summaries - unread.covered if unread else 0),
+        raw_messages=sum(item.is_message for item in items) + (unread.messages if unread else 0),
+        fresh_tail_count=len(tail.items),
+        fresh_tail_tokens=tail.tokens,
+        cache=around.cache,
+        fallback_reason=fallback.reason,
+    )

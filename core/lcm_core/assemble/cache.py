@@ -1,0 +1,88 @@
+"""Whether a provider's prompt cache is warm, so that changing the prompt now would cost (seed 004).
+
+One policy for all providers: what counts is what was observed, not who was asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from lcm_core.times import parse_utc
+
+
+class CacheState(StrEnum):
+    """What is known of a prompt cache."""
+
+    HOT = "hot"
+    COLD = "cold"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTelemetry:
+    """What the engine noted of a conversation's calls. Source: ``conversation_compaction_telemetry``."""
+
+    provider: str | None = None
+    model: str | None = None
+    state: str | None = None  #: hot, cold or unknown
+    retention: str | None = None  #: none, short or long
+    cache_read: int | None = None  #: tokens of the last call that came from the cache
+    cache_write: int | None = None
+    hit_at: str | None = None
+    break_at: str | None = None
+    touch_at: str | None = None  #: the cache was read or written
+    call_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """What follows from it."""
+
+    state: CacheState
+    mutation_sensitive: bool  #: changing the prompt now throws a warm cache away
+    reason: str
+    warm_until: datetime | None = None  #: UTC; None: no time is known
+
+
+UNOBSERVED = CachePolicy(CacheState.UNKNOWN, False, "this file holds no cache telemetry")
+
+#: How long a provider keeps what it was told to keep long; the short one is a setting.
+LONG_RETENTION = timedelta(hours=1)
+SHORT_RETENTION = timedelta(seconds=300)
+
+
+def cache_policy(
+    telemetry: CacheTelemetry | None, now: datetime, *, short: timedelta = SHORT_RETENTION
+) -> CachePolicy:
+    """Judge a cache at *now* (aware); *short* is how long one of no stated retention stays warm."""
+    if telemetry is None:
+        return UNOBSERVED
+    if (telemetry.retention or "").lower() == "none":
+        return CachePolicy(CacheState.COLD, False, "the provider was told to keep nothing")
+    touched = _latest(telemetry.hit_at, telemetry.touch_at)
+    broken = parse_utc(telemetry.break_at)
+    if broken is not None and (touched is None or broken >= touched):
+        return CachePolicy(CacheState.COLD, False, "the cache was seen to break after it was last used")
+    used = bool(telemetry.cache_read) or bool(telemetry.cache_write)
+    hot = telemetry.state == CacheState.HOT
+    if not (used or hot or touched):
+        state = CacheState.COLD if telemetry.state == CacheState.COLD else CacheState.UNKNOWN
+        return CachePolicy(state, False, "no use of a cache was seen")
+    window = LONG_RETENTION if (telemetry.retention or "").lower() == "long" else short
+    since = touched or (parse_utc(telemetry.call_at) if used or hot else None)
+    if since is None:
+        return CachePolicy(CacheState.HOT, True, "the cache was used; nobody noted when")
+    until = since + window
+    if now >= until:
+        return CachePolicy(CacheState.COLD, False, "the cache was last used too long ago", until)
+    if telemetry.state == CacheState.COLD and not used:
+        return CachePolicy(CacheState.COLD, False, "the last call found the cache cold", until)
+    what = "read from" if telemetry.cache_read else "written to" if telemetry.cache_write else "used"
+    return CachePolicy(CacheState.HOT, True, f"the cache was {what} and is still kept", until)
+
+
+def _latest(*stamps: str | None) -> datetime | None:
+    moments = [moment for stamp in stamps if (moment := parse_utc(stamp)) is not None]
+    return max(moments, default=None)

@@ -1,0 +1,119 @@
+"""What is different between two assemblies: message by message, and line by line. Pure."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lcm_core.assemble.js import stringify
+from lcm_core.assemble.ledger import MessageKey, message_keys
+from lcm_core.assemble.message import BlockKind, OriginKind, SentMessage
+from lcm_core.assemble.result import Assembled
+from lcm_core.diff import Diff, compare_lines
+
+#: JSON longer than this is compared as one line.
+PRETTY: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An assembly as lines of text."""
+
+    lines: tuple[str, ...]
+    starts: tuple[int, ...]  #: the line with which each message begins; it names the message
+    keys: tuple[MessageKey, ...]  #: of the messages
+
+    def heading_at(self, line: int) -> str:
+        """The line that names the message to which a line belongs."""
+        at = bisect_right(self.starts, line) - 1
+        return self.lines[self.starts[at]] if at >= 0 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDiff:
+    """Two assemblies and how to get from one to the other."""
+
+    old: Assembled
+    new: Assembled
+    old_text: Written
+    new_text: Written
+    diff: Diff  #: of the lines
+    only_old: tuple[MessageKey, ...]  #: messages that the new one has not, in order
+    only_new: tuple[MessageKey, ...]
+    changed: tuple[MessageKey, ...]  #: messages that both have, and that say something else
+    same: int  #: messages that are alike
+
+
+def compare_contexts(old: Assembled, new: Assembled) -> ContextDiff:
+    """Compare what two assemblies send."""
+    left, right = write_lines(old), write_lines(new)
+    held = dict(zip(left.keys, old.messages, strict=True))
+    coming = dict(zip(right.keys, new.messages, strict=True))
+    both = [key for key in left.keys if key in coming]
+    changed = tuple(key for key in both if _unlike(held[key], coming[key]))
+    return ContextDiff(
+        old,
+        new,
+        left,
+        right,
+        compare_lines(left.lines, right.lines),
+        tuple(key for key in left.keys if key not in coming),
+        tuple(key for key in right.keys if key not in held),
+        changed,
+        len(both) - len(changed),
+    )
+
+
+def _unlike(one: SentMessage, other: SentMessage) -> bool:
+    return (one.role, one.content, one.call_id) != (other.role, other.content, other.call_id)
+
+
+def write_lines(assembled: Assembled) -> Written:
+    """An assembly as text: a line that names each message, then what it says, then a blank line."""
+    lines: list[str] = []
+    starts: list[int] = []
+    for message in assembled.messages:
+        starts.append(len(lines))
+        lines += (heading_of(message), *_lines_of(message), "")
+    return Written(tuple(lines), tuple(starts), tuple(message_keys(assembled.messages)))
+
+
+def heading_of(message: SentMessage) -> str:
+    """The line that names a message: the same for the same message of any assembly."""
+    origin = message.origin
+    match origin.kind:
+        case OriginKind.MESSAGE:
+            name = f"message {origin.message_id}"
+        case OriginKind.SUMMARY:
+            name = f"{origin.summary_id} d{origin.depth}"
+        case OriginKind.FOCUS_BRIEF:
+            name = str(origin.brief_id)
+        case _:
+            name = f"{origin.kind} {message.call_id or ''}".rstrip()
+    return f"== {message.role} · {name}"
+
+
+def _lines_of(message: SentMessage) -> Iterator[str]:
+    if isinstance(message.content, str):
+        yield from message.content.split("\n")
+        return
+    if message.call_id is not None:
+        yield f"-- result of {message.tool_name or 'a tool'} {message.call_id}"
+    for block in message.content:
+        if block.kind is BlockKind.TEXT:
+            yield from block.text.split("\n")
+            continue
+        yield " ".join(word for word in (f"-- {block.kind}", block.tool_name, block.call_id) if word)
+        written = stringify(block.document)
+        if len(written) > PRETTY:
+            yield written
+        else:
+            yield from json.dumps(json.loads(written), indent=2, ensure_ascii=False).split("\n")
+
+
+def names_of(keys: Sequence[MessageKey]) -> tuple[str, ...]:
+    """Keys as a person names them."""
+    return tuple(f"message {key[1]}" if key[0] == "message" else str(key[1] or key[0]) for key in keys)

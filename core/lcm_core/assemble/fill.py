@@ -1,0 +1,156 @@
+"""Step 3 and 4 of assembly: the protected tail, and what of the rest fits the budget (engine.md 3)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lcm_core.assemble.message import Role
+from lcm_core.assemble.resolve import Resolved
+from lcm_core.fresh_tail import fresh_tail
+from lcm_core.rules import Rules
+
+
+class Selection(StrEnum):
+    """How the items before the tail were chosen."""
+
+    FULL_FIT = "full-fit"  #: all of them fit
+    CHRONOLOGICAL = "chronological"  #: from the newest back, to the first that does not fit
+    PROMPT_AWARE = "prompt-aware"  #: those that say most of what the prompt asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The protected end of a context as the assembler sees it."""
+
+    count: int  #: what the rule or the operator asked for
+    max_tokens: int | None
+    first_ordinal: int | None  #: None: nothing is protected
+    items: tuple[Resolved, ...]
+    promoted: tuple[int, ...]  #: ordinals of tool results before it whose call stands in it
+
+    @property
+    def tokens(self) -> int:
+        """Tokens as sent."""
+        return sum(item.tokens for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """What was chosen, in order of ordinal."""
+
+    kept: tuple[Resolved, ...]  #: of what may be evicted
+    evicted: tuple[Resolved, ...]
+    selection: Selection
+    remaining: int  #: of the budget beside tail and brief, 0 when they take it all
+    stopped_at: int | None  #: ordinal of the first item that did not fit
+
+
+def tail_of(items: Sequence[Resolved], rules: Rules, count: int | None, max_tokens: int | None) -> Tail:
+    """The items that are sent whatever they weigh; *count* and *max_tokens* are an operator's settings."""
+    limit = rules.fresh_tail_count if count is None else count
+    if rules.assembly.tail_of_items:
+        kept = tuple(items[max(0, len(items) - limit) :]) if limit > 0 else ()
+        return Tail(limit, None, kept[0].ordinal if kept else None, kept, ())
+    found = fresh_tail([_Weighed(item) for item in items], rules, count=count, max_tokens=max_tokens)
+    first = found.first_ordinal
+    if first is None:
+        return Tail(limit, max_tokens, None, (), ())
+    base = [item for item in items if item.ordinal >= first]
+    called = {call.call_id for item in base for call in item.sent.calls}
+    promoted = [
+        item
+        for item in items
+        if item.ordinal < first and item.sent.role is Role.TOOL_RESULT and item.sent.call_id in called
+    ]
+    return Tail(limit, max_tokens, first, (*promoted, *base), tuple(item.ordinal for item in promoted))
+
+
+def fill(evictable: Sequence[Resolved], room: int, prompt: str | None, *, unread: bool = False) -> Fill:
+    """Choose among *evictable* what fits *room*, the budget beside what is protected.
+
+    *prompt* chooses by what it asks for; *unread*: older items stand before these, which cannot fit.
+    """
+    remaining = max(0, room)
+    if not unread and sum(item.tokens for item in evictable) <= remaining:
+        return Fill(tuple(evictable), (), Selection.FULL_FIT, remaining, None)
+    terms = frozenset(_terms(prompt or ""))
+    stopped: int | None = None
+    if terms:
+        chosen, selection = _by_prompt(evictable, remaining, terms), Selection.PROMPT_AWARE
+    else:
+        first = _newest(evictable, remaining)
+        chosen, selection = frozenset(range(first, len(evictable))), Selection.CHRONOLOGICAL
+        stopped = evictable[first - 1].ordinal if first else None
+    return Fill(
+        tuple(item for at, item in enumerate(evictable) if at in chosen),
+        tuple(item for at, item in enumerate(evictable) if at not in chosen),
+        selection,
+        remaining,
+        stopped,
+    )
+
+
+def _newest(items: Sequence[Resolved], remaining: int) -> int:
+    """From the newest back to the first that does not fit."""
+    first, spent = len(items), 0
+    while first > 0 and spent + items[first - 1].tokens <= remaining:
+        spent += items[first - 1].tokens
+        first -= 1
+    return first
+
+
+def _by_prompt(items: Sequence[Resolved], remaining: int, terms: frozenset[str]) -> frozenset[int]:
+    """The best by what they say of the prompt, newer before older, as many as fit."""
+    scores = [_score(item.sent.text, terms) for item in items]
+    chosen: set[int] = set()
+    for at in sorted(range(len(items)), key=lambda at: (-scores[at], -at)):
+        if items[at].tokens <= remaining:
+            remaining -= items[at].tokens
+            chosen.add(at)
+    return frozenset(chosen)
+
+
+#: A word of letters and digits; a run of characters that are written without blanks counts as one.
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+def _terms(text: str) -> list[str]:
+    """The words that count: one letter of the Latin alphabet says nothing."""
+    return [word for word in _WORD.findall(text.lower()) if len(word) > 1 or not word.isascii()]
+
+
+def _score(text: str, terms: frozenset[str]) -> float:
+    """The share of a text's words that the prompt names."""
+    words = _terms(text)
+    if not words:
+        return 0.0
+    counts = Counter(words)
+    return sum(counts[term] for term in terms) / len(words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """A resolved item as the rule of the fresh tail wants it: by its weight as sent."""
+
+    item: Resolved
+
+    @property
+    def ordinal(self) -> int:
+        return self.item.ordinal
+
+    @property
+    def is_message(self) -> bool:
+        return self.item.is_message
+
+    @property
+    def role(self) -> str | None:
+        return self.item.role
+
+    @property
+    def tokens(self) -> int:
+        return self.item.tokens

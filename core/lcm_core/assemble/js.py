@@ -1,0 +1,44 @@
+"""JSON as the engine reads and writes it: its token counts are taken of such text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from lcm_core.javascript import Json, JsonObject, written
+from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted, has_surrogates
+
+_DECODER: Final = json.JSONDecoder(strict=False)
+#: Halves of a pair without the other one, which ``JSON.stringify`` escapes; bytes that were no UTF-8 stand in
+#: the last 128 of them and are left to the estimator.
+_LONE_HALF: Final = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
+
+
+def parsed(text: str | None) -> Json:
+    """The value that *text* writes; None when it is no JSON."""
+    try:
+        value: Json = _DECODER.decode(text or "")
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def parsed_object(text: str | None) -> JsonObject:
+    """The object that *text* writes; empty when it is none."""
+    value = parsed(text)
+    return value if isinstance(value, dict) else {}
+
+
+def stringify(value: Json) -> str:
+    """*value* as ``JSON.stringify`` writes it."""
+    try:
+        text = written(value)
+    except (RecursionError, ValueError):
+        return ""
+    return _LONE_HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text) if has_surrogates(text) else text
+
+
+def estimate(text: str, estimator: Estimator) -> int:
+    """Tokens of *text* by one of the two rules (engine.md 2.1)."""
+    return estimate_weighted(text) if estimator is Estimator.WEIGHTED else estimate_utf16(text)

@@ -1,0 +1,131 @@
+"""An assembly seen from its context: what becomes of each item, and what all of it adds up to. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lcm_core.assemble.mend import Repair
+from lcm_core.assemble.message import Origin, OriginKind, SentMessage
+from lcm_core.assemble.result import Assembled, Evicted, Step
+
+#: A message among those that are sent: what it stands for, its id, and which of several of the same it is.
+#: Stable from one assembly to the next, and for items that of the list of items, too.
+MessageKey = tuple[str, int | str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of one item of a context."""
+
+    number: int | None  #: among the messages, from 1; None: it is not sent
+    tokens: int  #: what it weighs as it is sent, or would be; 0 when that is not known
+    step: Step | None  #: in which it was left out; None: it is sent
+    why: str  #: for people, when it is left out
+    item: int | str | None = None  #: id of the message or summary; None: its row is gone, or was not read
+    repairs: tuple[Repair, ...] = ()
+    read: bool = True  #: False: it is so old that it cannot fit, and was not even read
+
+    @property
+    def sent(self) -> bool:
+        """Whether the model gets it."""
+        return self.number is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """An assembly, by item and by message."""
+
+    assembled: Assembled
+    fates: Mapping[int, Fate]  #: by ordinal, of the items that were read
+    keys: tuple[MessageKey, ...]  #: of the messages, in order
+    places: Mapping[MessageKey, int]  #: of the messages, from 0
+    left_out: Mapping[Step, int]  #: items (and a focus brief) that are not sent, by step
+
+    def fate(self, ordinal: int, item: int | str | None) -> Fate | None:
+        """What becomes of an item; None when the assembly is of a context in which it did not stand there."""
+        found = self.fates.get(ordinal)
+        if found is not None and found.item != item and found.step is not Step.RESOLVE:
+            return None
+        unread = self.assembled.unread
+        if found is None and unread is not None and unread.first_ordinal <= ordinal <= unread.last_ordinal:
+            why = "so much older than what fits that it was not read"
+            return Fate(None, 0, Step.BUDGET, why, read=False)
+        return found
+
+    def message(self, key: MessageKey) -> SentMessage | None:
+        """A message by its key."""
+        place = self.places.get(key)
+        return None if place is None else self.assembled.messages[place]
+
+    def repairs_of(self, message: SentMessage) -> tuple[Repair, ...]:
+        """What was mended at the item that a message stands for."""
+        ordinal = message.origin.ordinal
+        if ordinal is None or message.origin.kind is not OriginKind.MESSAGE:
+            return ()
+        fate = self.fates.get(ordinal)
+        return fate.repairs if fate else ()
+
+    def key_at(self, ordinal: int) -> MessageKey | None:
+        """The message that is sent for the item at an ordinal, else the next one behind it, else the last."""
+        if not self.keys:
+            return None
+        for key, message in zip(self.keys, self.assembled.messages, strict=True):
+            at = message.origin.ordinal
+            if at is not None and at >= ordinal:
+                return key
+        return self.keys[-1]
+
+
+def ledger_of(assembled: Assembled) -> Ledger:
+    """The ledger of an assembly."""
+    repairs: dict[int, list[Repair]] = {}
+    for repair in assembled.repairs:
+        if repair.origin.ordinal is not None:
+            repairs.setdefault(repair.origin.ordinal, []).append(repair)
+    # A focus brief is no item: it has the ordinal of the first summary for which it stands.
+    items = [one for one in assembled.evicted if one.origin is None or not _is_brief(one.origin)]
+    fates = {one.ordinal: _gone(one, repairs.get(one.ordinal, ())) for one in items}
+    for at, (message, weight) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
+        origin = message.origin
+        if origin.ordinal is not None and origin.kind in (OriginKind.MESSAGE, OriginKind.SUMMARY):
+            mended = tuple(repairs.get(origin.ordinal, ()))
+            item = origin.summary_id or origin.message_id
+            fates[origin.ordinal] = Fate(at, weight, None, "", item, mended)
+    keys = tuple(message_keys(assembled.messages))
+    places = {key: at for at, key in enumerate(keys)}
+    left_out = Counter(one.step for one in assembled.evicted)
+    if assembled.unread is not None:
+        left_out[Step.BUDGET] += assembled.unread.items
+    return Ledger(assembled, fates, keys, places, left_out)
+
+
+def message_keys(messages: Iterable[SentMessage]) -> Iterator[MessageKey]:
+    """A key for each message: what it stands for, and which of those that stand for the same it is."""
+    seen: Counter[tuple[str, int | str]] = Counter()
+    for message in messages:
+        name = _named(message, message.origin)
+        yield (*name, seen[name])
+        seen[name] += 1
+
+
+def _named(message: SentMessage, origin: Origin) -> tuple[str, int | str]:
+    match origin.kind:
+        case OriginKind.MESSAGE:
+            return "message", int(origin.message_id or 0)
+        case OriginKind.SUMMARY:
+            return "summary", str(origin.summary_id)
+        case OriginKind.FOCUS_BRIEF:
+            return "brief", str(origin.brief_id)
+        case _:
+            return str(origin.kind), message.call_id or ""
+
+
+def _is_brief(origin: Origin) -> bool:
+    return origin.kind is OriginKind.FOCUS_BRIEF
+
+
+def _gone(one: Evicted, repairs: Sequence[Repair]) -> Fate:
+    item = None if one.origin is None else one.origin.summary_id or one.origin.message_id
+    return Fate(None, one.tokens, one.step, one.why, item, tuple(repairs))

@@ -1,0 +1,33 @@
+"""The host's own messages, to fall back on: what it holds in memory, in the form it would send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lcm_core.assemble.blocks import host_block, plain
+from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage
+from lcm_core.javascript import JsonObject
+
+_ROLES = {"assistant": Role.ASSISTANT, "toolresult": Role.TOOL_RESULT, "tool": Role.TOOL_RESULT}
+_FAILED = frozenset({"error", "aborted"})
+
+
+def live_message(document: JsonObject) -> SentMessage:
+    """A message of the host; content that is neither text nor blocks counts as empty."""
+    role = plain(document.get("role"))
+    given = document.get("content")
+    content: Content = ""
+    if isinstance(given, str):
+        content = given
+    elif isinstance(given, list):
+        content = tuple(host_block(block) for block in given if isinstance(block, Mapping))
+    call_id, name, failed = document.get("toolCallId"), document.get("toolName"), document.get("isError")
+    return SentMessage(
+        _ROLES.get(role, Role.USER),
+        content,
+        Origin(OriginKind.LIVE),
+        call_id=call_id if isinstance(call_id, str) else None,
+        tool_name=name if isinstance(name, str) else None,
+        is_error=failed if isinstance(failed, bool) else None,
+        failed=document.get("stopReason") in _FAILED,
+    )

@@ -1,0 +1,172 @@
+"""Step 1 and 2 of assembly: what every context item becomes (engine.md 3), and what it weighs as sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from lcm_core.assemble.blocks import rebuild, text_block
+from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.assemble.js import estimate
+from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage, content_text
+from lcm_core.assemble.sender import sender_label
+from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
+from lcm_core.assemble.wrapper import wrap_summary
+from lcm_core.records import LargeFile
+from lcm_core.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A context item as the message it would be sent as."""
+
+    ordinal: int
+    sent: SentMessage
+    is_message: bool  #: a raw message
+    role: str | None  #: of a raw message, as stored
+    tokens: int  #: as sent
+    stored_tokens: int
+    payload: LargeFile | None = None  #: the file that holds a tool's large answer
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether it is a focus brief, which is sent whatever the budget."""
+        return self.sent.origin.kind is OriginKind.FOCUS_BRIEF
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The oldest items of a long context, which cannot fit and were not even read."""
+
+    items: int
+    summaries: int  #: among them, those under a focus brief as well
+    covered: int  #: summaries among them for which a focus brief stands
+    first_ordinal: int
+    last_ordinal: int
+
+    @property
+    def messages(self) -> int:
+        """Raw messages among them."""
+        return self.items - self.summaries
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedContext:
+    """A context as messages, before any budget: whole, or its end when the rest cannot fit."""
+
+    items: tuple[Resolved, ...]  #: by ordinal
+    covered: tuple[Resolved, ...] = ()  #: summaries in whose place a focus brief stands
+    dangling: tuple[Dangling, ...] = ()
+    brief_id: str | None = None  #: of the active brief that covers something
+    unread: Unread | None = None
+
+    def behind(self, older: ResolvedContext) -> ResolvedContext:
+        """The same context with a piece that stands before it."""
+        return ResolvedContext(
+            older.items + self.items,
+            older.covered + self.covered,
+            older.dangling + self.dangling,
+            self.brief_id or older.brief_id,
+            older.unread,
+        )
+
+
+def resolve(
+    items: Iterable[StoredItem], overlay: FocusOverlay | None, rules: Rules, zone: tzinfo | None
+) -> ResolvedContext:
+    """What stored items are sent as, without those that a focus brief stands for. Times in *zone*.
+
+    The brief itself is one item more (`resolve_brief`), wherever its place in a long context is.
+    """
+    found: list[Resolved] = []
+    covered: list[Resolved] = []
+    dangling: list[Dangling] = []
+    for item in items:
+        match item:
+            case StoredMessage():
+                found.append(_message(item, rules))
+            case StoredSummary():
+                one = _summary(item, rules, zone)
+                under = overlay is not None and one.sent.origin.summary_id in overlay.covered
+                (covered if under else found).append(one)
+            case Dangling():
+                dangling.append(item)
+    brief_id = overlay.brief.brief_id if overlay is not None else None
+    return ResolvedContext(tuple(found), tuple(covered), tuple(dangling), brief_id)
+
+
+def stub(item: Resolved, rules: Rules) -> Resolved:
+    """A tool's large answer as the reference to the file that holds it; anything else as it is."""
+    sent, payload = item.sent, item.payload
+    if payload is None or sent.role is not Role.TOOL_RESULT:
+        return item
+    size = "" if payload.byte_size is None else f" | {payload.byte_size:,} bytes"
+    text = f"[LCM Tool Output: {payload.file_id} | tool={sent.tool_name or 'unknown'}{size}]"
+    if payload.exploration_summary:
+        text += f"\n\nExploration Summary:\n{payload.exploration_summary}"
+    content: Content = (text_block(text),)
+    tokens = _tokens(content, rules)
+    if tokens >= item.tokens:
+        return item
+    return replace(item, sent=replace(sent, content=content, tokens=tokens), tokens=tokens)
+
+
+def _message(item: StoredMessage, rules: Rules) -> Resolved:
+    message, how = item.message, rules.assembly
+    built = rebuild(message, item.parts, how)
+    content = _labelled(built.content, message.sender) if built.role is Role.USER else built.content
+    tokens = message.tokens if how.trusts_stored_tokens and message.tokens > 0 else _tokens(content, rules)
+    origin = Origin(
+        OriginKind.MESSAGE, item.ordinal, message_id=message.message_id, stored_tokens=message.tokens
+    )
+    sent = SentMessage(
+        built.role,
+        content,
+        origin,
+        tokens,
+        built.call_id,
+        built.tool_name,
+        built.is_error,
+        built.identity,
+    )
+    return Resolved(item.ordinal, sent, True, message.role, tokens, message.tokens, item.payload)
+
+
+def _labelled(content: Content, sender: str | None) -> Content:
+    """What somebody in a group said, with their name before it (0.15.2 on)."""
+    label = sender_label(sender)
+    if not label:
+        return content
+    if isinstance(content, str):
+        return f"{label}: {content}"
+    return (text_block(f"{label}:"), *content)
+
+
+def _summary(item: StoredSummary, rules: Rules, zone: tzinfo | None) -> Resolved:
+    summary = item.text.summary
+    text = wrap_summary(summary, item.text.content, item.sources, rules, zone)
+    tokens = _tokens(text, rules)
+    origin = Origin(
+        OriginKind.SUMMARY,
+        item.ordinal,
+        summary_id=summary.summary_id,
+        depth=summary.depth,
+        stored_tokens=summary.tokens,
+    )
+    sent = SentMessage(Role.USER, text, origin, tokens)
+    return Resolved(item.ordinal, sent, False, None, tokens, summary.tokens)
+
+
+def resolve_brief(overlay: FocusOverlay, rules: Rules) -> Resolved:
+    """A focus brief as it is sent, at the place of the first summary that it covers."""
+    brief, tokens = overlay.brief, _tokens(overlay.text, rules)
+    origin = Origin(
+        OriginKind.FOCUS_BRIEF, overlay.at_ordinal, brief_id=brief.brief_id, stored_tokens=brief.tokens
+    )
+    sent = SentMessage(Role.USER, overlay.text, origin, tokens)
+    return Resolved(overlay.at_ordinal, sent, False, None, tokens, brief.tokens)
+
+
+def _tokens(content: Content, rules: Rules) -> int:
+    return estimate(content_text(content), rules.assembly.estimator)

@@ -1,0 +1,18 @@
+"""Who said a message in a group (``messages.openclaw_sender_metadata``, since 0.15.2).
+
+One reading for what is sent and for the source text of a summary: engine.md 2.3 and 2.5 know one label, and
+no recorded message has one that could tell two readings apart.
+"""
+
+from __future__ import annotations
+
+from lcm_core.assemble.js import parsed_object
+
+
+def sender_label(recorded: str | None) -> str:
+    """The sender's name, user name or id, the first that is recorded; empty when none is."""
+    if not recorded:
+        return ""
+    value = parsed_object(recorded)
+    names = (value.get(key) for key in ("senderName", "senderUsername", "senderId"))
+    return next((" ".join(name.split()) for name in names if isinstance(name, str) and name.strip()), "")
