@@ -60,6 +60,7 @@ async def plan_dissolve(
         RefusedError: a summary is not in this context, is a leaf, has no sources, a source is gone, of
             another conversation or in the context already, or another summary was made from it.
     """
+    _check_tables(reader)
     await conversation_store.get_conversation(reader, conversation_id)
     nodes = await _nodes(reader, conversation_id, summary_ids, levels)
     items = await context_store.references(reader, conversation_id)
@@ -84,6 +85,19 @@ async def plan_dissolve(
         warnings=await _over_budget(reader, listing, budget),
         select=restored[roots[0]][0],
     )
+
+
+def _check_tables(reader: Reader) -> None:
+    """Without these no summary would look as if it could be dissolved."""
+    gone = [
+        table for table in ("summaries", "summary_parents", "context_items") if not reader.schema.has(table)
+    ]
+    if gone:
+        raise RefusedError(
+            f"This database has no table {' and no table '.join(gone)}, so nothing can be dissolved: it is "
+            "damaged. Restore a backup (`lcm-tui restore`), or let the host start once, which makes it anew "
+            "without its rows."
+        )
 
 
 def _title(nodes: Mapping[str, _Node], roots: Sequence[str], count: int, keep: bool) -> str:

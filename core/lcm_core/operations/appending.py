@@ -1,0 +1,363 @@
+"""Messages at the end of a conversation, as the plan that stores them (engine.md 1.4, 1.6, 5).
+
+Every seq is given, so that two writers who append at once collide on it instead of mixing: the second one
+plans again. A new conversation has its id beforehand, because its files lie in a folder of that name; so have
+many messages, which would take twice the time if their ids were found out one by one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from lcm_core.change.place import Listing, splice_at
+from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Symbol, SymbolKind, Update, in_order
+from lcm_core.ingest.identity import entry_hash
+from lcm_core.ingest.parts import StoredPart
+from lcm_core.ingest.payload_files import payload_path
+from lcm_core.ingest.payloads import Payload
+from lcm_core.ingest.stored import StoredMessage
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Reader
+from lcm_core.store.ingested import (
+    Holding,
+    end_of_context,
+    find_holding,
+    key_is_taken,
+    known_among,
+    known_events,
+    next_conversation_id,
+    next_message_id,
+)
+from lcm_core.store.rows import Stored, StoredRow
+from lcm_core.store.schema import Schema
+from lcm_core.times import sql_utc
+
+_STATE: Final = "conversation_bootstrap_state"
+#: What a checkpoint holds that nobody has said anything else about.
+_FIRST_STATE: Final[StoredRow] = {
+    "last_processed_entry_hash": None,
+    "last_processed_entry_id": None,
+    "fork_bounded": 0,
+    "fork_source_message_count": 0,
+    "soft_reset_pruned_at": None,
+}
+#: The id of a new message: known beforehand, or what the database gives it.
+MessageId = int | Symbol
+#: From so many messages on ids are given beforehand; of fewer, an append elsewhere makes no plan stale.
+MANY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Whose messages they are, as the host names it."""
+
+    session_id: str
+    session_key: str | None = None  #: ``agent:<agent>:<lane>``; the same over many session ids
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far a transcript was read. Source: ``conversation_bootstrap_state``."""
+
+    path: str
+    size: int  #: bytes of the file when it was read
+    modified_ms: int
+    offset: int  #: bytes that have been processed
+    header_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """A plan that stores messages, and the files that must lie there before it is committed."""
+
+    plan: Plan
+    conversation_id: int
+    payloads: tuple[Payload, ...]
+    stored: int  #: messages
+    known: int  #: messages that were there already
+
+
+@dataclass(slots=True)
+class Target:
+    """The end of a conversation, moving on with every append that is planned on it."""
+
+    schema: Schema
+    session: Session
+    conversation_id: int
+    stamp: str  #: of everything but the messages
+    large_files: Path
+    opening: list[Edit]  #: what makes the conversation, or brings it to this session
+    listing: Listing  #: the end of the context is enough to append to it
+    last_seq: int
+    next_message_id: int
+    state: StoredRow | None  #: the row of ``conversation_bootstrap_state``
+    is_new: bool
+    entries: set[str] = field(default_factory=set)
+    events: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    async def recognise(self, reader: Reader, messages: Sequence[StoredMessage]) -> None:
+        """Look up which of some messages the conversation holds by entry id or event key."""
+        if self.is_new:
+            return
+        owner = ConversationId(self.conversation_id)
+        ids = [message.entry_id for message in messages if message.entry_id is not None]
+        self.entries |= await known_among(reader, owner, ids)
+        keys = [message.event_key for message in messages if message.event_key is not None]
+        self.events |= await known_events(reader, owner, keys)
+
+    def append(
+        self,
+        messages: Sequence[StoredMessage],
+        checkpoint: Checkpoint | None = None,
+        *,
+        kind: str = "ingest",
+        title: str | None = None,
+        chained: bool = False,
+        whole_rows: bool = True,
+    ) -> Append:
+        """Plan to store messages behind the others; those that `recognise` found are left out.
+
+        *chained* appends are committed one after the other, and later ones name what earlier ones make.
+        *whole_rows* gives every column of a part, as an operation does that the journal keeps.
+        """
+        fresh = list(self._fresh(messages))
+        edits, self.opening = self.opening, []
+        first = self.next_message_id if chained or len(fresh) >= MANY else None
+        numbered = [(_id(first, number), message) for number, message in enumerate(fresh)]
+        unused = dict.fromkeys(self.schema.tables["message_parts"]) if whole_rows else {}
+        edits += self._message_edits(numbered, unused)
+        if fresh:
+            rows = [_item(self.conversation_id, message_id, self.stamp) for message_id, _ in numbered]
+            edits.append(splice_at(self.listing, self.conversation_id, len(self.listing), (), rows))
+        if checkpoint is not None and self.schema.has(_STATE):
+            edits += self._checkpoint_edits(checkpoint, fresh[-1] if fresh else None)
+        self.last_seq += len(fresh)
+        self.next_message_id += len(fresh)
+        many = f"{len(fresh):,} message{'' if len(fresh) == 1 else 's'}"
+        title = title or f"Store {many} of session {self.session.session_id}"
+        payloads = tuple(payload for message in fresh for payload in message.payloads)
+        plan = Plan(kind, title, self.conversation_id, tuple(edits))
+        return Append(plan, self.conversation_id, payloads, len(fresh), len(messages) - len(fresh))
+
+    def _fresh(self, messages: Iterable[StoredMessage]) -> Iterator[StoredMessage]:
+        """The messages that are not known.
+
+        A model may use the id of a call again: such an answer is another message, without a key (0.15.2).
+        """
+        for message in messages:
+            if message.entry_id is not None:
+                if message.entry_id in self.entries:
+                    continue
+                self.entries.add(message.entry_id)
+            key, said = message.event_key, (message.role, message.content)
+            if key is None:
+                yield message
+            elif key not in self.events:
+                self.events[key] = said
+                yield message
+            elif message.entry_id is not None or self.events[key] != said:
+                yield replace(message, event_key=None)
+
+    def _message_edits(
+        self, messages: Iterable[tuple[MessageId, StoredMessage]], unused: Mapping[str, Cell]
+    ) -> Iterator[Edit]:
+        for seq, (message_id, message) in enumerate(messages, self.last_seq + 1):
+            values: dict[str, Cell] = {
+                "message_id": message_id,
+                "conversation_id": self.conversation_id,
+                "seq": seq,
+                "role": message.role,
+                "content": message.content,
+                "token_count": message.tokens,
+                "identity_hash": message.identity_hash,
+                "openclaw_sender_metadata": message.sender,
+                "transcript_entry_id": message.entry_id,
+                "created_at": sql_utc(message.created_at),
+                "large_content": message.large_content,
+                "stable_event_key": message.event_key,
+            }
+            yield Insert("messages", _row(self.schema, "messages", values))
+            for ordinal, part in enumerate(message.parts):
+                row = _part(self.schema, message_id, self.session.session_id, ordinal, part)
+                yield Insert("message_parts", Cells.of({**unused, **row.as_dict()}) if unused else row)
+            for payload in message.payloads:
+                path = payload_path(self.large_files, self.conversation_id, payload)
+                yield _file(self.schema, self.conversation_id, payload, path, self.stamp)
+
+    def _checkpoint_edits(self, checkpoint: Checkpoint, last: StoredMessage | None) -> Iterator[Edit]:
+        """Note how far the transcript was read."""
+        values: dict[str, Stored] = {
+            "session_file_path": checkpoint.path,
+            "last_seen_size": checkpoint.size,
+            "last_seen_mtime_ms": checkpoint.modified_ms,
+            "last_processed_offset": checkpoint.offset,
+            "session_header_id": checkpoint.header_id,
+        }
+        if last is not None:
+            values["last_processed_entry_hash"] = entry_hash(last.role, last.content)
+            values["last_processed_entry_id"] = last.entry_id
+        present, self.state = self.state, {**(self.state or _FIRST_STATE), **values, "updated_at": self.stamp}
+        if present is None:
+            self.state = {**self.state, "conversation_id": self.conversation_id}
+            yield Insert(_STATE, _row(self.schema, _STATE, self.state))
+            return
+        changed = [name for name in values if name in present and present[name] != values[name]]
+        if changed:
+            names = [*changed, "updated_at"]
+            yield Update(
+                _STATE,
+                Cells.of({"conversation_id": self.conversation_id}),
+                Cells.of({name: present[name] for name in names}),
+                Cells.of({name: self.state[name] for name in names}),
+            )
+
+
+async def target_of(
+    reader: Reader, session: Session, *, now: datetime, large_files: Path, archived: bool = False
+) -> Target:
+    """The end of a session's conversation; without one, what makes it.
+
+    A new one is *archived* when it is not to be the one that the host goes on with, and when its key belongs
+    to another active one. *now* stamps everything but the messages.
+    """
+    holding = await find_holding(reader, session.session_id, session.session_key)
+    stamp = sql_utc(now)
+    listing = Listing.of(())
+    opening: list[Edit] = []
+    if holding is None:
+        conversation_id = await next_conversation_id(reader)
+        taken = session.session_key is not None and await key_is_taken(reader, session.session_key)
+        cause = "backfill" if archived or taken else None
+        opening = [_conversation(reader.schema, conversation_id, session, stamp, cause)]
+    else:
+        conversation_id = int(str(holding.row["conversation_id"]))
+        opening = list(_rebound(holding, session))
+        listing = Listing.of(await end_of_context(reader, ConversationId(conversation_id)))
+    return Target(
+        reader.schema,
+        session,
+        conversation_id,
+        stamp,
+        large_files,
+        opening,
+        listing,
+        last_seq=holding.last_seq if holding else 0,
+        next_message_id=await next_message_id(reader),
+        state=holding.checkpoint if holding else None,
+        is_new=holding is None,
+    )
+
+
+async def plan_append(
+    reader: Reader,
+    session: Session,
+    messages: Sequence[StoredMessage],
+    *,
+    now: datetime,
+    large_files: Path,
+    checkpoint: Checkpoint | None = None,
+    whole_rows: bool = True,
+) -> Append:
+    """Store *messages* behind what the session's conversation holds; those that it holds are left out."""
+    target = await target_of(reader, session, now=now, large_files=large_files)
+    await target.recognise(reader, messages)
+    return target.append(messages, checkpoint, whole_rows=whole_rows)
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+def _row(schema: Schema, table: str, values: Mapping[str, Cell]) -> Cells:
+    """A row with those columns that this file has."""
+    columns = _held(tuple(values), schema.tables.get(table, frozenset()))
+    return Cells(columns, tuple([values[column] for column in columns]))
+
+
+@lru_cache(maxsize=32)
+def _held(names: tuple[str, ...], held: frozenset[str]) -> tuple[str, ...]:
+    """Those of some columns that a table has: thousands of rows ask for the same ones."""
+    return in_order(tuple([name for name in names if name in held]))
+
+
+def _conversation(
+    schema: Schema, conversation_id: int, session: Session, stamp: str, cause: str | None
+) -> Insert:
+    values: dict[str, Cell] = {
+        "conversation_id": conversation_id,
+        "session_id": session.session_id,
+        "session_key": session.session_key,
+        "active": 0 if cause else 1,
+        "archived_at": stamp if cause else None,
+        "archive_cause": cause,
+        "title": None,
+        "bootstrapped_at": stamp,
+        "created_at": stamp,
+        "updated_at": stamp,
+    }
+    return Insert("conversations", _row(schema, "conversations", values))
+
+
+def _rebound(holding: Holding, session: Session) -> Iterator[Edit]:
+    """The host goes on under another session id: the conversation of the key follows it."""
+    before = holding.row["session_id"]
+    if session.session_key is not None and before != session.session_id:
+        yield Update(
+            "conversations",
+            Cells.of({"conversation_id": holding.row["conversation_id"]}),
+            Cells.of({"session_id": before}),
+            Cells.of({"session_id": session.session_id}),
+        )
+
+
+def _part(schema: Schema, message: MessageId, session_id: str, ordinal: int, part: StoredPart) -> Cells:
+    values: dict[str, Cell] = {
+        "part_id": str(uuid.uuid4()),
+        "message_id": message,
+        "session_id": session_id,
+        "part_type": part.part_type,
+        "ordinal": ordinal,
+        "text_content": part.text,
+        "tool_call_id": part.tool_call_id,
+        "tool_name": part.tool_name,
+        "tool_input": part.tool_input,
+        "tool_output": part.tool_output,
+        "metadata": part.metadata,
+    }
+    return _row(schema, "message_parts", values)
+
+
+def _file(schema: Schema, conversation_id: int, payload: Payload, path: Path, stamp: str) -> Insert:
+    values: dict[str, Cell] = {
+        "file_id": payload.file_id,
+        "conversation_id": conversation_id,
+        "file_name": payload.file_name,
+        "mime_type": payload.mime,
+        "byte_size": len(payload.data),
+        "line_count": payload.lines,
+        "storage_uri": str(path),
+        "exploration_summary": payload.summary,
+        "created_at": stamp,
+    }
+    return Insert("large_files", _row(schema, "large_files", values))
+
+
+def _item(conversation_id: int, message_id: MessageId, stamp: str) -> Cells:
+    return Cells.of(
+        {
+            "conversation_id": conversation_id,
+            "item_type": "message",
+            "message_id": message_id,
+            "summary_id": None,
+            "created_at": stamp,
+        }
+    )
+
+
+def _id(first: int | None, number: int) -> MessageId:
+    return Symbol(f"message:{number}", SymbolKind.ID) if first is None else first + number

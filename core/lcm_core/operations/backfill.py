@@ -1,0 +1,176 @@
+"""A transcript that the database does not know, or knows in part, as the plans that store the rest of it.
+
+Every block, role, time and id of the transcript arrives as the engine would have stored it, seq begins at 1,
+and what is there already is recognised by its entry ids: a second run has nothing to do, and a run that was
+stopped is gone on with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from lcm_core.change.plan import Cells, Insert
+from lcm_core.errors import NotFoundError
+from lcm_core.ingest.reconcile import Anchor, Proof, import_cap
+from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
+from lcm_core.ingest.stored import StoredMessage
+from lcm_core.operations.appending import Append, Session, Target, target_of
+from lcm_core.operations.importing import ImportRules, Piece, Tally, Transcript, anchor_of, pieces, read_known
+from lcm_core.store.database import Reader
+
+#: Sessions that a refusal names at most.
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """What would be imported, before anything is."""
+
+    session: Session
+    transcript: Transcript
+    conversation_id: int
+    is_new: bool  #: the conversation is made
+    present: int  #: messages that it holds already
+    anchor: Anchor
+    messages: tuple[StoredMessage, ...]  #: that would be stored
+    appends: tuple[Append, ...]  #: committed one after the other
+    tally: Tally
+    warnings: tuple[str, ...]
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is not proven that the messages are new, or where they belong."""
+        return self.anchor.proof is Proof.NONE
+
+
+def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
+    """The transcript of an agent's session; *session_id* as in its first line or as its file is named.
+
+    A live file goes before one that was reset or deleted, then the newest one.
+
+    Raises:
+        NotFoundError: there is none; the sentence names some that are there.
+    """
+    wanted = session_id.removesuffix(".jsonl")
+    listed = [one for one in find_sessions(sessions).sessions if one.agent == agent]
+    found = [one for one in listed if wanted in (one.session_id, one.stem, one.path.name)]
+    # A topic's own name says more than the id that its file shares with others.
+    found.sort(key=lambda one: (one.stem != wanted, one.state is not SessionState.LIVE))
+    if found:
+        return found[0]
+    known = ", ".join(one.stem for one in listed[:_NAMED])
+    hint = f" It has {known}{' …' if len(listed) > _NAMED else ''}." if listed else ""
+    raise NotFoundError(
+        f"Agent {agent} has no session {session_id} in {sessions}.{hint} Give another id, or the file itself "
+        "with --file.",
+        code="TRANSCRIPT_NOT_FOUND",
+        details={"agent": agent, "session": session_id},
+    )
+
+
+def session_of(disk: DiskSession) -> Session:
+    """How the engine names a session that lies on disk; topics share an id, so theirs is the file's name."""
+    return Session(disk.stem if disk.topic is not None else disk.session_id, disk.session_key)
+
+
+async def plan_backfill(
+    reader: Reader,
+    session: Session,
+    transcript: Transcript,
+    rules: ImportRules,
+    *,
+    large_files: Path,
+    archived: bool = False,
+    title: str | None = None,
+    now: datetime | None = None,
+) -> Backfill:
+    """Plan to store what *transcript* has and the database lacks; nothing is written.
+
+    A new conversation has *title*; it is *archived* when the host does not go on with the session.
+
+    Raises:
+        TranscriptError: the transcript cannot be read, or was rewritten meanwhile.
+    """
+    known = await read_known(reader, session)
+    anchor = await asyncio.to_thread(anchor_of, transcript, known, rules)
+    tally = Tally()
+    waiting = await asyncio.to_thread(_pieces, transcript, anchor.start, rules, tally)
+    target = await target_of(
+        reader, session, now=now or datetime.now(UTC), large_files=large_files, archived=archived
+    )
+    if title is not None and target.is_new:
+        target.opening = [_titled(edit, title) for edit in target.opening if isinstance(edit, Insert)]
+    appends = []
+    for number, piece in enumerate(waiting, 1):
+        await target.recognise(reader, piece.messages)
+        appends.append(_append(target, piece, number, len(waiting), transcript))
+    present = known.holding.messages if known.holding is not None else 0
+    return Backfill(
+        session,
+        transcript,
+        target.conversation_id,
+        target.is_new,
+        present,
+        anchor,
+        tuple(message for piece in waiting for message in piece.messages),
+        tuple(append for append in appends if append.stored),
+        tally,
+        tuple(_warnings(transcript, anchor, tally, present)),
+    )
+
+
+def _pieces(transcript: Transcript, start: int, rules: ImportRules, tally: Tally) -> list[Piece]:
+    return list(pieces(transcript, start, rules, tally))
+
+
+def _titled(edit: Insert, title: str) -> Insert:
+    row = {**edit.row.as_dict(), "title": title} if "title" in edit.row else edit.row.as_dict()
+    return replace(edit, row=Cells.of(row))
+
+
+def _append(target: Target, piece: Piece, number: int, count: int, transcript: Transcript) -> Append:
+    many = f"{len(piece.messages):,} message{'' if len(piece.messages) == 1 else 's'}"
+    part = f", part {number} of {count}" if count > 1 else ""
+    return target.append(
+        piece.messages,
+        transcript.checkpoint(piece.offset),
+        kind="backfill",
+        title=f"Import {many} of session {target.session.session_id}{part}",
+        chained=count > 1,
+    )
+
+
+def _warnings(transcript: Transcript, anchor: Anchor, tally: Tally, present: int) -> Iterable[str]:
+    index = transcript.index
+    if index.bad_lines:
+        yield f"{_count(index.bad_lines, 'line')} of the file cannot be read"
+    if index.abandoned:
+        count = _count(index.abandoned, "entry", "entries")
+        yield f"{count} on abandoned branches {_is(index.abandoned)} left out, as the host leaves them out"
+    for reason, number in sorted(tally.skipped.items()):
+        yield f"{_count(number, 'message')} left out: {reason.value}"
+    if anchor.left_out:
+        yield (
+            f"{_count(anchor.left_out, 'message')} between stored ones {_is(anchor.left_out)} not stored and "
+            "left out: it would come behind newer ones"
+        )
+    if anchor.proof is Proof.NONE:
+        yield "none of the stored messages is in the file, so that nothing says where it belongs"
+    if anchor.proof is Proof.CONTENT and tally.stored > import_cap(present):
+        yield (
+            f"only texts say that these {tally.stored:,} messages are new; the engine itself would believe "
+            f"{import_cap(present):,}"
+        )
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"

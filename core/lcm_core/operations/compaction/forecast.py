@@ -1,0 +1,111 @@
+"""What an operation would do, pass by pass, before any call: the passes with assumed answers.
+
+The chunks of the first pass, and of the leaf passes of a sweep as long as each saves something, are exact;
+what later passes condense depends on how long the answers turn out. Nothing but stored counts is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Generic, TypeVar
+
+from lcm_core.operations.compaction.reading import Loaded
+from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.selection import Context, Standing
+from lcm_core.operations.compaction.sweep import Compaction, Made, Outcome, Pass
+from lcm_core.summarize.escalate import Level, target_tokens
+
+T = TypeVar("T")
+
+#: Passes that are foreseen at the most; a context of 46,000 messages makes some 300.
+MOST = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """One pass as it would go."""
+
+    number: int  #: from 1
+    depth: int  #: of the summary
+    refs: tuple[int | str, ...]  #: message ids, summary ids, or ``pass N`` for what pass N would make
+    source_tokens: int  #: stored estimates of the sources, with assumed ones for what is yet to be made
+    assumed_tokens: int  #: size of the answer that is reckoned with
+    is_exact: bool  #: the chunk does not depend on what earlier passes make
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it summarises messages."""
+        return self.depth == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight(Generic[T]):
+    """All passes of an operation, and what it would come to."""
+
+    passes: tuple[Foreseen, ...]
+    tokens_before: int
+    tokens_after: int  #: assumed
+    tail_from: int | None  #: ordinal at which the fresh tail begins; None: nothing is protected
+    tail_tokens: int
+    damaged: int  #: items that no pass may touch: their row is gone, foreign, or stands twice
+    result: T | None  #: None: there are more passes than are foreseen
+
+    @property
+    def calls(self) -> int:
+        """Calls of a summariser, when each first answer is good."""
+        return len(self.passes)
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of all sources, without prompts."""
+        return sum(one.source_tokens for one in self.passes)
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of all answers."""
+        return sum(one.assumed_tokens for one in self.passes)
+
+
+def foresee(
+    loaded: Loaded, setting: Setting, operation: Callable[[Compaction], Generator[Pass, Outcome, T]]
+) -> Foresight[T]:
+    """Go through an operation with answers of the size that is asked for. Pure; *loaded* stays as it is."""
+    context = Context(list(loaded.context.items))
+    before = context.tokens
+    compaction = setting.compaction(Loaded(loaded.conversation_id, context, loaded.ordinals), lambda: 0)
+    tail = compaction.tail_start()
+    passes: list[Foreseen] = []
+    running = operation(compaction)
+    result: T | None = None
+    try:
+        due = next(running)
+        while len(passes) < MOST:
+            seen = _foreseen(context, due, setting, len(passes) + 1)
+            passes.append(seen)
+            name = f"pass {seen.number}"
+            context.replace(due.run, Standing(name, seen.assumed_tokens, depth=due.depth))
+            due = running.send(Made(name, Level.NORMAL, seen.source_tokens - seen.assumed_tokens))
+    except StopIteration as ended:
+        result = ended.value
+    return Foresight(
+        tuple(passes),
+        before,
+        context.tokens,
+        loaded.ordinals[tail] if tail < len(loaded.ordinals) else None,
+        sum(item.tokens for item in loaded.context.items[tail:]),
+        len(loaded.context.items) - sum(map(attrgetter("sound"), loaded.context.items)),
+        result,
+    )
+
+
+def _foreseen(context: Context, due: Pass, setting: Setting, number: int) -> Foreseen:
+    items = context.items[due.run.start : due.run.stop]
+    tokens = sum(item.tokens for item in items)
+    target = target_tokens(
+        due.depth, tokens, aggressive=False, rules=setting.rendering.rules, settings=setting.settings
+    )
+    refs = tuple(item.ref for item in items if item.ref is not None)
+    made = any(isinstance(ref, str) and ref.startswith("pass ") for ref in refs)
+    return Foreseen(number, due.depth, refs, tokens, min(target, max(tokens - 1, 0)), not made)

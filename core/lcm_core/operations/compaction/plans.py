@@ -1,0 +1,266 @@
+"""A pass as a plan: the summary, its links, its place in the context, and what an old engine notes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from lcm_core.change.errors import Moved, StalePlanError
+from lcm_core.change.place import Listing, splice_at
+from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, Symbol, SymbolKind
+from lcm_core.operations.compaction.reading import Chunk, read_source
+from lcm_core.records import ConversationId, SummaryText, Timestamp
+from lcm_core.store import conversations as conversation_store
+from lcm_core.store.database import Reader
+from lcm_core.store.schema import Schema
+from lcm_core.store.standing import StandingRow, context_rows, standing_refs, standing_rows
+from lcm_core.summarize.escalate import Escalated, Level, estimate
+from lcm_core.summarize.reading import Rendering, Source
+from lcm_core.times import iso_z, parse_utc, sql_utc
+
+_FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A summary that a pass would store."""
+
+    summary_id: str
+    chunk: Chunk
+    text: Escalated
+    model: str  #: what ``summaries.model`` records
+
+
+def new_summary_id() -> str:
+    """An id of the engine's form (engine.md 1.3)."""
+    return f"sum_{secrets.token_hex(8)}"
+
+
+async def plan_pass(
+    reader: Reader,
+    conversation_id: ConversationId,
+    draft: Draft,
+    rendering: Rendering,
+    *,
+    now: datetime,
+    batch: str | None = None,
+) -> Plan:
+    """The plan of one pass whose summary has been drafted.
+
+    Raises:
+        StalePlanError: the chunk is no longer in the context as one run, or its text has changed since the
+            draft was made from it.
+    """
+    chunk = draft.chunk
+    standing = await standing_refs(reader, conversation_id)
+    start = _place(standing, chunk)
+    source = await read_source(reader, chunk.refs, rendering)
+    if source.text != chunk.source.text:
+        raise StalePlanError([Moved(_named(chunk), "the text that was summarised", "another one")])
+    stamp = sql_utc(now)
+    edits: list[Edit] = [
+        Insert(
+            "summaries", _whole(reader.schema, "summaries", _summary(conversation_id, draft, source, stamp))
+        )
+    ]
+    edits += _links(draft)
+    edits.append(await _splice(reader, conversation_id, standing, start, draft, stamp))
+    if rendering.rules.sweep.writes_events:
+        before = _tokens(await standing_rows(reader, conversation_id))
+        edits += await _event(reader, conversation_id, draft, before, rendering, stamp)
+    return Plan(
+        kind="compact",
+        title=_title(draft),
+        conversation_id=conversation_id,
+        edits=tuple(edits),
+        batch=batch,
+        select=draft.summary_id,
+    )
+
+
+def _place(standing: list[tuple[int, int | str | None]], chunk: Chunk) -> int:
+    """The index at which the chunk stands as one run."""
+    refs = [ref for _, ref in standing]
+    try:
+        start = refs.index(chunk.refs[0])
+    except ValueError:
+        start = -1
+    if start < 0 or tuple(refs[start : start + len(chunk.refs)]) != chunk.refs:
+        raise StalePlanError([Moved(_named(chunk), "one run of the context", "not any more")])
+    return start
+
+
+def _named(chunk: Chunk) -> str:
+    kind = "message" if chunk.due.is_leaf else "summary"
+    return f"{kind} {chunk.refs[0]} to {chunk.refs[-1]}"
+
+
+def _title(draft: Draft) -> str:
+    chunk, count = draft.chunk, len(draft.chunk.refs)
+    what = ("message" if count == 1 else "messages") if chunk.due.is_leaf else "summaries"
+    into = "a leaf" if chunk.due.is_leaf else f"a summary of depth {chunk.due.depth}"
+    level = "" if draft.text.level is Level.NORMAL else f" ({draft.text.level})"
+    return f"Compact {count} {what} ({chunk.tokens:,} tokens) into {into} of {draft.text.tokens:,}{level}"
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+def _whole(schema: Schema, table: str, values: Mapping[str, Cell]) -> Cells:
+    """A row with every column that this file has; those that nothing is known of are NULL."""
+    return Cells.of({column: values.get(column) for column in schema.tables[table]})
+
+
+def _summary(conversation_id: ConversationId, draft: Draft, source: Source, stamp: str) -> dict[str, Cell]:
+    below = source.summaries
+    earliest, latest = _range(source)
+    return {
+        "summary_id": draft.summary_id,
+        "conversation_id": conversation_id,
+        "kind": "leaf" if draft.chunk.due.is_leaf else "condensed",
+        "depth": draft.chunk.due.depth,
+        "content": draft.text.content,
+        "token_count": draft.text.tokens,
+        "earliest_at": earliest,
+        "latest_at": latest,
+        "descendant_count": sum((one.summary.descendant_count or 0) + 1 for one in below),
+        "descendant_token_count": sum(
+            one.summary.tokens + (one.summary.descendant_tokens or 0) for one in below
+        ),
+        "source_message_token_count": sum(one.message.tokens for one in source.messages)
+        + sum(one.summary.source_message_tokens or 0 for one in below),
+        "created_at": stamp,
+        "file_ids": json.dumps(file_ids(source), separators=(",", ":")),
+        "model": draft.model,
+    }
+
+
+def _range(source: Source) -> tuple[str | None, str | None]:
+    """The times that a summary covers, as the engine stores them (engine.md 2.3)."""
+    starts: list[Timestamp | None] = [one.message.created_at for one in source.messages]
+    ends = list(starts)
+    for one in source.summaries:
+        starts.append(one.summary.earliest_at or one.summary.created_at)
+        ends.append(one.summary.latest_at or one.summary.created_at)
+    first = min((moment for stamp in starts if (moment := parse_utc(stamp))), default=None)
+    last = max((moment for stamp in ends if (moment := parse_utc(stamp))), default=None)
+    return (iso_z(first) if first else None, iso_z(last) if last else None)
+
+
+def file_ids(source: Source) -> list[str]:
+    """The files that a summary's sources name, each once, in order (engine.md 1.3, 2.3)."""
+    found: dict[str, None] = {}
+    for message in source.messages:
+        found.update(dict.fromkeys(_named_files(message.message.content)))
+    for summary in source.summaries:
+        found.update(dict.fromkeys(_recorded_files(summary)))
+        found.update(dict.fromkeys(_named_files(summary.content)))
+    return list(found)
+
+
+def _named_files(text: str) -> Iterable[str]:
+    return (one.lower() for one in _FILE_ID.findall(text))
+
+
+def _recorded_files(source: SummaryText) -> list[str]:
+    try:
+        recorded = json.loads(source.summary.file_ids)
+    except ValueError:
+        return []
+    return [one for one in recorded if isinstance(one, str)] if isinstance(recorded, list) else []
+
+
+def _links(draft: Draft) -> list[Edit]:
+    table, column = (
+        ("summary_messages", "message_id")
+        if draft.chunk.due.is_leaf
+        else ("summary_parents", "parent_summary_id")
+    )
+    return [
+        Insert(table, Cells.of({"summary_id": draft.summary_id, column: ref, "ordinal": ordinal}))
+        for ordinal, ref in enumerate(draft.chunk.refs)
+    ]
+
+
+async def _splice(
+    reader: Reader,
+    conversation_id: ConversationId,
+    standing: list[tuple[int, int | str | None]],
+    start: int,
+    draft: Draft,
+    stamp: str,
+) -> Splice:
+    listing = Listing.of(standing)
+    end = start + len(draft.chunk.refs)
+    removed = await context_rows(reader, conversation_id, standing[start][0], standing[end - 1][0])
+    item = Cells.of(
+        {
+            "conversation_id": conversation_id,
+            "item_type": "summary",
+            "message_id": None,
+            "summary_id": draft.summary_id,
+            "created_at": stamp,
+        }
+    )
+    return splice_at(listing, conversation_id, start, [Cells.of(row) for row in removed], [item])
+
+
+# -- what an engine up to 0.6.0 notes of a pass ----------------------------------------------------------
+
+
+def _tokens(rows: list[StandingRow]) -> int:
+    return sum(tokens or 0 for _, _, _, _, tokens, _, _ in rows)
+
+
+async def _event(
+    reader: Reader,
+    conversation_id: ConversationId,
+    draft: Draft,
+    before: int,
+    rendering: Rendering,
+    stamp: str,
+) -> list[Edit]:
+    """The message that stands for a pass, which no context holds (engine.md 2.2)."""
+    conversation = await conversation_store.get_conversation(reader, conversation_id)
+    after = before - draft.chunk.tokens + draft.text.tokens
+    kind = "leaf" if draft.chunk.due.is_leaf else "condensed"
+    text = f"LCM compaction {kind} pass ({draft.text.level}): {before} -> {after}"
+    message = Symbol("event", SymbolKind.ID)
+    metadata: dict[str, int | str | bool | list[str]] = {
+        "conversationId": conversation_id,
+        "pass": kind,
+        "level": str(draft.text.level),
+        "tokensBefore": before,
+        "tokensAfter": after,
+        "createdSummaryId": draft.summary_id,
+        "createdSummaryIds": [draft.summary_id],
+        "condensedPassOccurred": kind == "condensed",
+    }
+    row: dict[str, Cell] = {
+        "message_id": message,
+        "conversation_id": conversation_id,
+        "seq": Symbol("event seq", SymbolKind.SEQ),
+        "role": "system",
+        "content": text,
+        "token_count": estimate(text, rendering.rules.estimator),
+        "created_at": stamp,
+    }
+    edits: list[Edit] = [Insert("messages", _whole(reader.schema, "messages", row))]
+    if reader.schema.has("message_parts"):
+        part: dict[str, Cell] = {
+            "part_id": str(uuid.uuid4()),
+            "message_id": message,
+            "session_id": conversation.session_id,
+            "part_type": "compaction",
+            "ordinal": 0,
+            "text_content": text,
+            "metadata": json.dumps(metadata, separators=(",", ":"), ensure_ascii=False),
+        }
+        edits.append(Insert("message_parts", _whole(reader.schema, "message_parts", part)))
+    return edits

@@ -1,0 +1,212 @@
+"""Carries compaction out on a live database: read, draft without a lock, commit, and again.
+
+Each pass is a plan of its own, committed with compare and set; what a host appends meanwhile is fine, and a
+chunk that changed is selected anew. All passes of an operation are one batch of the history.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+from lcm_core.change.commit import Committed, commit_plan
+from lcm_core.change.errors import StalePlanError
+from lcm_core.change.plan import Plan
+from lcm_core.compaction_rules import CompactionSettings
+from lcm_core.operations.compaction.plans import Draft, new_summary_id, plan_pass
+from lcm_core.operations.compaction.reading import Chunk, Loaded, load_context, read_chunk
+from lcm_core.operations.compaction.selection import Bounds
+from lcm_core.operations.compaction.state import plan_state
+from lcm_core.operations.compaction.sweep import (
+    Compaction,
+    Made,
+    Moved,
+    Outcome,
+    Pass,
+    Refused,
+    Skipped,
+)
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
+from lcm_core.summarize.escalate import escalate
+from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.request import ProviderAuthError, Summarizer
+
+T = TypeVar("T")
+
+#: How often in a row a chunk may change under our hands before the operation gives up.
+RETRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a conversation is compacted."""
+
+    rendering: Rendering
+    settings: CompactionSettings
+    budget: int  #: tokens
+    fresh_tail_count: int | None = None  #: a caller's own; None: that of the settings
+    leaf_chunk_tokens: int | None = None
+
+    def bounds(self) -> Bounds:
+        """The numbers by which chunks are selected."""
+        count, limit = self.fresh_tail_count, self.leaf_chunk_tokens
+        return Bounds(
+            self.settings.fresh_tail_count if count is None else count,
+            self.settings.leaf_chunk_tokens if limit is None else limit,
+        )
+
+    def compaction(self, loaded: Loaded, clock: Callable[[], int]) -> Compaction:
+        """The passes on a context that has been read."""
+        return Compaction(
+            loaded.context, self.rendering.rules, self.settings, self.budget, clock, self.bounds()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass that has been dealt with."""
+
+    chunk: Chunk
+    outcome: Outcome
+    draft: Draft | None = None  #: None: nothing was made
+    committed: Committed | None = None
+
+
+Operation = Callable[[Compaction], Generator[Pass, Outcome, T]]
+Accept = Callable[[Draft], Awaitable[Draft | None]]
+Write = Callable[[Plan], Awaitable[Committed]]
+
+
+def milliseconds() -> int:
+    """The clock by which deadlines are kept."""
+    return int(time.monotonic() * 1000)
+
+
+def utc_now() -> datetime:
+    """The time that rows are stamped with."""
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Runner(Generic[T]):
+    """One operation on one conversation; `steps` carries it out pass by pass, `result` is what came of it."""
+
+    database: Database
+    conversation_id: ConversationId
+    setting: Setting
+    summarizer: Summarizer
+    operation: Operation[T]
+    accept: Accept | None = None  #: looks at each draft; None from it stops the operation
+    clock: Callable[[], int] = milliseconds
+    now: Callable[[], datetime] = utc_now
+    batch: str = ""
+    result: T | None = None
+    made: int = 0  #: passes that were committed
+    leaves: int = 0  #: of them
+    stale: StalePlanError | None = None  #: why the last draft that moved was not committed
+
+    async def steps(self) -> AsyncIterator[Step]:
+        """Make pass after pass; the caller may stop after any of them.
+
+        Raises:
+            SummarizerError: no answer came back; what was committed stays.
+            StalePlanError: the context changes faster than it can be compacted.
+            LcmError: the database cannot be written.
+        """
+        self.batch = self.batch or f"batch_{secrets.token_hex(8)}"
+        loaded = await self._load()
+        compaction = self.setting.compaction(loaded, self.clock)
+        passes = self.operation(compaction)
+        moved = 0
+        try:
+            due = next(passes)
+            while True:
+                step = await self._make(compaction, due)
+                moved = moved + 1 if isinstance(step.outcome, Moved) else 0
+                if moved > RETRIES and self.stale is not None:
+                    raise self.stale
+                yield step
+                compaction.context.adopt((await self._load()).context)
+                due = passes.send(step.outcome)
+        except StopIteration as ended:
+            self.result = ended.value
+
+    async def note(self) -> Committed | None:
+        """Bring what the engine notes beside the conversation in step; None when nothing is to be noted.
+
+        To be called when the passes have ended or were stopped. It is part of the batch.
+
+        Raises:
+            StalePlanError: the host keeps changing its notes.
+        """
+        if not self.made:
+            return None
+        for last in (False, False, True):
+            loaded = await self._load()
+            plan = await self.database.read(
+                plan_state,
+                self.conversation_id,
+                self.setting.settings,
+                loaded.context.tokens,
+                now=self.now(),
+                leaves=self.leaves > 0,
+                batch=self.batch,
+            )
+            try:
+                return await commit_plan(self.database, plan) if plan else None
+            except StalePlanError:
+                if last:
+                    raise
+        return None
+
+    async def _load(self) -> Loaded:
+        return await self.database.read(load_context, self.conversation_id, self.setting.rendering)
+
+    async def _make(self, compaction: Compaction, due: Pass) -> Step:
+        rendering = self.setting.rendering
+        chunk = await self.database.read(read_chunk, compaction.context, due, rendering)
+        rules = rendering.rules
+        if not chunk.source.text and rules.sweep.skips_empty:
+            return Step(chunk, Skipped())
+        try:
+            text = await escalate(
+                self.summarizer,
+                chunk.source.text,
+                due.depth,
+                previous=chunk.previous,
+                rules=rules,
+                settings=self.setting.settings,
+            )
+        except ProviderAuthError:
+            return Step(chunk, Refused())
+        draft: Draft | None = Draft(new_summary_id(), chunk, text, text.model)
+        if self.accept is not None and draft is not None:
+            draft = await self.accept(draft)
+        if draft is None:
+            return Step(chunk, Refused(by_provider=False))
+        return await self._commit(draft)
+
+    async def _commit(self, draft: Draft) -> Step:
+        try:
+            plan = await self.database.read(
+                plan_pass,
+                self.conversation_id,
+                draft,
+                self.setting.rendering,
+                now=self.now(),
+                batch=self.batch,
+            )
+            committed = await commit_plan(self.database, plan)
+        except StalePlanError as error:
+            self.stale = error
+            return Step(draft.chunk, Moved(), draft)
+        saved = draft.chunk.tokens - draft.text.tokens
+        self.made += 1
+        self.leaves += draft.chunk.due.is_leaf
+        made = Made(draft.summary_id, draft.text.level, saved)
+        return Step(draft.chunk, made, draft, committed)

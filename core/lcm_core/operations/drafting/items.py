@@ -1,0 +1,116 @@
+"""What a batch is made of: summaries that are to get another text, and how far each has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from lcm_core.operations.drafting.making import Draft
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.summarize.request import Usage
+
+
+class State(StrEnum):
+    """How far an item has come; the value is the word to show."""
+
+    WAITING = "waiting"  #: for a call that is free, or for its sources
+    DRAFTING = "drafting"
+    REVIEW = "review"  #: there are drafts, and somebody has to decide
+    COMMITTED = "committed"
+    SKIPPED = "skipped"  #: somebody decided to leave it as it is
+    FAILED = "failed"  #: no draft, and why
+
+
+#: States that an item does not leave by itself.
+SETTLED: Final = frozenset({State.COMMITTED, State.SKIPPED})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A summary in a batch. A value: the batch holds the newest one of each."""
+
+    summary_id: SummaryId
+    conversation_id: ConversationId
+    depth: int
+    tokens: int  #: of the text that stood there when the batch was made
+    reason: str = ""  #: why it is in the batch: ``truncated``, ``contaminated`` ...
+    after: tuple[SummaryId, ...] = ()  #: its sources in the batch: they come first
+    state: State = State.WAITING
+    why: str = ""  #: one sentence: why it failed, was skipped, is not accepted, or waits
+    drafts: tuple[Draft, ...] = ()  #: in the order in which they were made; none is ever thrown away
+    chosen: int | None = None  #: number of the draft that is proposed, or was committed
+    theirs: str | None = None  #: what stands there now, where it changed since the draft (three-way)
+    operation: str | None = None  #: of the history, once it is committed
+
+    @property
+    def draft(self) -> Draft | None:
+        """The draft that is proposed, or was committed; None: none can stand, one has to be chosen."""
+        return None if self.chosen is None else self.numbered(self.chosen)
+
+    def numbered(self, number: int) -> Draft | None:
+        """One of its drafts."""
+        return next((one for one in self.drafts if one.number == number), None)
+
+    @property
+    def usage(self) -> Usage:
+        """What its drafts cost."""
+        return sum((one.usage for one in self.drafts), Usage(cost_usd=0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a batch has come."""
+
+    total: int
+    counts: Mapping[State, int]
+    drafted: int  #: in this run
+    seconds: float  #: of this run
+    in_flight: int
+    usage: Usage  #: of all drafts of the batch, those of earlier runs too
+
+    @property
+    def done(self) -> int:
+        """Items that need no call any more."""
+        return self.total - self.counts.get(State.WAITING, 0) - self.in_flight
+
+    @property
+    def per_minute(self) -> float | None:
+        """Items drafted in a minute; None until one was."""
+        return self.drafted * 60 / self.seconds if self.drafted and self.seconds > 0 else None
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until all are drafted, by the rate so far; None: nothing tells."""
+        rate = self.per_minute
+        return (self.total - self.done) * 60 / rate if rate else None
+
+
+def ready(items: Mapping[SummaryId, Item], *, ahead: bool) -> list[Item]:
+    """The waiting items whose sources in the batch are settled; *ahead*: a draft of them will do."""
+    enough = SETTLED | ({State.REVIEW, State.FAILED} if ahead else frozenset())
+    return [
+        item
+        for item in items.values()
+        if item.state is State.WAITING
+        and all(one not in items or items[one].state in enough for one in item.after)
+    ]
+
+
+def ordered(items: Iterable[Item]) -> dict[SummaryId, Item]:
+    """Items by id, in their order, each summary once."""
+    found: dict[SummaryId, Item] = {}
+    for item in items:
+        found.setdefault(item.summary_id, item)
+    return found
+
+
+def broken_off(item: Item) -> Item:
+    """An item whose drafting was broken off, or failed: it waits, or is decided when it was paid for."""
+    if item.state not in (State.DRAFTING, State.FAILED):
+        return item
+    drafted = next((one.number for one in reversed(item.drafts) if one.may_be_taken), None)
+    if drafted is not None:
+        return replace(item, state=State.REVIEW, chosen=drafted, why="")
+    return replace(item, state=State.WAITING, why="")

@@ -1,0 +1,135 @@
+"""What a new text of a summary is made from, read in one short transaction; nothing is held afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lcm_core.compaction_rules import CompactionSettings
+from lcm_core.dag.markers import BrokenKind, classify
+from lcm_core.dag.previous import NOTHING, PreviousChoice
+from lcm_core.records import Summary, SummaryId, SummaryText
+from lcm_core.store import summaries as summary_store
+from lcm_core.store.database import Reader
+from lcm_core.store.previous import previous_context
+from lcm_core.summarize.escalate import estimate, target_tokens
+from lcm_core.summarize.reading import Rendering, Source, source_of
+from lcm_core.summarize.request import SummaryRequest
+from lcm_core.summarize.source import condensed_source
+
+#: Texts that sources are taken to have: drafts that are not committed yet.
+Overrides = Mapping[SummaryId, str]
+NO_OVERRIDES: Final[Overrides] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How summaries of one database are drafted."""
+
+    rendering: Rendering
+    settings: CompactionSettings
+    previous: bool = True  #: give leaves and d1 their previous context
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What stood in the database when a draft was made; it is committed only over this."""
+
+    content: str
+    source_digest: str  #: of what the summary is made from
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A summary with all that a new text of it is made from."""
+
+    summary: Summary
+    base: Base
+    broken: BrokenKind | None  #: what is wrong with the present text
+    source: Source
+    previous: PreviousChoice  #: never a later summary, never a broken one; empty where none is given
+
+    @property
+    def depth(self) -> int:
+        """The depth that the prompt is chosen by: 0 for messages."""
+        return max(self.summary.depth, 1) if self.source.summaries else 0
+
+
+async def read_material(
+    reader: Reader,
+    summary_id: SummaryId,
+    rendering: Rendering,
+    *,
+    overrides: Overrides = NO_OVERRIDES,
+    with_previous: bool = False,
+) -> Material:
+    """What a new text of a summary is made from.
+
+    Raises:
+        NotFoundError: no summary has this id.
+    """
+    text = await summary_store.get_summary(reader, summary_id)
+    source = overridden(await source_of(reader, summary_id, rendering), overrides, rendering)
+    previous = NOTHING
+    if with_previous:
+        found = await previous_context(reader, summary_id)
+        previous = found.for_rewrite if found.applies else NOTHING
+    summary = text.summary
+    return Material(
+        summary,
+        Base(text.content, digest_of(source)),
+        classify(text.content, summary.model),
+        source,
+        previous,
+    )
+
+
+def overridden(source: Source, overrides: Overrides, rendering: Rendering) -> Source:
+    """A source as it will be once some drafts have been committed."""
+    if not any(one.summary.summary_id in overrides for one in source.summaries):
+        return source
+    summaries = tuple(
+        SummaryText(one.summary, overrides.get(one.summary.summary_id, one.content))
+        for one in source.summaries
+    )
+    text = condensed_source(summaries, rendering.rules.source, rendering.zone, rendering.tags)
+    return replace(source, text=text, summaries=summaries)
+
+
+def digest_of(source: Source) -> str:
+    """Another one when what a summary is made from has changed, whatever the time zone."""
+    made = hashlib.blake2b(digest_size=16)
+    for piece in _pieces(source):
+        raw = piece.encode("utf-8", "surrogatepass")
+        made.update(len(raw).to_bytes(8) + raw)
+    return made.hexdigest()
+
+
+def _pieces(source: Source) -> Iterator[str]:
+    for one in source.messages:
+        yield from (str(one.message.message_id), one.message.content)
+        for part in one.parts:
+            texts: Iterable[str | None] = (part.text, part.tool_input, part.tool_output, part.tool_error)
+            yield from (text or "" for text in texts)
+    for summary in source.summaries:
+        yield from (summary.summary.summary_id, summary.content)
+    yield from map(str, source.gone)
+
+
+def request_for(material: Material, setting: Setting, *, aggressive: bool = False) -> SummaryRequest:
+    """What a model is asked for a new text."""
+    rules, settings = setting.rendering.rules, setting.settings
+    size = estimate(material.source.text, rules.estimator)
+    return SummaryRequest(
+        text=material.source.text,
+        aggressive=aggressive,
+        depth=material.depth,
+        target_tokens=target_tokens(
+            material.depth, size, aggressive=aggressive, rules=rules, settings=settings
+        ),
+        previous=material.previous.text or None,
+        instructions=settings.instructions,
+        estimator=rules.estimator,
+    )

@@ -1,0 +1,115 @@
+"""What a batch may accept by itself: a rule of that batch only, in words that are shown and kept with it.
+
+A rule is a choice of conditions. That the draft has no fault (the model finished, the text is smaller than
+its source, holds no marker ...) and is no deterministic cut goes without saying: no rule can accept those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lcm_core.errors import UsageError
+from lcm_core.operations.drafting.making import Draft, Origin, retention_of
+from lcm_core.operations.drafting.material import Material, Setting
+from lcm_core.summarize.retention import Retention
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a draft is taken without anybody looking at it."""
+
+    nothing_invented: bool = False
+    retention: float | None = None  #: share of what matters most in the source, 0 to 1, at least
+    better_retention: bool = False  #: the present text keeps no more
+    no_caution: bool = False
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence; `parse_rule` reads it."""
+        conditions = []
+        if self.nothing_invented:
+            conditions.append("nothing is invented")
+        if self.retention is not None:
+            conditions.append(f"retention is at least {self.retention * 100:g} %")
+        if self.better_retention:
+            conditions.append("retention is no worse than now")
+        if self.no_caution:
+            conditions.append("there is no caution")
+        return f"accept when {' and '.join(conditions)}" if conditions else "accept every draft without fault"
+
+    @property
+    def measures(self) -> bool:
+        """Whether retention has to be worked out."""
+        return self.nothing_invented or self.retention is not None or self.better_retention
+
+    def objections(
+        self, draft: Draft, new: Retention | None = None, old: Retention | None = None
+    ) -> tuple[str, ...]:
+        """Why a draft is not taken, each a sentence; empty when it is. *old* measures the present text."""
+        return tuple(self._objections(draft, new, old))
+
+    def _objections(self, draft: Draft, new: Retention | None, old: Retention | None) -> Iterator[str]:
+        if draft.origin is Origin.FALLBACK:
+            yield "It is a cut of the source, which no rule accepts."
+        yield from draft.verdict.sentences[: len(draft.verdict.faults)]
+        if draft.gone:
+            yield f"{draft.gone} of its sources are gone, and no draft can cover them."
+        if self.no_caution:
+            yield from draft.verdict.sentences[len(draft.verdict.faults) :]
+        if new is None:
+            return
+        if self.nothing_invented and new.invented:
+            yield f"It names what the source does not: {new.invented[0].text} ({len(new.invented)} in all)."
+        if self.retention is not None and new.share is not None and new.share < self.retention:
+            wanted = f"less than {self.retention * 100:g} %"
+            yield f"It keeps {new.share * 100:.0f} % of what matters most, {wanted}."
+        if self.better_retention and old is not None and (new.share or 0.0) < (old.share or 0.0):
+            yield "It keeps less of what matters most than the present text."
+
+
+async def objections_to(rule: Rule, draft: Draft, material: Material, setting: Setting) -> tuple[str, ...]:
+    """Why *rule* does not take a draft, each a sentence; it is measured where the rule wants it."""
+    new = old = None
+    if rule.measures:
+        new = await retention_of(material, draft.text, setting)
+        if rule.better_retention:
+            old = await retention_of(material, material.base.content, setting)
+    return rule.objections(draft, new, old)
+
+
+_PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
+_SPLIT: Final = re.compile(r",|\band\b")
+#: What may stand on a command line, for its help.
+EXAMPLES: Final = "nothing invented, retention 80, no worse, no caution, every"
+
+
+def parse_rule(words: str) -> Rule:
+    """A rule from its words: ``nothing invented and retention >= 80``, ``no worse``, ``every`` ...
+
+    Raises:
+        UsageError: they are none that is known.
+    """
+    said = " ".join(words.lower().split()).rstrip(".")
+    said = re.sub(r"^accept (?:when )?", "", said)
+    if said in ("every", "every draft without fault", "sound"):
+        return Rule()
+    invented, share, better, caution = False, None, False, False
+    for part in (one.strip() for one in _SPLIT.split(said)):
+        percent = _PERCENT.fullmatch(part)
+        if percent is not None and float(percent[1]) <= 100:
+            share = float(percent[1]) / 100
+        elif part in ("nothing invented", "nothing is invented"):
+            invented = True
+        elif part in ("no worse", "retention is no worse than now"):
+            better = True
+        elif part in ("no caution", "no cautions", "there is no caution"):
+            caution = True
+        else:
+            raise UsageError(
+                f"A rule is made of these conditions: {EXAMPLES}; {part!r} is none of them.",
+                details={"option": "accept"},
+            )
+    return Rule(invented, share, better, caution)

@@ -1,0 +1,270 @@
+"""One plan for a set of findings, whatever they have in common.
+
+What a conversation is after all its fixes is worked out once, from the rows as they stand and not from the
+findings, which name only some of them: links and edges first, then token counts, what follows from these
+upward, lists of files, and the context last. The edits are the difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from lcm_core.change.breaks import context_key, summary_key
+from lcm_core.change.plan import Delete, Edit, Insert, Plan, Renumber, SqlValue
+from lcm_core.dag.checks.duplicates import Proof, Repetition
+from lcm_core.dag.checks.facts import Limits, Structure, counted, told
+from lcm_core.findings import Finding, FixId
+from lcm_core.operations.fix.context import CONTEXT_FIXES, Keep, Mended, mended_context
+from lcm_core.operations.fix.lineage import relinked, without_false_lines, without_loose_ends
+from lcm_core.operations.fix.listing import edits_of_list
+from lcm_core.operations.fix.numbers import derived
+from lcm_core.operations.fix.parts import filled_tool_columns
+from lcm_core.operations.fix.rows import deletes, items_of, line_edits, summary_updates, updates
+from lcm_core.operations.fix.texts import recounted, relisted
+from lcm_core.operations.fix.wishes import NOTHING, Chosen, Wishes, wishes_of
+from lcm_core.records import SummaryId
+from lcm_core.store import mending
+from lcm_core.store.database import Reader
+from lcm_core.store.rows import Stored
+from lcm_core.store.scan.duplicates import scan_messages
+from lcm_core.store.scan.structure import load_structure
+from lcm_core.times import sql_utc
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """What mends some findings."""
+
+    plan: Plan  #: without edits when no row has to change
+    search: tuple[
+        str, ...
+    ]  #: search tables to rebuild after it (`lcm_core.change.reindex`): no part of a plan
+    left: tuple[str, ...]  #: what is not mended by it, in sentences
+
+    def __bool__(self) -> bool:
+        return bool(self.plan) or bool(self.search)
+
+
+async def plan_fixes(
+    reader: Reader,
+    findings: Iterable[Finding],
+    *,
+    keep: Keep = Keep.SUMMARIES,
+    limits: Limits | None = None,
+    now: datetime | None = None,
+) -> Fixes:
+    """One plan that makes all fixes which *findings* carry; findings without one are left alone.
+
+    It is made from what stands in the database now: a finding that is gone changes nothing. Where a summary
+    and what it covers stand side by side, *keep* says what stays; the sources only when all of them stand
+    there. *limits* as the checks had them.
+    """
+    wishes = wishes_of(findings)
+    at = now or datetime.now(UTC)
+    done = _Done()
+    everywhere = {
+        fix: chosen for fix, chosen in wishes.by_conversation.get(None, {}).items() if fix in _LOOSE_ENDS
+    }
+    asked = {owner for owner in wishes.by_conversation if isinstance(owner, int)}
+    if everywhere:
+        asked.update(await mending.conversations_with_loose_ends(reader))
+    for owner in sorted(asked):
+        fixes = {**everywhere, **wishes.by_conversation.get(owner, {})}
+        structure = await load_structure(reader, owner)
+        if structure is not None:
+            if FixId.DROP_DANGLING_ITEMS not in fixes:
+                done.standing.update(structure.remains)
+            await _Mending(reader, structure, fixes, limits or Limits(at), keep, sql_utc(at), done).plan()
+    await _rows_of_nobody(reader, wishes, done)
+    if wishes.splits:
+        owners = ", ".join(map(str, wishes.splits))
+        done.left.append(f"the split session of conversation {owners} is merged by another operation (merge)")
+    plan = Plan(
+        kind="fix",
+        title=_title(done),
+        conversation_id=next(iter(done.owners)) if len(done.owners) == 1 else None,
+        edits=tuple(done.edits),
+        warnings=tuple(done.left),
+        allows=frozenset(done.allows),
+    )
+    return Fixes(plan, wishes.search, tuple(done.left))
+
+
+#: What is also found in rows that belong to no conversation, looking at the whole file.
+_LOOSE_ENDS: Final = frozenset({FixId.DROP_DANGLING_ITEMS, FixId.DELETE_ORPHAN_LINKS})
+
+
+@dataclass(slots=True)
+class _Done:
+    """What the plan holds so far."""
+
+    edits: list[Edit] = field(default_factory=list)
+    allows: set[str] = field(default_factory=set)
+    left: list[str] = field(default_factory=list)
+    owners: set[int] = field(default_factory=set)
+    counts: dict[tuple[str, str, str], int] = field(default_factory=dict)  #: by verb, noun and the rest
+    #: summaries that are gone and stand in a context all the same: their lines are what is left of them
+    standing: set[SummaryId] = field(default_factory=set)
+
+    def count(self, verb: str, noun: str, number: int, rest: str = "") -> None:
+        """Note how much of something was done."""
+        if number:
+            self.counts[verb, noun, rest] = self.counts.get((verb, noun, rest), 0) + number
+
+    @property
+    def words(self) -> str:
+        """What was done, as part of a sentence."""
+        return ", ".join(
+            " ".join(filter(None, (verb, counted(number, noun), rest)))
+            for (verb, noun, rest), number in self.counts.items()
+        )
+
+
+async def _rows_of_nobody(reader: Reader, wishes: Wishes, done: _Done) -> None:
+    """Rows that no structure holds: parts without message, lines without summary, sources of briefs."""
+    for fix, load, noun in (
+        (FixId.DELETE_ORPHAN_PARTS, mending.orphan_part_rows, "orphan part"),
+        (FixId.DELETE_ORPHAN_LINKS, mending.brief_sources_gone, "lost source of a focus brief"),
+        (FixId.DELETE_ORPHAN_LINKS, mending.lines_of_no_summary, "orphan link or edge"),
+    ):
+        owners = wishes.owners_of(fix)
+        if owners is None or owners:
+            rows = await load(reader, owners)
+            gone = [(table, row) for table, row in rows if row.get("summary_id") not in done.standing]
+            for table, row in gone:
+                done.edits += deletes(table, [row])
+            done.count("delete", noun, len(gone))
+            if len(gone) < len(rows):
+                kept = len(rows) - len(gone)
+                done.left.append(
+                    f"{told(kept, noun, None, 'tell')} what belongs in the place of a summary that is gone "
+                    "and stands in a context: fix that (A2) first, or together"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Mending:
+    """The fixes of one conversation."""
+
+    reader: Reader
+    before: Structure
+    fixes: Mapping[FixId, Chosen]
+    limits: Limits
+    keep: Keep
+    stamp: str
+    done: _Done
+
+    async def plan(self) -> None:
+        """Work out what the conversation is after its fixes, and add the edits that make it so."""
+        known = len(self.done.edits)
+        spare: Collection[int] = ()
+        now = self.before
+        if self.fixes.keys() & {FixId.DROP_REPEATED_MESSAGES, FixId.RESTORE_MESSAGES}:
+            scan = await scan_messages(self.reader, now)
+            now = replace(now, copies=await asyncio.to_thread(scan.copies))
+            spare = await asyncio.to_thread(self._spare, scan.repetitions())
+        lined = await asyncio.to_thread(self._lines, now)
+        now = await self._tokens(lined)
+        now = await asyncio.to_thread(derived, [self.before, lined], now, self.fixes)
+        files: Mapping[SummaryId, str] = {}
+        if FixId.RECOMPUTE_FILE_IDS in self.fixes:
+            files = await relisted(self.reader, now, self.fixes[FixId.RECOMPUTE_FILE_IDS])
+        await self._rows(now, files)
+        if FixId.FILL_TOOL_COLUMNS in self.fixes:
+            filled = await filled_tool_columns(self.reader, now.id, self.fixes[FixId.FILL_TOOL_COLUMNS])
+            self.done.edits += filled
+            self.done.count("fill in", "tool call id", len(filled))
+        if self.fixes.keys() & CONTEXT_FIXES:
+            await self._context(now, spare)
+        if len(self.done.edits) > known:
+            self.done.owners.add(self.before.id)
+
+    def _lines(self, now: Structure) -> Structure:
+        if FixId.DELETE_ORPHAN_LINKS in self.fixes:
+            now = without_loose_ends(now)
+        if FixId.DELETE_FALSE_LINES in self.fixes:
+            now = without_false_lines(now, self.fixes[FixId.DELETE_FALSE_LINES])
+        return relinked(now, self.fixes[FixId.RELINK]) if FixId.RELINK in self.fixes else now
+
+    def _spare(self, repetitions: Iterable[Repetition]) -> frozenset[int]:
+        """The copies that are to go: of the findings that were chosen, where the originals are in sight."""
+        chosen = self.fixes.get(FixId.DROP_REPEATED_MESSAGES, NOTHING)
+        return frozenset(
+            message_id
+            for one in repetitions
+            if one.proof is not Proof.LENGTH and one.copy_ids[0] in chosen
+            for message_id in one.spare
+        )
+
+    async def _tokens(self, now: Structure) -> Structure:
+        if FixId.RECOMPUTE_TOKENS not in self.fixes:
+            return now
+        now, lost = await recounted(self.reader, now, self.fixes[FixId.RECOMPUTE_TOKENS])
+        if lost:
+            self.done.left.append(
+                f"{counted(len(lost), 'message')} of conversation {self.before.id} cannot be counted again: "
+                "what the host sent is not in the database"
+            )
+        counts: dict[Stored, Mapping[str, SqlValue]] = {
+            now.messages.ids[place]: {"token_count": count}
+            for place, count in enumerate(now.messages.tokens)
+            if count != self.before.messages.tokens[place]
+        }
+        edits = await updates(self.reader, "messages", "message_id", counts)
+        self.done.edits += edits
+        self.done.count("count", "message", len(edits), "again")
+        return now
+
+    async def _rows(self, now: Structure, files: Mapping[SummaryId, str]) -> None:
+        lines = await line_edits(self.reader, self.before, now)
+        for summary_id, node in now.nodes.items():
+            # Lines that led nowhere were none: the summary has lost no source by losing them.
+            held = now.links if node.is_leaf else now.edges
+            if (self.before.links if node.is_leaf else self.before.edges).get(summary_id) is not held.get(
+                summary_id
+            ):
+                self.done.allows.add(summary_key("B1" if node.is_leaf else "B2", self.before.id, summary_id))
+        summaries = await summary_updates(self.reader, self.before, now, files)
+        # Sources are deeper down before their consumers are: rows first, then what joins them.
+        self.done.edits += [*summaries, *lines]
+        self.done.count("delete", "link or edge", sum(isinstance(edit, Delete) for edit in lines))
+        self.done.count("link", "lost source", sum(isinstance(edit, Insert) for edit in lines), "again")
+        self.done.count("correct", "summary", len(summaries))
+
+    async def _context(self, now: Structure, spare: Collection[int]) -> None:
+        rows = items_of(await mending.context_rows(self.reader, now.id))
+        if rows is None:
+            self.done.left.append(
+                f"the context of conversation {now.id} has items that no undo could write again (A15, or "
+                "ordinals and references of another type), so nothing is changed in it"
+            )
+            return
+        new = await asyncio.to_thread(mended_context, now, self.fixes, spare, self.limits, self.keep)
+        edits = await asyncio.to_thread(
+            edits_of_list, now.id, rows, new.entries, renumbered=new.renumbered, stamp=self.stamp
+        )
+        self.done.edits += edits
+        # They are in no context and no summary from here on: that is what is meant by it.
+        self.done.allows.update(context_key("A11", now.id, message_id) for message_id in new.copies)
+        self._count_items(new, sum(isinstance(edit, Renumber) for edit in edits))
+
+    def _count_items(self, new: Mended, renumbered: int) -> None:
+        count = self.done.count
+        count("drop", "dangling item", new.dangling)
+        count("put", "source of a gone summary", new.sources, "in its place")
+        count("drop", "item", new.foreign, "of another conversation")
+        count("drop", "duplicate item", new.repeated)
+        count("drop", "covered item", new.covered)
+        count("take", "repeated message", len(new.copies), "out of the context")
+        count("bring", "item", new.restored, "back")
+        count("move", "item", new.moved, "to where it belongs")
+        count("count the ordinals of", "context", renumbered, "from 0")
+
+
+def _title(done: _Done) -> str:
+    where = f" of conversation {next(iter(done.owners))}" if len(done.owners) == 1 else ""
+    return f"Fix{where}: {done.words or 'no row has to change'}"

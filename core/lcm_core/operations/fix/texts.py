@@ -1,0 +1,168 @@
+"""What is made again from texts: token counts and lists of files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from lcm_core.dag.checks import derive
+from lcm_core.dag.checks.facts import Node, Structure
+from lcm_core.dag.checks.texts import file_ids
+from lcm_core.operations.fix.wishes import Chosen
+from lcm_core.records import SummaryId
+from lcm_core.store.database import Reader
+from lcm_core.store.mending import CountedBy, columns_by, counted_by
+from lcm_core.store.scan.texts import bodies_of, files_named, known_files
+from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, estimate_weighted
+
+T = TypeVar("T")
+
+#: Texts of one batch.
+_BATCH = 200
+#: Stored counts may be this far from an estimate: another tool rounds down.
+_TOLERANCE = 1
+
+
+async def recounted(reader: Reader, structure: Structure, chosen: Chosen) -> tuple[Structure, list[int]]:
+    """With the tokens counted again of what *chosen* names; and the messages that cannot be counted."""
+    counting = _Counting(structure, reader.schema.counts_code_points)
+    nodes = dict(structure.nodes)
+    for batch in _batches([one for one in nodes if one in chosen]):
+        for body in await bodies_of(reader, batch):
+            node = nodes[body.summary_id]
+            count = await asyncio.to_thread(counting.of_summary, node, body.content)
+            nodes[body.summary_id] = replace(node, tokens=count)
+    messages = structure.messages
+    tokens, lost = array("q", messages.tokens), []
+    for ids in _batches([one for one in messages.ids if one in chosen]):
+        for one in await counted_by(reader, ids):
+            counted = await asyncio.to_thread(counting.of_message, one)
+            if counted is None:
+                lost.append(one.message_id)
+            else:
+                tokens[messages.position[one.message_id]] = counted
+    return replace(structure, nodes=nodes, messages=replace(messages, tokens=tokens)), lost
+
+
+def _batches(ids: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """Counts texts as the engine would, or did when a sum above proves it (engine.md 2.1, 2.3)."""
+
+    structure: Structure
+    by_code_points: bool
+
+    def of_summary(self, node: Node, content: str) -> int:
+        """The tokens of a summary; a count that either estimator gives stays."""
+        estimates = self._estimates(content)
+        if node.tokens >= 0 and _is_near(node.tokens, estimates):
+            return node.tokens
+        proven = set(self._proven_by_consumers(node)) & set(estimates)
+        return proven.pop() if len(proven) == 1 else estimates[0]
+
+    def of_message(self, one: CountedBy) -> int | None:
+        """The tokens of a message; None when what they were counted from is not in the database."""
+        stored = self.structure.messages.tokens[self.structure.messages.position[one.message_id]]
+        if stored > 0 and check_message_tokens(stored, one.content, one.metadata).verdict is Verdict.FITS:
+            return stored
+        text = counted_text(one.role, one.content, one.metadata)
+        if text is None:
+            return None
+        estimates = self._estimates(text)
+        if stored > 0 and _is_near(stored, estimates):
+            return stored
+        proven = set(self._proven_by_leaves(one.message_id)) & set(estimates)
+        return proven.pop() if len(proven) == 1 else estimates[0]
+
+    def _estimates(self, text: str) -> tuple[int, int]:
+        """By the estimator of this file's schema, then by the other."""
+        found = estimate_weighted(text), estimate_utf16(text)
+        return found if self.by_code_points else found[::-1]
+
+    def _proven_by_consumers(self, node: Node) -> Iterator[int]:
+        for consumer in map(self.structure.nodes.get, self.structure.consumers.get(node.summary_id, ())):
+            if consumer is not None and consumer.descendant_tokens is not None:
+                zeroed = replace(node, tokens=0)
+                others = replace(self.structure, nodes={**self.structure.nodes, node.summary_id: zeroed})
+                rest = derive.descendant_tokens_of(others, consumer)
+                if rest is not None:
+                    yield consumer.descendant_tokens - rest
+
+    def _proven_by_leaves(self, message_id: int) -> Iterator[int]:
+        tokens, position = self.structure.messages.tokens, self.structure.messages.position
+        for leaf, links in self.structure.links.items():
+            if message_id not in links.message_ids:
+                continue
+            total = self.structure.nodes[leaf].source_tokens
+            others = [position.get(one) for one in links.message_ids if one != message_id]
+            if total is not None and all(place is not None for place in others):
+                yield total - sum(tokens[place] for place in others if place is not None)
+
+
+def _is_near(stored: int, estimates: Sequence[int]) -> bool:
+    return min(abs(stored - one) for one in estimates) <= _TOLERANCE
+
+
+async def relisted(reader: Reader, structure: Structure, chosen: Chosen) -> Mapping[SummaryId, str]:
+    """The lists of file ids as they should be, of what *chosen* names and of what was made from it.
+
+    Files that the database does not know are left out unless they were listed and the sources name them.
+    """
+    known = await known_files(reader)
+    stored = await columns_by(reader, "summaries", "summary_id", structure.nodes, ("file_ids",))
+    named: dict[SummaryId, list[str]] = {}
+    for batch in _batches(list(structure.nodes)):
+        for body in await bodies_of(reader, batch):
+            named[body.summary_id] = file_ids(body.content)
+    in_messages: dict[int, tuple[str, ...]] = {}
+    after: int | None = -(2**62)
+    while after is not None:
+        found, after = await files_named(reader, structure.id, after)
+        in_messages |= found
+    lists = {one: _list_of(stored.get(one, {}).get("file_ids")) for one in structure.nodes}
+    changed: dict[SummaryId, str] = {}
+    touched: set[SummaryId] = set()
+    for one in structure.sources_first:
+        edges = structure.edges.get(one, ())
+        if one not in chosen and touched.isdisjoint(edge.source for edge in edges):
+            continue
+        inherited = dict.fromkeys(
+            [file for message in _linked(structure, one) for file in in_messages.get(message, ())]
+            + [
+                file
+                for edge in edges
+                for file in (*(lists.get(edge.source) or ()), *named.get(edge.source, ()))
+            ]
+        )
+        listed = lists[one] or []
+        wanted = [file for file in listed if file in known or file in inherited]
+        wanted += [file for file in inherited if file in known and file not in listed]
+        if wanted != lists[one]:
+            lists[one] = wanted
+            changed[one] = json.dumps(wanted, ensure_ascii=False, separators=(",", ":"))
+            touched.add(one)
+    return changed
+
+
+def _linked(structure: Structure, summary_id: SummaryId) -> Sequence[int]:
+    links = structure.links.get(summary_id)
+    return () if links is None else links.message_ids
+
+
+def _list_of(stored: object) -> list[str] | None:
+    """A stored list; None when it cannot be read."""
+    text = stored.decode("utf-8", "replace") if isinstance(stored, bytes) else stored
+    try:
+        value = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return value
+    return None

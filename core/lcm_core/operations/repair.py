@@ -1,0 +1,215 @@
+"""Which summaries are bad, what was made from them, and in which order they are to be repaired.
+
+A repair is a batch of `lcm_core.operations.drafting`; this says what is in it. What counts as bad is what the
+checks say (C1 to C4, C7, C9 and C15 where they are sure; C5, C7, C12 and C15 where they only suspect), by the
+same functions. A consumer that was made from a bad source (C10) has no mark; it is listed and chosen apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from lcm_core.dag.checks import texts
+from lcm_core.dag.graph import SummaryGraph
+from lcm_core.dag.markers import BrokenKind, classify, is_capped
+from lcm_core.errors import NotFoundError
+from lcm_core.operations.drafting.items import Item
+from lcm_core.operations.drafting.selection import items_of, sources_first
+from lcm_core.records import ConversationId, Summary, SummaryId
+from lcm_core.store import summaries as summary_store
+from lcm_core.store.conversations import get_conversation
+from lcm_core.store.database import Reader
+from lcm_core.store.scan.structure import conversation_ids
+from lcm_core.store.scan.texts import BATCH, bodies_of, source_texts
+from lcm_core.times import sort_key
+
+#: The reason of an item that is chosen because its sources were bad.
+CONTAMINATED: Final = "contaminated"
+
+
+class BadKind(StrEnum):
+    """What is wrong with the text of a summary; the check that says so is `check`."""
+
+    OLD = "old"
+    FALLBACK = "fallback"
+    TRUNCATED = "truncated"
+    EMERGENCY = "emergency"
+    EMPTY = "empty"
+    ERROR = "error"  #: the JSON of a provider's error
+    COPY = "copy"  #: the beginning of its source, without a mark
+    CAPPED = "capped"  #: cut at the hard cap
+    REASONING = "reasoning"
+    REFUSAL = "refusal"
+    WORDLESS = "wordless"
+
+    @property
+    def check(self) -> str:
+        """The id of the check (engine.md section 9)."""
+        return _CHECKS[self]
+
+
+_CHECKS: Final = {
+    BadKind.OLD: "C3",
+    BadKind.FALLBACK: "C3",
+    BadKind.TRUNCATED: "C1",
+    BadKind.EMERGENCY: "C4",
+    BadKind.EMPTY: "C7",
+    BadKind.ERROR: "C15",
+    BadKind.COPY: "C9",
+    BadKind.CAPPED: "C5",
+    BadKind.REASONING: "C12",
+    BadKind.REFUSAL: "C15",
+    BadKind.WORDLESS: "C7",
+}
+_MARKED: Final = {
+    BrokenKind.OLD: BadKind.OLD,
+    BrokenKind.FALLBACK: BadKind.FALLBACK,
+    BrokenKind.TRUNCATED: BadKind.TRUNCATED,
+    BrokenKind.EMERGENCY: BadKind.EMERGENCY,
+    BrokenKind.EMPTY: BadKind.EMPTY,
+}
+#: Certainly no summaries; the others are repaired when they are named.
+SURE: Final = frozenset({*_MARKED.values(), BadKind.ERROR, BadKind.COPY})
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A summary that is to be repaired."""
+
+    summary: Summary
+    kind: BadKind
+
+
+@dataclass(frozen=True, slots=True)
+class Contaminated:
+    """A summary that was made from bad ones and has no mark of it."""
+
+    summary: Summary
+    sources: tuple[SummaryId, ...]  #: those of its own sources that are bad, or contaminated themselves
+    direct: bool  #: one of its own sources is bad (C10); else only what lies below one is
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What there is to repair in one conversation."""
+
+    conversation_id: ConversationId
+    bad: tuple[Bad, ...]  #: leaves of the context first, other leaves, then by depth
+    contaminated: tuple[Contaminated, ...]  #: in the same order; chosen separately
+    items: tuple[Item, ...]  #: of the bad ones, for a batch
+    all_items: tuple[Item, ...]  #: of both
+
+
+async def conversations_of(reader: Reader, conversation_id: ConversationId | None) -> list[ConversationId]:
+    """One conversation, or all.
+
+    Raises:
+        NotFoundError: there is none of that id.
+    """
+    if conversation_id is None:
+        return await conversation_ids(reader)
+    return [(await get_conversation(reader, conversation_id)).conversation_id]
+
+
+async def find_repair(
+    reader: Reader,
+    conversation_id: ConversationId,
+    *,
+    kinds: Collection[BadKind] = SURE,
+    summary_ids: Collection[SummaryId] = (),
+    since: datetime | None = None,
+) -> Repair:
+    """What there is to repair in a conversation; reads all its summaries.
+
+    *summary_ids* and *since* (when it was made) narrow the bad ones down; contaminated are the consumers of
+    those.
+
+    Raises:
+        NotFoundError: one of *summary_ids* is not in the conversation.
+    """
+    graph = await summary_store.load_graph(reader, conversation_id)
+    for one in summary_ids:
+        if one not in graph.nodes:
+            raise NotFoundError(
+                f"Conversation {conversation_id} has no summary {one}.", code="SUMMARY_NOT_FOUND"
+            )
+    wanted = [one for one in graph.nodes if not summary_ids or one in summary_ids]
+    rows = {one.summary_id: one for one in await summary_store.summaries_in(reader, set(graph.nodes))}
+    if since is not None:
+        wanted = [one for one in wanted if sort_key(rows[one].created_at) >= since]
+    kind_of = {one: kind for one, kind in (await _kinds(reader, rows, wanted)).items() if kind in kinds}
+    spoiled = _above(graph, kind_of)
+    bad_ids = sources_first(graph, kind_of, rows)
+    spoiled_ids = sources_first(graph, spoiled, rows)
+    reasons = {**{one: str(kind) for one, kind in kind_of.items()}, **dict.fromkeys(spoiled, CONTAMINATED)}
+    everyone = sources_first(graph, [*bad_ids, *spoiled_ids], rows)
+    return Repair(
+        conversation_id,
+        tuple(Bad(rows[one], kind_of[one]) for one in bad_ids),
+        tuple(_contaminated(graph, one, kind_of, spoiled, rows[one]) for one in spoiled_ids),
+        tuple(items_of(graph, bad_ids, rows, reasons)),
+        tuple(items_of(graph, everyone, rows, reasons)),
+    )
+
+
+def _above(graph: SummaryGraph, bad: Iterable[SummaryId]) -> set[SummaryId]:
+    """Everything that was made from some summaries and is none of them."""
+    known = set(bad)
+    waiting = list(known)
+    found: set[SummaryId] = set()
+    while waiting:
+        for consumer in graph.consumers.get(waiting.pop(), ()):
+            if consumer in graph.nodes and consumer not in found and consumer not in known:
+                found.add(consumer)
+                waiting.append(consumer)
+    return found
+
+
+def _contaminated(
+    graph: SummaryGraph,
+    one: SummaryId,
+    bad: Collection[SummaryId],
+    spoiled: Collection[SummaryId],
+    summary: Summary,
+) -> Contaminated:
+    sources = graph.sources.get(one, ())
+    return Contaminated(
+        summary,
+        tuple(source for source in sources if source in bad or source in spoiled),
+        any(source in bad for source in sources),
+    )
+
+
+async def _kinds(
+    reader: Reader, rows: dict[SummaryId, Summary], wanted: list[SummaryId]
+) -> dict[SummaryId, BadKind]:
+    """What is wrong with some summaries; those that are sound are left out."""
+    found: dict[SummaryId, BadKind] = {}
+    for start in range(0, len(wanted), BATCH):
+        for body in await bodies_of(reader, wanted[start : start + BATCH]):
+            kind = kind_of_text(body.content, rows[body.summary_id].model)
+            if kind is None and texts.may_be_copy(body.content, body.opening):
+                copied = texts.copied(body.content, await source_texts(reader, body.summary_id))
+                kind = BadKind.COPY if copied is texts.Copy.CUT else None
+            if kind is not None:
+                found[body.summary_id] = kind
+    return found
+
+
+def kind_of_text(content: str, model: str | None) -> BadKind | None:
+    """What is wrong with a text, as far as the text itself tells."""
+    marked = classify(content, model)
+    if marked is not None:
+        return _MARKED[marked]
+    tests = (
+        (BadKind.ERROR, texts.is_error),
+        (BadKind.WORDLESS, lambda text: not texts.says_something(text)),
+        (BadKind.CAPPED, is_capped),
+        (BadKind.REFUSAL, texts.is_refusal),
+        (BadKind.REASONING, texts.has_reasoning),
+    )
+    return next((kind for kind, holds in tests if holds(content)), None)

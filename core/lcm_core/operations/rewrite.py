@@ -1,0 +1,287 @@
+"""Another text for a summary: the row itself, and what follows from it for every consumer above.
+
+The text comes from a draft (`lcm_core.operations.drafting`) that was made without any lock. It is committed
+only over the text, and from the sources, that the draft was made from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lcm_core.change.asking import answer
+from lcm_core.change.errors import Moved, RefusedError, StalePlanError
+from lcm_core.change.journal import edits_of, get
+from lcm_core.change.plan import Plan, SqlValue, Symbol, Update
+from lcm_core.dag.checks.facts import counted
+from lcm_core.dag.checks.texts import file_ids as ids_in
+from lcm_core.dag.graph import SummaryGraph
+from lcm_core.dag.markers import BLANKS
+from lcm_core.errors import NotFoundError
+from lcm_core.operations.compaction.plans import file_ids
+from lcm_core.operations.drafting.making import storable
+from lcm_core.operations.drafting.material import Base, Material, read_material
+from lcm_core.operations.fix.rows import updates
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store import summaries as summary_store
+from lcm_core.store.database import Reader
+from lcm_core.store.mending import columns_by
+from lcm_core.store.rows import Stored, StoredRow
+from lcm_core.store.scan.texts import known_files
+from lcm_core.summarize.escalate import estimate
+from lcm_core.summarize.reading import Rendering
+from lcm_core.text import clip, safe_line
+
+_SHOWN = 40
+
+
+class ChangedMeanwhileError(StalePlanError):
+    """A summary is not what it was when the draft was made; a screen shows all three texts."""
+
+    default_code = "STALE_DRAFT"
+
+    def __init__(self, summary_id: SummaryId, base: str, theirs: str, ours: str) -> None:
+        super().__init__([Moved(f"summaries {summary_id}: content", _head(base), _head(theirs))])
+        self.summary_id = summary_id
+        self.base = base  #: what the draft was made over
+        self.theirs = theirs  #: what stands there now
+        self.ours = ours  #: the draft
+
+
+class SourceChangedError(StalePlanError):
+    """What a summary is made from is not what the draft was made from: draft again."""
+
+    default_code = "STALE_SOURCE"
+
+    def __init__(self, summary_id: SummaryId) -> None:
+        super().__init__([Moved(f"what summary {summary_id} is made from", "another text", "changed")])
+        self.summary_id = summary_id
+
+
+async def plan_rewrite(
+    reader: Reader,
+    conversation_id: ConversationId,
+    summary_id: SummaryId,
+    text: str,
+    *,
+    model: str,
+    rendering: Rendering,
+    base: Base | None = None,
+    kind: str = "rewrite",
+    batch: str | None = None,
+) -> Plan:
+    """Give a summary another text.
+
+    Content, tokens, model (where recorded) and file ids of the row change, and the counters and file ids of
+    every consumer above that follow from them. A counter that was wrong before stays as it is, and the plan
+    says so. *base* is what the draft was made from; *kind* is ``rewrite`` or ``repair``.
+
+    Raises:
+        NotFoundError: the conversation has no such summary.
+        ChangedMeanwhileError: its text is no longer that of *base*.
+        SourceChangedError: its sources are no longer those of *base*.
+        RefusedError: the text is blank, or stands there already.
+    """
+    text = storable(text)
+    material = await _material(reader, conversation_id, summary_id, rendering)
+    before = material.base.content
+    if base is not None and before != base.content:
+        raise ChangedMeanwhileError(summary_id, base.content, before, text)
+    if base is not None and material.base.source_digest != base.source_digest:
+        raise SourceChangedError(summary_id)
+    if not text.strip(BLANKS):
+        raise RefusedError(f"An empty text is no summary: {summary_id} stays as it is.", code="EMPTY_TEXT")
+    if text == before:
+        raise RefusedError(f"Summary {summary_id} says exactly that already.", code="SAME_TEXT")
+    tokens = estimate(text, rendering.rules.estimator)
+    known = await known_files(reader)
+    listed, added = _listed(material, known)
+    values: dict[str, SqlValue] = {"content": text, "token_count": tokens, "model": model}
+    if added:
+        values["file_ids"] = json.dumps(listed, separators=(",", ":"), ensure_ascii=False)
+    fresh = [*added, *(one for one in ids_in(text) if one in known)]
+    return replace(await _plan(reader, material, values, fresh, kind), batch=batch)
+
+
+async def plan_restore(reader: Reader, operation_id: str, *, rendering: Rendering) -> Plan:
+    """Give a summary back the text that it had before a rewrite or repair, whatever came after it elsewhere.
+
+    Undo brings back rows, and refuses when the counters above have changed since, as they do with every other
+    rewrite below them; this follows the present rows upward, as a rewrite does. Kind ``restore``.
+
+    Raises:
+        NotFoundError: the history has no such operation, or the summary is gone.
+        ChangedMeanwhileError: the text is no longer what the operation wrote.
+        RefusedError: the operation rewrote no summary.
+    """
+    operation = await answer(reader, get(operation_id))
+    texts = [
+        edit
+        for edit in await answer(reader, edits_of(operation))
+        if isinstance(edit, Update) and edit.table == "summaries" and "content" in edit.after
+    ]
+    if len(texts) != 1 or operation.conversation_id is None:
+        raise RefusedError(f"Operation {operation_id} ({operation.title}) did not rewrite one summary.")
+    edit = texts[0]
+    summary_id = SummaryId(str(edit.key["summary_id"]))
+    owner = ConversationId(operation.conversation_id)
+    material = await _material(reader, owner, summary_id, rendering)
+    if material.base.content != edit.after["content"]:
+        written, wanted = str(edit.after["content"]), str(edit.before["content"])
+        raise ChangedMeanwhileError(summary_id, written, material.base.content, wanted)
+    values = {name: value for name, value in edit.before.values if not isinstance(value, Symbol)}
+    return await _plan(reader, material, values, (), "restore")
+
+
+async def _material(
+    reader: Reader, conversation_id: ConversationId, summary_id: SummaryId, rendering: Rendering
+) -> Material:
+    material = await read_material(reader, summary_id, rendering)
+    if material.summary.conversation_id != conversation_id:
+        raise NotFoundError(
+            f"Conversation {conversation_id} has no summary {summary_id}.",
+            code="SUMMARY_NOT_FOUND",
+            details={"summaryId": summary_id},
+        )
+    return material
+
+
+async def _plan(
+    reader: Reader, material: Material, values: Mapping[str, SqlValue], files: Sequence[str], kind: str
+) -> Plan:
+    """Other values in the row of a summary, and what follows; *files* are what it lists or names anew."""
+    summary_id, before = material.summary.summary_id, material.summary.tokens
+    found = values.get("token_count", before)
+    tokens = found if isinstance(found, int) else before
+    edits = await updates(reader, "summaries", "summary_id", {summary_id: values})
+    above = await _above(reader, summary_id)
+    followed = above.follow(summary_id, tokens - before, files)
+    edits += await updates(reader, "summaries", "summary_id", followed)
+    return Plan(
+        kind=kind,
+        title=_title(kind, material, tokens),
+        conversation_id=material.summary.conversation_id,
+        edits=tuple(edits),
+        warnings=tuple(above.warnings(summary_id)),
+        select=summary_id,
+    )
+
+
+def _title(kind: str, material: Material, tokens: int) -> str:
+    summary = material.summary
+    what = "leaf" if summary.kind == "leaf" else f"condensed, depth {summary.depth}"
+    return f"{kind.capitalize()} {summary.summary_id} ({what}): {summary.tokens:,} to {tokens:,} tokens"
+
+
+def _head(text: str) -> str:
+    said = clip(safe_line(text.strip()), _SHOWN)
+    return f"{said!r} ({len(text):,} characters)"
+
+
+def _listed(material: Material, known: Collection[str]) -> tuple[list[str], list[str]]:
+    """The files of a summary as they are to be listed, and those of them that are not yet.
+
+    None is lost, and none is added that only a text names and the database does not know.
+    """
+    try:
+        stored = json.loads(material.summary.file_ids)
+    except ValueError:
+        stored = []
+    held = [one for one in stored if isinstance(one, str)] if isinstance(stored, list) else []
+    added = [one for one in file_ids(material.source) if one in known and one not in held]
+    return [*held, *added], added
+
+
+# -- what follows above ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """Everything that was made from a summary, directly or not, as it stands."""
+
+    consumers: Sequence[SummaryId]  #: sources before their consumers
+    sources: Mapping[SummaryId, Sequence[SummaryId]]
+    rows: Mapping[Stored, StoredRow]
+    wrong: list[SummaryId] = field(default_factory=list)
+
+    def follow(
+        self, summary_id: SummaryId, grown: int, files: Iterable[str]
+    ) -> dict[Stored, Mapping[str, SqlValue]]:
+        """The columns that follow when *summary_id* has *grown* by some tokens and names more *files*."""
+        wanted: dict[Stored, Mapping[str, SqlValue]] = {}
+        growth = {summary_id: grown}
+        named = {summary_id: list(dict.fromkeys(files))}
+        for consumer in self.consumers:
+            changed: dict[str, SqlValue] = {}
+            below = sum(growth.get(source, 0) for source in self.sources[consumer])
+            stored = self.rows.get(consumer, {}).get("descendant_token_count")
+            if below and isinstance(stored, int):
+                if stored == self._counted(consumer):
+                    changed["descendant_token_count"] = stored + below
+                    growth[consumer] = below
+                else:
+                    self.wrong.append(consumer)
+            more = self._more_files(consumer, named)
+            if more:
+                named[consumer] = more
+                changed["file_ids"] = json.dumps(
+                    [*self._files(consumer), *more], separators=(",", ":"), ensure_ascii=False
+                )
+            if changed:
+                wanted[consumer] = changed
+        return wanted
+
+    def _counted(self, consumer: SummaryId) -> int | None:
+        """What the counter has to say (engine.md 2.3); None: it cannot be told."""
+        count = 0
+        for source in self.sources[consumer]:
+            row = self.rows.get(source, {})
+            tokens, below = row.get("token_count"), row.get("descendant_token_count")
+            if not isinstance(tokens, int) or not isinstance(below, int):
+                return None
+            count += tokens + below
+        return count
+
+    def _files(self, consumer: SummaryId) -> list[str]:
+        try:
+            stored = json.loads(str(self.rows.get(consumer, {}).get("file_ids")))
+        except ValueError:
+            return []
+        return [one for one in stored if isinstance(one, str)] if isinstance(stored, list) else []
+
+    def _more_files(self, consumer: SummaryId, named: Mapping[SummaryId, Sequence[str]]) -> list[str]:
+        if not isinstance(self.rows.get(consumer, {}).get("file_ids"), str):
+            return []
+        held = set(self._files(consumer))
+        coming = dict.fromkeys(one for source in self.sources[consumer] for one in named.get(source, ()))
+        return [one for one in coming if one not in held]
+
+    def warnings(self, summary_id: SummaryId) -> Iterable[str]:
+        """What the operator should know of the consumers."""
+        direct = sum(summary_id in self.sources[one] for one in self.consumers)
+        if direct:
+            were = "was" if direct == 1 else "were"
+            yield (
+                f"{counted(direct, 'summary')} {were} made from the text that goes, and "
+                f"{'is' if direct == 1 else 'are'} marked stale"
+            )
+        if self.wrong:
+            yield (
+                f"the token counter of {counted(len(self.wrong), 'consumer')} was wrong before and stays so: "
+                "`lcm-tui doctor` mends it (D3)"
+            )
+
+
+async def _above(reader: Reader, summary_id: SummaryId) -> _Above:
+    edges = await summary_store.edges_above(reader, [summary_id])
+    consumers = {edge.consumer for edge in edges} - {summary_id}
+    sources: dict[SummaryId, list[SummaryId]] = {}
+    for edge in await summary_store.edges_of(reader, consumers):
+        sources.setdefault(edge.consumer, []).append(edge.source)
+    graph = SummaryGraph.build((), edges, ())
+    ordered = [one for one in graph.bottom_up(*sorted(consumers)) if one in sources]
+    everyone = {summary_id, *consumers, *(one for found in sources.values() for one in found)}
+    columns = ("token_count", "descendant_token_count", "file_ids")
+    rows = await columns_by(reader, "summaries", "summary_id", everyone, columns)
+    return _Above(ordered, sources, rows)

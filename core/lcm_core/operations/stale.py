@@ -1,0 +1,129 @@
+"""Which summaries were made from a text that has been replaced since, as far as the history tells.
+
+Nothing in the database records it and no column is added for it: it follows from the journal, which holds
+every text before and after. A summary rests on the texts that its sources had when its own text was made; an
+undo or a restore gives back a text that was made then. A pruned history tells less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from lcm_core.change.asking import answer
+from lcm_core.change.journal import PAGE, Operation, edits_of, operations
+from lcm_core.change.plan import Cells, Update
+from lcm_core.records import ConversationId, Summary, SummaryId
+from lcm_core.store import summaries as summary_store
+from lcm_core.store.database import Reader
+from lcm_core.times import sort_key
+
+#: The operations that make a text for a summary.
+MAKING: Final = frozenset({"rewrite", "repair"})
+#: Those that bring back one that was made before.
+_BRINGING: Final = frozenset({"restore", "undo", "redo"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A summary that was made from texts that have been replaced since."""
+
+    summary_id: SummaryId
+    sources: tuple[SummaryId, ...]  #: those that say something else now, in order of condensation
+    depth: int
+
+
+async def stale_in(reader: Reader, conversation_id: ConversationId) -> list[Stale]:
+    """The stale summaries of a conversation, those nearer to the messages first."""
+    done = await _operations(reader, conversation_id)
+    if not any(one.kind in MAKING for one in done):
+        return []
+    changes = [(one, await _turns(reader, one)) for one in done if one.kind in MAKING | _BRINGING]
+    touched = {turn.summary_id for _, turns in changes for turn in turns}
+    edges = await summary_store.edges_above(reader, touched)
+    # Only what rests directly on a text that changed is stale; what rests on that is once it is rewritten.
+    consumers = {edge.consumer for edge in edges if edge.source in touched}
+    sources: dict[SummaryId, list[SummaryId]] = {}
+    for edge in await summary_store.edges_of(reader, consumers):
+        sources.setdefault(edge.consumer, []).append(edge.source)
+    rows = await summary_store.summaries_in(reader, consumers)
+    history = _History(sources, sorted(rows, key=lambda one: sort_key(one.created_at)))
+    for operation, turns in changes:
+        history.take(operation, turns)
+    history.make_until(None)
+    found = [Stale(one.summary_id, history.changed(one.summary_id), one.depth) for one in rows]
+    return sorted((one for one in found if one.sources), key=lambda one: (one.depth, one.summary_id))
+
+
+async def _operations(reader: Reader, conversation_id: ConversationId) -> list[Operation]:
+    """All operations of a conversation, the oldest first."""
+    found: list[Operation] = []
+    below: int | None = None
+    while True:
+        page = await answer(reader, operations(limit=PAGE, below=below, conversation_id=conversation_id))
+        found += page
+        if len(page) < PAGE:
+            return found[::-1]
+        below = page[-1].place
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A summary gets another text; texts by their digests."""
+
+    summary_id: SummaryId
+    before: bytes
+    after: bytes
+
+
+async def _turns(reader: Reader, operation: Operation) -> list[_Turn]:
+    """The texts that an operation changed."""
+    return [
+        _Turn(SummaryId(str(edit.key["summary_id"])), _digest(edit.before), _digest(edit.after))
+        for edit in await answer(reader, edits_of(operation))
+        if isinstance(edit, Update) and edit.table == "summaries" and "content" in edit.after
+    ]
+
+
+def _digest(cells: Cells) -> bytes:
+    return blake2b(str(cells["content"]).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+@dataclass(slots=True)
+class _History:
+    """Walks through the operations in their order."""
+
+    sources: Mapping[SummaryId, Iterable[SummaryId]]
+    unmade: list[Summary]  #: consumers whose making has not been passed yet, the oldest first
+    now: dict[SummaryId, bytes | None] = field(default_factory=dict)  #: None: as it was before all of this
+    first: dict[SummaryId, bytes] = field(default_factory=dict)  #: the texts that None stands for
+    made_from: dict[tuple[SummaryId, bytes | None], Mapping[SummaryId, bytes | None]] = field(
+        default_factory=dict
+    )
+
+    def make_until(self, moment: str | None) -> None:
+        """Pass the making of all consumers that were made before *moment*; None: of all."""
+        while self.unmade and (moment is None or sort_key(self.unmade[0].created_at) <= sort_key(moment)):
+            self._make(self.unmade.pop(0).summary_id, None)
+
+    def _make(self, consumer: SummaryId, text: bytes | None) -> None:
+        self.made_from[consumer, text] = {
+            source: self.now.get(source) for source in self.sources.get(consumer, ())
+        }
+
+    def take(self, operation: Operation, turns: Iterable[_Turn]) -> None:
+        """Pass one operation: what makes a text, or what brings one back."""
+        self.make_until(operation.created_at)
+        for turn in turns:
+            first = self.first.setdefault(turn.summary_id, turn.before)
+            after = None if turn.after == first else turn.after
+            if operation.kind in MAKING or (turn.summary_id, after) not in self.made_from:
+                self._make(turn.summary_id, after)
+            self.now[turn.summary_id] = after
+
+    def changed(self, consumer: SummaryId) -> tuple[SummaryId, ...]:
+        """The sources of a summary that had another text when its present one was made."""
+        then = self.made_from.get((consumer, self.now.get(consumer)), {})
+        return tuple(one for one, text in then.items() if self.now.get(one) != text)

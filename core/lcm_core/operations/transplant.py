@@ -1,0 +1,301 @@
+"""Copy what a conversation's context remembers in front of another conversation's context.
+
+A deep copy of the summaries in the source's context, down to messages, parts and large files. The source
+stays as it is. Copied messages come before the target's first one and stand in no context, so the newest by
+seq, and with it the tail that a host reads, stay the target's own (engine.md 1.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.place import Listing, splice_at
+from lcm_core.change.plan import Cells, Plan, Splice, SqlValue
+from lcm_core.dag.checks.facts import agree, counted, told
+from lcm_core.dag.markers import classify
+from lcm_core.operations.already_there import Duplicate, already_there, missing_roots
+from lcm_core.operations.deep_copy import DeepCopy
+from lcm_core.operations.long_commits import takes_long
+from lcm_core.operations.subtree import Subtree, load_subtree
+from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.store import context as context_store
+from lcm_core.store import conversations as conversation_store
+from lcm_core.store.context import ItemId, References
+from lcm_core.store.database import Reader
+from lcm_core.store.occupied import active_briefs, seq_bounds
+from lcm_core.store.rows import StoredRow
+from lcm_core.times import parse_utc, sort_key, sql_utc
+
+#: Of many duplicates this many stand in the sentence; all of them are in the exception.
+_SAID: Final = 3
+
+
+class DuplicatesError(RefusedError):
+    """The target holds what was to be copied."""
+
+    def __init__(self, source: int, target: int, duplicates: Sequence[Duplicate]) -> None:
+        self.duplicates = tuple(duplicates)
+        named = [f"{one.summary_id} as {one.present_id}" for one in self.duplicates[:_SAID]]
+        more = len(self.duplicates) - len(named)
+        super().__init__(
+            f"Conversation {target} holds {len(self.duplicates):,} of the summaries of conversation {source} "
+            f"already, by text or messages ({', '.join(named)}{f', and {more:,} more' if more else ''}). "
+            "Skip duplicates (--skip-duplicates) to copy only what it lacks.",
+            code="DUPLICATES",
+            details={"source": source, "target": target, "duplicates": len(self.duplicates)},
+        )
+
+
+async def plan_transplant(
+    reader: Reader,
+    source: ConversationId,
+    target: ConversationId,
+    *,
+    skip_duplicates: bool = False,
+    budget: int | None = None,
+    now: datetime | None = None,
+) -> Plan:
+    """Copy the summaries in the context of *source* to the front of the context of *target*.
+
+    *skip_duplicates* leaves out summaries of the context whose text the target has, and whatever it has all
+    messages of; a summary over such a one gives way to its other sources. A text alone that stands below
+    another summary comes with it, since that would have no sources. A *budget* (tokens) adds a warning when
+    the context would exceed it. ``Plan.select`` is the first summary of the copy.
+
+    Raises:
+        NotFoundError: there is no such conversation.
+        DuplicatesError: the target has some of what would be copied, and that is not to be skipped.
+        RefusedError: both are the same, there is nothing to copy, or what is there cannot be copied whole.
+    """
+    if source == target:
+        raise RefusedError(f"Conversation {source} cannot be transplanted into itself: name another target.")
+    await conversation_store.get_conversation(reader, source)
+    into = await conversation_store.get_conversation(reader, target)
+    standing = await context_store.references(reader, source)
+    chosen = await _choose(reader, standing, source, target, skip_duplicates)
+    whole = chosen.whole
+    copy = await DeepCopy.begin(reader, whole, target, into.session_id)
+    context = await context_store.references(reader, target)
+    order = [copy.ids[root] for root in await asyncio.to_thread(_by_time, whole, chosen.roots)]
+    stamp = sql_utc(now or datetime.now(UTC))
+    edits = (*await copy.edits(reader), await asyncio.to_thread(_in_front, context, target, order, stamp))
+    warnings = [
+        *_left_out(standing, source, chosen),
+        *_bad(whole),
+        *copy.warnings(),
+        *await _out_of_time(reader, whole, target),
+        *await _under_briefs(reader, target),
+        *await _over_budget(reader, context, chosen, budget),
+        *takes_long(len(edits)),
+    ]
+    return Plan(
+        kind="transplant",
+        title=_title(chosen, source, target),
+        conversation_id=target,
+        edits=edits,
+        warnings=tuple(warnings),
+        allows=copy.oddities(),
+        select=order[0],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What is to be copied."""
+
+    roots: Sequence[str]  #: summaries of the context, in its order, or what of their sources is lacking
+    whole: Subtree
+    skipped: int  #: summaries of the context that the target has
+    in_part: int  #: those of which it has some sources; the others come
+    below: int  #: summaries below that the target has too
+
+
+async def _choose(
+    reader: Reader,
+    standing: References,
+    source: ConversationId,
+    target: ConversationId,
+    skip_duplicates: bool,
+) -> _Chosen:
+    roots = list(dict.fromkeys(str(one) for one in standing.summary_ids if one is not None))
+    if not roots:
+        raise RefusedError(
+            f"The context of conversation {source} holds no summary: there is nothing to transplant. "
+            "Raw messages are not copied."
+        )
+    whole = await load_subtree(reader, source, roots)
+    present = await already_there(reader, whole, set(roots), target)
+    if present.duplicates and not skip_duplicates:
+        raise DuplicatesError(source, target, present.duplicates)
+    chosen = await asyncio.to_thread(missing_roots, whole, roots, present)
+    if not chosen:
+        raise RefusedError(
+            f"Conversation {target} holds every summary of the context of conversation {source} already, or "
+            "what it was made from: there is nothing left to transplant."
+        )
+    if chosen != roots:
+        whole = await load_subtree(reader, source, chosen)
+    known = {one.summary_id for one in present.duplicates}
+    return _Chosen(
+        chosen,
+        whole,
+        skipped=sum(root in known for root in roots),
+        in_part=sum(root not in known and root not in chosen for root in roots),
+        below=sum(one in whole.summaries for one in known),
+    )
+
+
+def _title(chosen: _Chosen, source: int, target: int) -> str:
+    below = len(chosen.whole.summaries) - len(chosen.roots)
+    under = [counted(below, "summary")] if below else []
+    under.append(counted(len(chosen.whole.messages), "message"))
+    return (
+        f"Copy {counted(len(chosen.roots), 'summary')} of the context of conversation {source} to the front "
+        f"of conversation {target}, with {' and '.join(under)} below"
+    )
+
+
+# -- the context -----------------------------------------------------------------------------------------
+
+
+def _by_time(whole: Subtree, roots: Sequence[str]) -> list[str]:
+    """Some summaries by what they cover, in order of time; those of one moment stay in their order."""
+    spans = _Spans(whole)
+    return sorted(roots, key=spans.of)
+
+
+class _Spans:
+    """The times that summaries cover: as recorded, else of what they were made from."""
+
+    def __init__(self, whole: Subtree) -> None:
+        self._whole = whole
+        self._known: dict[str, tuple[datetime, datetime]] = {}
+        below: dict[str, list[str | int]] = {}
+        for row in whole.edges:
+            below.setdefault(str(row["summary_id"]), []).append(str(row["parent_summary_id"]))
+        for row in whole.links:
+            if isinstance(message := row["message_id"], int):
+                below.setdefault(str(row["summary_id"]), []).append(message)
+        for summary, row in whole.summaries.items():  # sources first
+            self._known[summary] = self._span(row, below.get(summary, ()))
+
+    def of(self, summary: str) -> tuple[datetime, datetime]:
+        """Beginning and end."""
+        return self._known[summary]
+
+    def _span(self, row: StoredRow, below: Iterable[str | int]) -> tuple[datetime, datetime]:
+        first, last = (parse_utc(_text(row.get(name))) for name in ("earliest_at", "latest_at"))
+        if first is None or last is None:
+            spans = [self._known[one] if isinstance(one, str) else self._said(one) for one in below]
+            first = first or min(span[0] for span in spans)
+            last = last or max(span[1] for span in spans)
+        return first, last
+
+    def _said(self, message: int) -> tuple[datetime, datetime]:
+        moment = sort_key(_text(self._whole.messages[message].get("created_at")))
+        return moment, moment
+
+
+def _text(value: SqlValue) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _in_front(context: References, target: ConversationId, summaries: Sequence[str], stamp: str) -> Splice:
+    """The copies before everything that stands there."""
+    rows = [
+        Cells.of(
+            {
+                "conversation_id": target,
+                "item_type": "summary",
+                "message_id": None,
+                "summary_id": summary,
+                "created_at": stamp,
+            }
+        )
+        for summary in summaries
+    ]
+    listing = Listing.of(zip(context.ordinals, context.ids, strict=True))
+    return splice_at(listing, target, 0, [], rows)
+
+
+# -- warnings --------------------------------------------------------------------------------------------
+
+
+def _left_out(standing: References, source: int, chosen: _Chosen) -> Iterator[str]:
+    if chosen.skipped:
+        words = "are left out, for the target has the text or all messages"
+        yield told(chosen.skipped, "summary", None, words)
+    if chosen.in_part:
+        words = "give way to the sources that the target lacks, for it has the others"
+        yield told(chosen.in_part, "summary", None, words)
+    if chosen.below:
+        yield told(
+            chosen.below,
+            "summary",
+            None,
+            "below have a text that the target has too, and come with what was made of them",
+        )
+    raw = sum(one is not None for one in standing.message_ids)
+    if raw:
+        yield (
+            f"Only what summaries cover is copied, not the {counted(raw, 'raw message')} in the context of "
+            f"conversation {source}"
+        )
+
+
+def _bad(whole: Subtree) -> Iterator[str]:
+    """Copies of truncations are truncations."""
+    rows = whole.summaries.values()
+    bad = sum(classify(_text(row["content"]) or "", _text(row.get("model"))) is not None for row in rows)
+    if bad:
+        words = agree(bad, "are bad (cut off, or no summary at all), as in the source")
+        yield f"{counted(bad, 'summary')} of the copy {words}"
+
+
+async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -> Iterator[str]:
+    """Whether the copy is older than what it comes before."""
+    bounds = await seq_bounds(reader, target)
+    begins = parse_utc(bounds.first_at) if bounds else None
+    ends = max((sort_key(_text(row.get("created_at"))) for row in whole.messages.values()), default=None)
+    if begins is None or ends is None or ends <= begins:
+        return iter(())
+    return iter(
+        (f"Some of the copy is newer than the first message of conversation {target}, and stands before it",)
+    )
+
+
+async def _under_briefs(reader: Reader, target: ConversationId) -> Iterator[str]:
+    """An active brief hides what is older than what it covers, and every copy is (peer-go-tui.md 1.7)."""
+    briefs = await active_briefs(reader, target)
+    return (
+        f"Focus brief {brief} stands over the context of conversation {target} and hides the copy from the "
+        "model until it is taken away (/lossless unfocus)"
+        for brief in briefs[:1]
+    )
+
+
+async def _over_budget(
+    reader: Reader, context: References, chosen: _Chosen, budget: int | None
+) -> Iterator[str]:
+    if budget is None:
+        return iter(())
+    ids: list[ItemId] = [
+        SummaryId(one) if isinstance(one, str) else MessageId(one) for one in context.ids if one is not None
+    ]
+    weights = await context_store.weights_of(reader, ids)
+    total = sum(weight.tokens for one in ids if (weight := weights.get(one)))
+    added = (chosen.whole.summaries[root]["token_count"] for root in chosen.roots)
+    total += sum(tokens for tokens in added if isinstance(tokens, int))
+    if total <= budget:
+        return iter(())
+    return iter(
+        (
+            f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: the engine would "
+            "leave the oldest items out, and those are the copies",
+        )
+    )
