@@ -38,12 +38,16 @@ class FixId(StrEnum):
     """The kinds of change that mend a finding without a model."""
 
     CLOSE_GAPS = "close-gaps"  #: number a context's items from 0 again
-    DROP_DANGLING_ITEMS = "drop-dangling-items"  #: context items whose message or summary is gone
+    #: context items whose message or summary is gone give way to what the summary was made from
+    DROP_DANGLING_ITEMS = "drop-dangling-items"
     DROP_DUPLICATE_ITEMS = "drop-duplicate-items"  #: all but the first item for the same thing
     DROP_COVERED_ITEMS = "drop-covered-items"  #: context items that a summary in the context covers
+    DROP_FOREIGN_ITEMS = "drop-foreign-items"  #: items for what stands in its own conversation's context too
+    REORDER = "reorder"  #: a context's items, into the one order that seq and times tell
     RESTORE_MESSAGES = "restore-messages"  #: messages that nothing covers, back to their place
     RESTORE_SUMMARIES = "restore-summaries"  #: a summary that fell out of the context, back to its place
     DELETE_ORPHAN_LINKS = "delete-orphan-links"  #: links, edges and brief sources without one of their ends
+    DELETE_FALSE_LINES = "delete-false-lines"  #: links and edges that a summary's counters disprove
     DELETE_ORPHAN_PARTS = "delete-orphan-parts"  #: parts whose message is gone
     REBUILD_SEARCH = "rebuild-search"  #: rows of search tables that are missing, extra or stale
     RECOMPUTE_DEPTH = "recompute-depth"
@@ -52,6 +56,7 @@ class FixId(StrEnum):
     RECOMPUTE_FILE_IDS = "recompute-file-ids"
     RECOMPUTE_TOKENS = "recompute-tokens"
     RELINK = "relink"  #: lost sources of a summary that its own counters prove
+    FILL_TOOL_COLUMNS = "fill-tool-columns"  #: tool call ids that only the metadata of a part holds
     DROP_REPEATED_MESSAGES = "drop-repeated-messages"  #: replayed messages, out of the context
     MERGE_SPLIT = "merge-split"  #: sessions that a rollover split
 
@@ -110,6 +115,20 @@ class Finding:
     row_count: int  #: how many there are
     sentence: str  #: for people; may hold ids of the database, so it is shown through ``lcm_core.text``
     fix: FixId | None = None
+
+
+def key_of(finding: Finding) -> str:
+    """A name for a finding that a later run gives it again: ``D2:3:summaries:sum_...``.
+
+    Check, conversation (``-`` without one), and table and key of the first row.
+    """
+    owner = "-" if finding.conversation_id is None else str(finding.conversation_id)
+    if not finding.rows:
+        return f"{finding.check}:{owner}"
+    row = finding.rows[0]
+    return ":".join(
+        [finding.check, owner, row.table, *("-" if part is None else str(part) for part in row.key)]
+    )
 
 
 class CheckState(StrEnum):

@@ -28,6 +28,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cache
 from itertools import accumulate
 from typing import Final
 
@@ -54,10 +55,6 @@ _EMOJI: Final = (
     r"[#*0-9\xa9\xae\u203c\u2049\u2100-\u2bff\u3030\u303d\u3297\u3299"
     r"\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
 )
-_UNSAFE: Final = re.compile(
-    rf"(?P<selector>(?<={_EMOJI})[\ufe0e\ufe0f])|(?P<pair>{_FLAG}{{2}})"
-    rf"|[{_UNSAFE_BMP}]|{_ASTRAL}(?:[{_UNSAFE_ASTRAL}]|{_FLAG})"
-)
 _UNSAFE_ASCII: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -69,8 +66,20 @@ def _mark_class() -> str:
     return rf"(?:[{low}]|{_ASTRAL}[{high}])"
 
 
-_MARK: Final = _mark_class()
-_ODD_MARKS: Final = re.compile(rf"(?<!\S){_MARK}+|{_MARK}{{{MARKS_KEPT + 1},}}")
+@cache  # compiled when a text calls for it: every start of the program would pay for it
+def _unsafe() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<selector>(?<={_EMOJI})[\ufe0e\ufe0f])|(?P<pair>{_FLAG}{{2}})"
+        rf"|[{_UNSAFE_BMP}]|{_ASTRAL}(?:[{_UNSAFE_ASTRAL}]|{_FLAG})"
+    )
+
+
+@cache
+def _odd_marks() -> re.Pattern[str]:
+    mark = _mark_class()
+    return re.compile(rf"(?<!\S){mark}+|{mark}{{{MARKS_KEPT + 1},}}")
+
+
 #: Not one of the common characters that stay as they are: most text is told safe by this one fast pass.
 _UNCOMMON: Final = re.compile(
     r"[^\n -~\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2100-\u23ff\u2500-\u2bff"
@@ -110,7 +119,7 @@ def _written_out(text: str) -> str:
         return _UNSAFE_ASCII.sub(_picture, text)
     if not _UNCOMMON.search(text):
         return text
-    return _ODD_MARKS.sub(_tamed, _UNSAFE.sub(_visible, text))
+    return _odd_marks().sub(_tamed, _unsafe().sub(_visible, text))
 
 
 def _picture(match: re.Match[str]) -> str:

@@ -8,7 +8,9 @@ nothing may compare them as text; here they become aware datetimes in UTC.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["age", "engine_label", "format_local", "iso_z", "parse_utc", "sort_key", "sql_utc"]
@@ -21,6 +23,7 @@ _STAMP: Final = re.compile(
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
+@lru_cache(maxsize=4096)  # a list that is loaded again and again asks for the same ones
 def parse_utc(text: str | None) -> datetime | None:
     """The moment that *text* names, in UTC, or None when it is neither of the formats (never an error).
 
@@ -61,7 +64,7 @@ def iso_z(moment: datetime) -> str:
 
 def sql_utc(moment: datetime) -> str:
     """``YYYY-MM-DD HH:MM:SS`` in UTC, as SQLite's ``datetime('now')`` writes it."""
-    return _in_utc(moment).strftime("%Y-%m-%d %H:%M:%S").zfill(19)
+    return _in_utc(moment).replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -74,9 +77,56 @@ def format_local(moment: datetime | None, zone: tzinfo | None = None) -> str:
 
 
 def engine_label(moment: datetime, zone: tzinfo | None = None) -> str:
-    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (engine.md 2.2)."""
+    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (engine.md 2.2, 8.1)."""
     local = _shifted(moment, zone)
-    return f"{local.strftime('%Y-%m-%d %H:%M').zfill(16)} {local.tzname() or 'UTC'}"
+    return f"{local.strftime('%Y-%m-%d %H:%M').zfill(16)} {_zone_name(local)}"
+
+
+#: The short names that English has for zones (Unicode CLDR), with their offset in hours: an abbreviation
+#: alone says nothing, CST is also Shanghai. All other zones are written as their offset.
+_ENGLISH: Final[Mapping[tuple[str, float], str]] = {
+    ("AST", -4): "AST",
+    ("ADT", -3): "ADT",
+    ("EST", -5): "EST",
+    ("EDT", -4): "EDT",
+    ("CST", -6): "CST",
+    ("CDT", -5): "CDT",
+    ("MST", -7): "MST",
+    ("MDT", -6): "MDT",
+    ("PST", -8): "PST",
+    ("PDT", -7): "PDT",
+    ("AKST", -9): "AKST",
+    ("AKDT", -8): "AKDT",
+    ("HST", -10): "HST",
+    ("HDT", -9): "HADT",
+    ("UTC", 0): "UTC",
+    ("GMT", 0): "GMT",
+}
+#: Zones of those names that English has no name for, or another one: the name here, what is said of it.
+_PECULIAR: Final = {
+    ("America/Adak", "HST"): "HAST",
+    ("America/Atka", "HST"): "HAST",
+    ("US/Aleutian", "HST"): "HAST",
+    ("America/Dawson", "MST"): "GMT-7",
+    ("America/Hermosillo", "MST"): "GMT-7",
+    ("America/Mazatlan", "MST"): "GMT-7",
+    ("America/Whitehorse", "MST"): "GMT-7",
+    ("Canada/Yukon", "MST"): "GMT-7",
+    ("Mexico/BajaSur", "MST"): "GMT-7",
+    ("Antarctica/Troll", "+00"): "GMT",
+}
+
+
+def _zone_name(local: datetime) -> str:
+    """The name of a moment's zone as ICU writes it in English: ``EDT``, ``GMT+9``, ``GMT+5:30``."""
+    name = local.tzname() or "UTC"
+    key = getattr(local.tzinfo, "key", None)
+    minutes = round((local.utcoffset() or timedelta()).total_seconds() / 60)
+    english = _PECULIAR.get((str(key), name)) or _ENGLISH.get((name, minutes / 60))
+    if english is not None:
+        return english
+    hours, rest = divmod(abs(minutes), 60)
+    return f"GMT{'-' if minutes < 0 else '+'}{hours}{f':{rest:02d}' if rest else ''}"
 
 
 def _shifted(moment: datetime, zone: tzinfo | None) -> datetime:

@@ -1,1 +1,28 @@
-"""The prompts that lcm-tui sends to a model when it summarises."""
+"""The prompts that lcm-tui sends to a model when it summarises: Jinja2 templates, one for each kind.
+
+``base.j2`` frames all of them: the system prompt, the operator's own instructions, the rules for the answer
+and the tags around the source. The other four say what to keep at their depth (engine.md 8). Each says its
+version in its first line, which is raised with any change that alters what a model reads, in the frame too.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Final
+
+#: The frame that the others extend.
+BASE: Final = "base"
+#: The templates by name, in the order of the depths that they are for; the last serves every greater depth.
+TEMPLATES: Final = ("leaf", "condensed-d1", "condensed-d2", "condensed-d3")
+SUFFIX: Final = ".j2"
+
+
+def template_source(name: str) -> str:
+    """The text of the built-in template *name* (`BASE` or one of `TEMPLATES`).
+
+    Raises:
+        KeyError: there is no such template.
+    """
+    if name != BASE and name not in TEMPLATES:
+        raise KeyError(name)
+    return files("lcm_prompts").joinpath(name + SUFFIX).read_text("utf-8")

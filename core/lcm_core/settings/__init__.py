@@ -3,6 +3,7 @@
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.resolve import Options, Settings, resolve
 from lcm_core.settings.show import ConfigValue, ConfigView, config_value, config_view
+from lcm_core.settings.summary import SummarySettings
 from lcm_core.settings.values import Diagnostic, Json, JsonObject, OutputFormat, Problem, Source, Sourced
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Settings",
     "Source",
     "Sourced",
+    "SummarySettings",
     "config_value",
     "config_view",
     "resolve",

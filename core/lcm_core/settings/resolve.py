@@ -9,6 +9,8 @@ from pathlib import Path, PurePath
 from lcm_core.errors import UsageError
 from lcm_core.settings.engine import KEYS, EngineSettings, Key, first_valid, read_engine
 from lcm_core.settings.hostfile import PluginConfig, masked, read_host_file
+from lcm_core.settings.summary import ENV_NAMES as SUMMARY_ENV_NAMES
+from lcm_core.settings.summary import SummarySettings, read_summary
 from lcm_core.settings.userfile import (
     UserFile,
     budget_tokens,
@@ -32,9 +34,12 @@ _BUDGET = Key((), ("LCM_TUI_BUDGET",), budget_tokens)
 _FORMAT = Key((), ("LCM_TUI_FORMAT",), output_format)
 _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
 
+#: Files up to this size, in MiB, are offered a backup, unless the user sets another.
+BACKUP_OFFER_MB = 512
+
 #: Every variable that we read, the engine's and our own.
 ENV_NAMES = frozenset({*_STATE_ENV, "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "LCM_TUI_CONFIG"}).union(
-    *(key.env for key in (*KEYS.values(), _DATABASE, _LARGE_FILES, _BUDGET, _FORMAT))
+    SUMMARY_ENV_NAMES, *(key.env for key in (*KEYS.values(), _DATABASE, _LARGE_FILES, _BUDGET, _FORMAT))
 )
 _KNOWN_PLUGIN_KEYS = frozenset(
     step
@@ -73,9 +78,11 @@ class Settings:
     context_engine: str | None  #: the plugin that fills ``plugins.slots.contextEngine``
     user_config_file: Sourced[Path]  #: our own ``config.toml``
     engine: EngineSettings
+    summary: SummarySettings
     budget: Sourced[int | None]  #: tokens; None: the user named none
     output_format: Sourced[OutputFormat]
     theme: Sourced[str | None]
+    backup_offer_mb: Sourced[int]  #: smaller files are offered a backup before a day's first change; 0: none
     keys: Mapping[str, str]  #: action id to key, or keys separated by commas
     raw: JsonObject  #: the plugin's block as it stands in the file, secrets masked
     diagnostics: tuple[Diagnostic, ...]
@@ -103,6 +110,7 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     )
     user_file = _user_config_file(environ, home)
     user = read_user_file(user_file.value, expected=user_file.is_set, diagnostics=notes)
+    engine = read_engine(environ, host.plugin, notes)
     raw = masked(host.plugin.values, known=_KNOWN_PLUGIN_KEYS)
     return Settings(
         state_dir=state,
@@ -114,10 +122,12 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         plugin_place=host.plugin.place,
         context_engine=host.context_engine,
         user_config_file=user_file,
-        engine=read_engine(environ, host.plugin, notes),
+        engine=engine,
+        summary=read_summary(environ, user.summary, engine, notes),
         budget=_budget(options, environ, user, notes),
         output_format=_output_format(options, environ, user, notes),
         theme=user.theme or Sourced(None),
+        backup_offer_mb=user.backup_offer_mb or Sourced(BACKUP_OFFER_MB),
         keys=user.keys,
         raw=raw if isinstance(raw, Mapping) else {},
         diagnostics=tuple(notes),

@@ -85,6 +85,14 @@ def _effective(settings: Settings) -> dict[str, Sourced[object]]:
         "tui.budget": settings.budget,
         "tui.format": settings.output_format,
         "tui.theme": settings.theme,
+        "tui.summary.provider": settings.summary.provider,
+        "tui.summary.model": settings.summary.model,
+        "tui.summary.baseUrl": settings.summary.base_url,
+        "tui.summary.inputPrice": settings.summary.input_price,
+        "tui.summary.outputPrice": settings.summary.output_price,
+        "tui.summary.maxCalls": settings.summary.max_calls,
+        "tui.summary.maxCost": settings.summary.max_cost,
+        "tui.backupOfferMb": settings.backup_offer_mb,
     }
     return {**paths, **engine, **tui}
 

@@ -1,4 +1,4 @@
-"""Our own config file, ``config.toml``: budget, format, theme and keys."""
+"""Our own config file, ``config.toml``: budget, format, theme, backups, keys, and the summary model."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from lcm_core.settings.values import (
 
 T = TypeVar("T")
 APP_NAME = "lcm-tui"
-_KNOWN = ("budget", "format", "keys", "theme")
+_KNOWN = ("backup_offer_mb", "budget", "format", "keys", "summary", "theme")
 
 budget_tokens = integer(1)
+megabytes = integer(0)
 
 
 def output_format(value: Json) -> OutputFormat:
@@ -45,7 +46,9 @@ class UserFile:
     budget: Sourced[int] | None = None
     output_format: Sourced[OutputFormat] | None = None
     theme: Sourced[str] | None = None
+    backup_offer_mb: Sourced[int] | None = None
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    summary: Json = None  #: the table as it stands
 
 
 def default_user_file(environ: Mapping[str, str], home: Path) -> Path:
@@ -83,7 +86,9 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
         _given("budget", document, budget_tokens, diagnostics),
         _given("format", document, output_format, diagnostics),
         _given("theme", document, text, diagnostics),
+        _given("backup_offer_mb", document, megabytes, diagnostics),
         _keys(document.get("keys"), diagnostics),
+        document.get("summary"),
     )
 
 

@@ -1,0 +1,200 @@
+"""Reads a context and assembles it: few statements, and of a long context only the end that can fit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+
+from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble
+from lcm_core.assemble.cache import cache_policy
+from lcm_core.assemble.fill import tail_of
+from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.assemble.message import SentMessage
+from lcm_core.assemble.resolve import ResolvedContext, Unread, resolve, resolve_brief
+from lcm_core.assemble.result import Assembled
+from lcm_core.records import ConversationId
+from lcm_core.rules import Rules, rules_of
+from lcm_core.settings.engine import EngineSettings
+from lcm_core.store.assembly import (
+    ContextSize,
+    cache_telemetry,
+    context_end,
+    context_size,
+    history_tokens,
+    raw_tokens_before,
+    stored_items,
+)
+from lcm_core.store.briefs import focus_overlay
+from lcm_core.store.database import Reader
+
+#: Items that are read at once, at the least.
+PAGE: Final = 200
+#: Tokens of an item in a conversation of the usual kind, to guess of how many items the counts are looked at.
+TYPICAL_TOKENS: Final = 120
+#: What part of a budget is read beyond it: an item may weigh a little less as sent than its row says.
+SLACK: Final = 20
+
+
+def settings_for(engine: EngineSettings, budget: int, prompt: str | None = None) -> AssemblySettings:
+    """What an operator configured, for a *budget* that ``maxAssemblyTokenBudget`` caps.
+
+    A *prompt* counts even where prompt-aware eviction is off: whoever gives one wants to see its effect.
+    """
+    cap = engine.max_assembly_token_budget.value
+    count, aware = engine.fresh_tail_count, engine.prompt_aware_eviction
+    return AssemblySettings(
+        budget=budget if cap is None else min(budget, cap),
+        tail_count=count.value if count.is_set else None,
+        tail_max_tokens=engine.fresh_tail_max_tokens.value,
+        prompt=prompt,
+        prompt_aware=True if prompt else aware.value if aware.is_set else None,
+        stub_payloads=engine.stub_large_tool_payloads.value,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyBasis:
+    """What was read of a conversation to assemble it, for one budget and all smaller ones."""
+
+    context: ResolvedContext
+    around: Surroundings
+    rules: Rules
+    loaded_for: AssemblySettings
+
+    def serves(self, settings: AssemblySettings) -> bool:
+        """Whether `assembled` gives the true answer for other settings, too; else read again."""
+        if settings.stub_payloads != self.loaded_for.stub_payloads:
+            return False
+        if self.context.unread is None:
+            return True
+        same = replace(settings, budget=self.loaded_for.budget, clamp=self.loaded_for.clamp)
+        return settings.budget <= self.loaded_for.budget and same == self.loaded_for
+
+    def assembled(self, settings: AssemblySettings | None = None) -> Assembled:
+        """The messages under *settings* (None: those that it was read for); no I/O."""
+        return assemble(self.context, settings or self.loaded_for, self.rules, self.around)
+
+
+async def assemble_context(
+    reader: Reader,
+    conversation_id: ConversationId,
+    settings: AssemblySettings,
+    *,
+    zone: tzinfo | None = None,
+    rules: Rules | None = None,
+    live: Sequence[SentMessage] | None = None,
+    degraded: bool = False,
+    with_history: bool = False,
+    now: datetime | None = None,
+) -> Assembled:
+    """What the model gets of a conversation under a budget, and why it gets that (engine.md 3).
+
+    *zone* is that of the times in wrappers (None: this machine's); *rules* None means those of the engine
+    that wrote the file; *live* are the host's own messages, where they are known; *with_history* also sums
+    what was ever said, which reads past every message of the conversation; *now* judges the cache.
+    """
+    basis = await assembly_basis(
+        reader, conversation_id, settings, zone=zone, rules=rules, with_history=with_history, now=now
+    )
+    around = replace(basis.around, live=None if live is None else tuple(live), degraded=degraded)
+    return await asyncio.to_thread(replace(basis, around=around).assembled)
+
+
+async def assembly_basis(
+    reader: Reader,
+    conversation_id: ConversationId,
+    settings: AssemblySettings,
+    *,
+    zone: tzinfo | None = None,
+    rules: Rules | None = None,
+    with_history: bool = False,
+    now: datetime | None = None,
+) -> AssemblyBasis:
+    """What `assemble_context` reads, to be assembled under several budgets without reading again."""
+    how = rules or rules_of(reader.schema)
+    context = await load_context(reader, conversation_id, settings, how, zone)
+    telemetry = await cache_telemetry(reader, conversation_id)
+    around = Surroundings(cache=cache_policy(telemetry, now or datetime.now(UTC)))
+    if with_history:
+        tail = tail_of(context.items, how, settings.tail_count, settings.tail_max_tokens)
+        around = replace(
+            around,
+            raw_history_tokens=await history_tokens(reader, conversation_id),
+            raw_history_debt_tokens=await raw_tokens_before(reader, conversation_id, tail.first_ordinal),
+        )
+    return AssemblyBasis(context, around, how, settings)
+
+
+async def with_history(reader: Reader, conversation_id: ConversationId, assembled: Assembled) -> Assembled:
+    """An assembly with what was ever said counted afterwards; reads past every message (`with_history`)."""
+    metadata = replace(
+        assembled.metadata,
+        raw_history_tokens=await history_tokens(reader, conversation_id),
+        raw_history_debt_tokens=await raw_tokens_before(
+            reader, conversation_id, assembled.tail.first_ordinal
+        ),
+    )
+    return replace(assembled, metadata=metadata)
+
+
+async def load_context(
+    reader: Reader,
+    conversation_id: ConversationId,
+    settings: AssemblySettings,
+    rules: Rules,
+    zone: tzinfo | None,
+) -> ResolvedContext:
+    """A context as messages: all of it, or from the newest back until nothing older can fit the budget.
+
+    What was loaded for one budget serves every smaller one, too: `assemble` it again.
+    """
+    overlay = await focus_overlay(reader, conversation_id, zone)
+    brief = () if overlay is None else (resolve_brief(overlay, rules),)
+    payloads = settings.stub_payloads and rules.assembly.stubs_payloads
+    whole = bool(settings.prompt) and settings.prompt_aware is not False and rules.assembly.prompt_aware
+    context, before, missing, average = ResolvedContext(()), None, settings.budget, float(TYPICAL_TOKENS)
+    while True:
+        most = None if whole else max(PAGE, int(missing / average * 1.2))
+        end = await context_end(
+            reader, conversation_id, before=before, tokens=missing + missing // SLACK, least=PAGE, most=most
+        )
+        stored = await stored_items(reader, end.items, payloads=payloads)
+        context = context.behind(await asyncio.to_thread(resolve, stored, overlay, rules, zone))
+        if end.is_whole:
+            break
+        before = end.items[0].ordinal
+        tokens = sum(item.tokens for item in (*brief, *context.items))
+        if tokens > settings.budget and _is_enough(context, tokens, settings, rules):
+            size = await context_size(reader, conversation_id, before=before)
+            context = replace(context, unread=_unread(size, context, overlay))
+            break
+        missing, average = settings.budget - tokens, max(1.0, tokens / max(1, len(context.items)))
+    items = tuple(sorted((*brief, *context.items), key=lambda item: item.ordinal)) if brief else context.items
+    return replace(context, items=items)
+
+
+def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings, rules: Rules) -> bool:
+    """Whether the tail is among the items and one beside it does not fit: then no older one is sent.
+
+    *tokens* are those of all items and of the focus brief.
+    """
+    items = context.items
+    tail = tail_of(items, rules, settings.tail_count, settings.tail_max_tokens)
+    first = tail.first_ordinal
+    counted = [item for item in items if item.is_message or rules.assembly.tail_of_items]
+    if first is None and tail.count > 0:
+        return False
+    if first is not None and not any(item.ordinal < first for item in counted) and len(counted) < tail.count:
+        return False
+    if rules.tail_keeps_turn_whole and not any(item.role == "user" for item in items):
+        return False
+    return tokens > settings.budget and sum(item.tokens for item in items) > tail.tokens
+
+
+def _unread(size: ContextSize, context: ResolvedContext, overlay: FocusOverlay | None) -> Unread:
+    under = {one.sent.origin.summary_id for one in context.covered}
+    covered = 0 if overlay is None else len(overlay.covered - under)
+    return Unread(size.items, size.summaries, covered, size.first_ordinal, size.last_ordinal)

@@ -1,0 +1,423 @@
+"""An LCM engine for a Python agent: it stores what the host says, and finds its place again after a restart.
+
+Appends are committed without the journal: what a host would have written anyway is no operation (design.md
+section 4). Calls for one conversation run one after the other, calls for several side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from lcm_core.assemble.assembler import AssemblySettings
+from lcm_core.assemble.live import live_message
+from lcm_core.assemble.result import Assembled
+from lcm_core.assembly import assemble_context, settings_for, with_history
+from lcm_core.change.errors import StalePlanError
+from lcm_core.change.schema_new import create_database
+from lcm_core.change.snapshots import KEPT, note_assembly
+from lcm_core.compaction_rules import compaction_rules, compaction_settings
+from lcm_core.errors import LcmError, NotFoundError
+from lcm_core.ingest.history import HostMessage, host_message
+from lcm_core.ingest.jsonl import JsonObject
+from lcm_core.ingest.patterns import matches_any
+from lcm_core.ingest.reconcile import Proof
+from lcm_core.ingest.stored import StoredMessage
+from lcm_core.operations.admission import doubt, overlap_of, refuse_flood
+from lcm_core.operations.appending import Append, Checkpoint, Session, plan_append
+from lcm_core.operations.compaction.run import Operation, Runner, Setting
+from lcm_core.operations.importing import (
+    ImportRules,
+    Tally,
+    Transcript,
+    anchor_of,
+    commit_append,
+    import_rules,
+    pieces,
+    read_known,
+    read_transcript,
+    stored_of,
+)
+from lcm_core.records import ConversationId
+from lcm_core.settings.engine import EngineSettings
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.ingested import find_holding
+from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.request import Summarizer
+
+T = TypeVar("T")
+
+#: How often a plan that another writer has outrun is made again.
+ATTEMPTS: Final = 8
+#: How long a call waits for the lock of the file, in seconds; the engine's own busy timeout (engine.md 1.1).
+WAIT_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of messages that a host handed over."""
+
+    conversation_id: int | None  #: None: the session is not stored
+    stored: int
+    known: int  #: they were there already
+    skipped: int  #: the engine stores none such
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapped:
+    """What became of a transcript at the start of a session."""
+
+    conversation_id: int | None
+    imported: int
+    left_out: int  #: older messages that are not stored: they would come behind newer ones
+    bad_lines: int
+    proof: Proof  #: by what the place was found
+    reason: str | None  #: why nothing was imported although something is new
+
+
+_NOT_STORED: Final = Ingested(None, 0, 0, 0)
+
+
+class Engine:
+    """One database, open for a host. Use as an asynchronous context manager, or `close` it."""
+
+    def __init__(
+        self,
+        database: Database,
+        large_files: Path,
+        settings: EngineSettings,
+        clock: Callable[[], datetime],
+        snapshots: int = KEPT,
+    ) -> None:
+        self.database = database
+        self.snapshot_problem: str | None = None  #: why the last assembly left no snapshot
+        self._snapshots = snapshots
+        self._notes: set[asyncio.Task[None]] = set()
+        self._noting = asyncio.Lock()  #: snapshots stand in the order of their assemblies
+        self._large_files = large_files
+        self._settings = settings
+        self._clock = clock
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        large_files: Path,
+        settings: EngineSettings | None = None,
+        create: bool = True,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        snapshots: int = KEPT,
+    ) -> Self:
+        """Open a database of any version; a missing one is made with the present schema if *create* says so.
+
+        *snapshots* are kept of each conversation's newest assemblies; 0: none, and what was kept stays.
+
+        Raises:
+            DatabaseError: it cannot be opened, or not made.
+        """
+        if create and not await asyncio.to_thread(path.exists):
+            await asyncio.to_thread(create_database, path)
+        return cls(await Database.open(path), large_files, settings or EngineSettings(), clock, snapshots)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the file; calls that still run end first."""
+        for lock in list(self._locks.values()):
+            async with lock:
+                pass
+        await self.noted()
+        await self.database.close()
+
+    # -- what a host says --------------------------------------------------------------------------------
+
+    async def ingest(self, session: Session, message: JsonObject, *, entry_id: str | None = None) -> Ingested:
+        """Store one message of the host (field.md 6.3) behind the others.
+
+        Raises:
+            LcmError: the database or the large-files folder cannot be written.
+        """
+        return await self.ingest_batch(session, [message], entry_ids=[entry_id])
+
+    async def ingest_batch(
+        self,
+        session: Session,
+        messages: Sequence[JsonObject],
+        *,
+        entry_ids: Sequence[str | None] | None = None,
+    ) -> Ingested:
+        """Store messages behind the others in one commit; those with a known entry or event are left out.
+
+        Raises:
+            RefusedError: they look like a replay of what is stored.
+            LcmError: the database or the large-files folder cannot be written.
+        """
+        if not self._is_stored(session) or not messages:
+            return _NOT_STORED
+        hosts = self._hosts(messages, entry_ids or [None] * len(messages))
+        async with self._turn(session):
+            return await self._store(session, hosts, align=False)
+
+    async def after_turn(
+        self, session: Session, messages: Sequence[JsonObject], pre_prompt_message_count: int = 0
+    ) -> Ingested:
+        """Store what a turn added to the host's *messages*: those from *pre_prompt_message_count* on.
+
+        The first of them may be stored already; they are recognised by text and time together.
+
+        Raises as `ingest_batch`.
+        """
+        added = list(messages)[max(0, pre_prompt_message_count) :]
+        if not self._is_stored(session) or not added:
+            return _NOT_STORED
+        hosts = self._hosts(added, [None] * len(added))
+        async with self._turn(session):
+            return await self._store(session, hosts, align=True)
+
+    async def bootstrap(self, session: Session, transcript: Path) -> Bootstrapped:
+        """Bring a session's conversation up to its transcript; a second call stores nothing.
+
+        Raises:
+            TranscriptError: the transcript cannot be read.
+            LcmError: the database or the large-files folder cannot be written.
+        """
+        if not self._is_stored(session):
+            return Bootstrapped(None, 0, 0, 0, Proof.NONE, "the session is not stored")
+        async with self._turn(session):
+            read = await asyncio.to_thread(read_transcript, transcript)
+            rules = self._rules()
+            known = await self.database.read(read_known, session)
+            anchor = await asyncio.to_thread(anchor_of, read, known, rules)
+            new = len(read.positions) - anchor.start
+            reason = doubt(anchor.proof, new, known.holding.messages if known.holding else 0)
+            tally, conversation_id = Tally(), None
+            if known.holding is not None:
+                conversation_id = int(str(known.holding.row["conversation_id"]))
+            if reason is None and new:
+                conversation_id = await self._import(session, read, anchor.start, rules, tally)
+            return Bootstrapped(
+                conversation_id, tally.stored, anchor.left_out, read.index.bad_lines, anchor.proof, reason
+            )
+
+    # -- what the model sees -----------------------------------------------------------------------------
+
+    async def assemble(
+        self,
+        session: Session,
+        *,
+        budget: int,
+        prompt: str | None = None,
+        live: Sequence[JsonObject] | None = None,
+        zone: tzinfo | None = None,
+    ) -> Assembled:
+        """The messages that go to the model within *budget* tokens; *live* are those that the host holds.
+
+        A snapshot of it is kept afterwards (seed 004), unless that fails: `snapshot_problem` says why.
+
+        Raises:
+            NotFoundError: nothing is stored of this session.
+            LcmError: the database cannot be read.
+        """
+        conversation_id = await self._conversation(session)
+        settings = settings_for(self._settings, budget, prompt)
+        held = None if live is None else tuple(map(live_message, live))
+        now = self._clock()
+        assembled = await self.database.read(
+            assemble_context, conversation_id, settings, zone=zone, live=held, now=now
+        )
+        if self._snapshots > 0:
+            keep = partial(note_assembly, newest=self._snapshots, zone=zone, now=now)
+            note = asyncio.create_task(self._note(assembled, conversation_id, settings, keep))
+            self._notes.add(note)
+            note.add_done_callback(self._notes.discard)
+        return assembled
+
+    async def _note(
+        self,
+        assembled: Assembled,
+        conversation_id: ConversationId,
+        settings: AssemblySettings,
+        keep: Callable[[Path, Assembled, ConversationId, AssemblySettings], str | None],
+    ) -> None:
+        """Keep a snapshot behind the host's back: to count what was ever said takes its time."""
+        async with self._noting:
+            try:
+                whole = await self.database.read(with_history, conversation_id, assembled)
+                path = self.database.path
+                self.snapshot_problem = await asyncio.to_thread(keep, path, whole, conversation_id, settings)
+                await self.database.refresh()
+            except LcmError as error:
+                self.snapshot_problem = error.message
+
+    async def noted(self) -> None:
+        """Wait until the snapshots of all assemblies so far are kept, or `snapshot_problem` says why not."""
+        await asyncio.gather(*self._notes)
+
+    async def compact(
+        self,
+        session: Session,
+        summarizer: Summarizer,
+        *,
+        budget: int,
+        operation: Operation[T] | None = None,
+        force: bool = False,
+        zone: tzinfo | None = None,
+    ) -> Runner[T]:
+        """Compact as the engine would: a sweep, when it is due or *force* says so, or another *operation*.
+
+        Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
+        The runner says what was made; its ``batch`` is what takes it back.
+
+        Raises:
+            NotFoundError: nothing is stored of this session.
+            SummarizerError: no answer came back; what was committed stays.
+            LcmError: the database cannot be written.
+        """
+        conversation_id = await self._conversation(session)
+        rules = compaction_rules(self.database.schema)
+        settings = compaction_settings(self._settings, rules)
+        setting = Setting(Rendering(rules, zone, settings.injected_tags), settings, budget)
+        passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force))
+        runner: Runner[T] = Runner(
+            self.database, conversation_id, setting, summarizer, passes, now=self._clock
+        )
+        async with self._turn(session, "compact"):
+            async for _ in runner.steps():
+                pass
+            await runner.note()
+        return runner
+
+    async def _conversation(self, session: Session) -> ConversationId:
+        holding = await self.database.read(find_holding, session.session_id, session.session_key)
+        if holding is None:
+            raise NotFoundError(
+                f"Nothing is stored of session {session.session_key or session.session_id}: bootstrap it, or "
+                "hand its messages over first.",
+                code="CONVERSATION_NOT_FOUND",
+            )
+        return ConversationId(int(str(holding.row["conversation_id"])))
+
+    # -- how it is stored --------------------------------------------------------------------------------
+
+    async def _import(
+        self, session: Session, transcript: Transcript, start: int, rules: ImportRules, tally: Tally
+    ) -> int | None:
+        conversation_id = None
+        waiting = pieces(transcript, start, rules, tally)
+        while (piece := await asyncio.to_thread(next, waiting, None)) is not None:
+            done = await self._append(session, piece.messages, transcript.checkpoint(piece.offset))
+            conversation_id = done.conversation_id
+        return conversation_id
+
+    async def _store(self, session: Session, hosts: Sequence[HostMessage], *, align: bool) -> Ingested:
+        stored = [message for _, message in stored_of(hosts, self._rules(), Tally())]
+        skipped = len(hosts) - len(stored)
+        held = await self.database.read(overlap_of, session, stored) if align else 0
+        fresh = stored[held:]
+        limits = self._settings
+        await self.database.read(
+            refuse_flood,
+            session,
+            fresh,
+            users=limits.replay_flood_threshold_external.value,
+            others=limits.replay_flood_threshold_internal.value,
+        )
+        if not fresh:
+            return Ingested(None, 0, held, skipped)
+        done = await self._append(session, fresh, None)
+        return Ingested(done.conversation_id, done.stored, done.known + held, skipped)
+
+    async def _append(
+        self, session: Session, messages: Sequence[StoredMessage], checkpoint: Checkpoint | None
+    ) -> Append:
+        """Plan and commit, again when somebody else appended in between."""
+        for attempt in range(1, ATTEMPTS + 1):
+            append = await self.database.read(self._plan, session, messages, checkpoint)
+            if not append.plan:
+                return append
+            try:
+                await self._commit(append)
+            except StalePlanError:
+                if attempt == ATTEMPTS:
+                    raise
+                await self.database.refresh()
+                continue
+            return append
+        raise AssertionError("unreachable")
+
+    async def _plan(
+        self,
+        reader: Reader,
+        session: Session,
+        messages: Sequence[StoredMessage],
+        checkpoint: Checkpoint | None,
+    ) -> Append:
+        return await plan_append(
+            reader,
+            session,
+            messages,
+            now=self._clock(),
+            large_files=self._large_files,
+            checkpoint=checkpoint,
+            whole_rows=False,
+        )
+
+    async def _commit(self, append: Append) -> None:
+        """Commit in a thread; it runs to its end also when the caller is cancelled."""
+        work = asyncio.ensure_future(
+            asyncio.to_thread(
+                commit_append,
+                self.database.path,
+                append,
+                self._large_files,
+                journal=False,
+                wait=WAIT_SECONDS,
+            )
+        )
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait((work,))
+            raise
+        await self.database.refresh()
+
+    def _hosts(self, messages: Sequence[JsonObject], ids: Sequence[str | None]) -> list[HostMessage]:
+        now = self._clock()
+        return [
+            host_message(message, now=now, entry_id=entry_id)
+            for message, entry_id in zip(messages, ids, strict=True)
+        ]
+
+    def _rules(self) -> ImportRules:
+        return import_rules(self.database.schema, self._settings)
+
+    def _is_stored(self, session: Session) -> bool:
+        """Whether the operator wants sessions like this one stored."""
+        settings, name = self._settings, session.session_key or session.session_id
+        if matches_any(settings.ignore_session_patterns.value, name):
+            return False
+        stateless = matches_any(settings.stateless_session_patterns.value, name)
+        return not (stateless and settings.skip_stateless_sessions.value)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, session: Session, kind: str = "append") -> AsyncIterator[None]:
+        """Wait until no other call of its kind runs for the conversation: a model may take minutes."""
+        name = f"{kind}:{session.session_key or session.session_id}"
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            yield

@@ -1,0 +1,148 @@
+"""Whether a model's answer may stand as a draft. A fault refuses it; a caution is shown beside it.
+
+An operator may still choose a refused text by hand; no rule of a batch can.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lcm_core.dag.checks import texts
+from lcm_core.dag.markers import BLANKS, MARKER_LIKE, is_capped
+from lcm_core.summarize.request import SummaryReply, SummaryRequest
+from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+
+_REASONING_TAG: Final = re.compile(
+    r"</?\s*(?:think|thinking|thought|analysis|reasoning|scratchpad|antthinking|reflection)\s*>",
+    re.IGNORECASE,
+)
+
+
+class Fault(StrEnum):
+    """Why a text is no draft."""
+
+    CUT_OFF = "cut off"
+    REFUSED = "refused"
+    EMPTY = "empty"
+    MARKER = "marker"
+    REASONING = "reasoning"
+    ERROR = "error"
+    NOT_SMALLER = "not smaller"
+    COPY = "copy"
+
+
+class Caution(StrEnum):
+    """What an operator should know of a draft."""
+
+    OVER_TARGET = "over target"
+    NO_CLOSING = "no closing line"
+    ORDERS = "gives orders"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found of one text."""
+
+    tokens: int
+    faults: tuple[Fault, ...]
+    cautions: tuple[Caution, ...]
+    sentences: tuple[str, ...]  #: one for each fault and caution, in their order
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it may stand as a draft."""
+        return not self.faults
+
+
+def judge(reply: SummaryReply, request: SummaryRequest) -> Verdict:
+    """Whether the answer to *request* may stand as a draft."""
+    return judge_text(
+        reply.text,
+        source=request.text,
+        target_tokens=request.target_tokens,
+        estimator=request.estimator,
+        finished=reply.finished,
+        stop_reason=reply.stop_reason,
+    )
+
+
+def judge_text(
+    text: str,
+    *,
+    source: str,
+    target_tokens: int,
+    estimator: Estimator,
+    finished: bool = True,
+    stop_reason: str = "end_turn",
+) -> Verdict:
+    """Whether *text*, by a model or by hand, may stand as a draft for *source*."""
+    tokens, source_tokens = _estimate(text, estimator), _estimate(source, estimator)
+    faults: list[tuple[Fault, str]] = []
+    if stop_reason == "refusal":
+        faults.append((Fault.REFUSED, "The model refused to answer."))
+    elif not finished:
+        faults.append((Fault.CUT_OFF, f"The model did not finish ({stop_reason}): the end is missing."))
+    if not text.strip(BLANKS):
+        faults.append((Fault.EMPTY, "There is no text."))
+    else:
+        faults += [(fault, sentence) for fault, holds, sentence in _FAULTS if holds(text)]
+        if tokens >= source_tokens:
+            faults.append(
+                (
+                    Fault.NOT_SMALLER,
+                    f"It is no smaller than its source ({tokens:,} of {source_tokens:,} tokens).",
+                )
+            )
+        elif texts.copied(text, [source]) is not None:
+            faults.append((Fault.COPY, "It is a copy of the beginning of its source, and no summary."))
+    cautions: list[tuple[Caution, str]] = []
+    if tokens > target_tokens:
+        sentence = f"It is longer than was asked for ({tokens:,} of {target_tokens:,} tokens)."
+        cautions.append((Caution.OVER_TARGET, sentence))
+    if text.strip(BLANKS):
+        cautions += [(caution, sentence) for caution, holds, sentence in _CAUTIONS if holds(text)]
+    return Verdict(
+        tokens,
+        tuple(fault for fault, _ in faults),
+        tuple(caution for caution, _ in cautions),
+        tuple(sentence for _, sentence in (*faults, *cautions)),
+    )
+
+
+def _estimate(text: str, estimator: Estimator) -> int:
+    return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
+
+
+def _holds_marker(text: str) -> bool:
+    lowered = text.lower()
+    return is_capped(text) or any(marker.lower() in lowered for marker in MARKER_LIKE)
+
+
+def _holds_reasoning(text: str) -> bool:
+    return texts.has_reasoning(text) or _REASONING_TAG.search(text) is not None
+
+
+_FAULTS: Final[tuple[tuple[Fault, Callable[[str], bool], str], ...]] = (
+    (
+        Fault.MARKER,
+        _holds_marker,
+        "It holds a mark that says that something was cut; one in the source is copied.",
+    ),
+    (Fault.REASONING, _holds_reasoning, "It holds what the model thought or said before the summary."),
+    (Fault.REFUSED, texts.is_refusal, "It reads like a refusal."),
+    (Fault.ERROR, texts.is_error, "It is the message of an error."),
+)
+_CAUTIONS: Final[tuple[tuple[Caution, Callable[[str], bool], str], ...]] = (
+    (
+        Caution.NO_CLOSING,
+        lambda text: not texts.has_expansion_hint(text),
+        "The last line does not say what can be expanded.",
+    ),
+    (Caution.ORDERS, texts.gives_orders, "It holds a sentence that a model could take for an order."),
+    (Caution.BINARY, texts.has_binary, "It holds what looks like a file in text form."),
+)

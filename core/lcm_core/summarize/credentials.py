@@ -1,0 +1,285 @@
+"""Keys: where they are found, whom they belong to, and that they go nowhere else.
+
+A key belongs to one provider at one address (scheme, name and port). It is shown masked, never logged and
+never stored; an address that it does not belong to never gets it. OAuth tokens are used as they are:
+refreshing them is the host's business.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NoReturn
+
+from lcm_core.errors import DatabaseError
+from lcm_core.settings.summary import API_KEY_VARIABLE
+from lcm_core.settings.values import Json
+from lcm_core.store.host_keys import profile_documents
+from lcm_core.summarize.models.providers import PROVIDERS, Choice, Provider, host_of, is_loopback
+from lcm_core.summarize.request import ProviderAuthError
+
+_MAX_FILE: Final = 4 * 1024 * 1024
+#: Where hosts keep their profiles: in SQLite, an agent's own before the shared ones; before 2026.7 as JSON.
+_STORES: Final = ("agents/*/agent/openclaw-agent.sqlite", "state/openclaw.sqlite")
+_PROFILES: Final = "agents/*/agent/auth-profiles.json"
+#: Keys shorter than this are masked whole.
+_SHOWN_FROM: Final = 16
+
+
+class CredentialError(ProviderAuthError):
+    """There is no key for what is to be asked, or none that may be sent there."""
+
+    default_code = "CREDENTIAL_MISSING"
+
+
+class Kind(StrEnum):
+    """How a key is sent."""
+
+    API_KEY = "API key"
+    OAUTH = "OAuth token"
+
+
+class Credential:
+    """A key of one provider at one address. It has no way into a text, a log or a pickle."""
+
+    __slots__ = ("_secret", "host", "kind", "origin", "provider")
+
+    def __init__(self, provider: str, host: str, kind: Kind, origin: str, secret: str) -> None:
+        self.provider = provider
+        self.host = host  #: scheme, name and port
+        self.kind = kind
+        self.origin = origin  #: where it came from: a variable, a file, a profile
+        self._secret = secret
+
+    def secret_for(self, choice: Choice) -> str:
+        """The key itself, for the provider and address that it belongs to.
+
+        Raises:
+            CredentialError: it belongs to another one.
+        """
+        if choice.provider.name != self.provider or choice.host != self.host:
+            raise CredentialError(
+                f"The key from {self.origin} belongs to {self.provider} at {self.host} and was not sent to "
+                f"{choice.host}: give the key of that server with --api-key-env or {API_KEY_VARIABLE}.",
+                code="CREDENTIAL_OF_ANOTHER",
+                details={"origin": self.origin, "host": choice.host},
+            )
+        return self._secret
+
+    def redacted(self, text: str) -> str:
+        """*text* without the key, should a server have repeated it."""
+        return text.replace(self._secret, self.masked) if self._secret in text else text
+
+    @property
+    def masked(self) -> str:
+        """Enough of the key to know it again."""
+        if len(self._secret) < _SHOWN_FROM:
+            return "…"
+        return f"{self._secret[:3]}…{self._secret[-4:]}"
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.masked} of {self.provider} at {self.host} from {self.origin}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a credential is not stored")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """Where keys are looked for: what the command line names, the environment, OpenClaw's profiles."""
+
+    environ: Mapping[str, str]
+    state_dir: Path | None = None  #: OpenClaw's; None: its profiles are not looked at
+    key_variable: str | None = None  #: ``--api-key-env``
+    key_file: Path | None = None  #: ``--api-key-file``
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the command line names the key for just this run."""
+        return self.key_variable is not None or self.key_file is not None
+
+
+def find_credential(choice: Choice, source: KeySource) -> Credential | None:
+    """The key for *choice*; None where none is needed: on this machine, or when nobody is asked.
+
+    Raises:
+        CredentialError: there is none, or none that may go to that address.
+    """
+    if not choice.base_url:
+        return None
+    found = _named(choice, source) if source.is_explicit else None
+    refusals: list[str] = []
+    if found is None:
+        for one in _known(choice.provider, source, refusals):
+            if one.host == choice.host:
+                found = one
+                break
+            refusals.append(f"the one from {one.origin} belongs to {one.host}")
+    if found is None and is_loopback(choice.base_url):
+        return None
+    if found is None:
+        raise _missing(choice, refusals)
+    if choice.base_url.startswith("http://") and not is_loopback(choice.base_url):
+        raise CredentialError(
+            f"The key from {found.origin} was not sent to {choice.host}, where everybody on the way could "
+            "read it: use an https address.",
+            code="CREDENTIAL_UNSAFE",
+            details={"origin": found.origin, "host": choice.host},
+        )
+    return found
+
+
+def has_anthropic_key(source: KeySource) -> bool:
+    """Whether there is a key for Anthropic's own address, so that it can be asked without being named."""
+    anthropic = PROVIDERS["anthropic"]
+    given = source.environ.get(anthropic.base_url_variable, "").strip() or anthropic.base_url
+    return any(one.host == host_of(given) for one in _known(anthropic, source, []))
+
+
+def _missing(choice: Choice, refusals: list[str]) -> CredentialError:
+    own = [*choice.provider.keys, *choice.provider.tokens]
+    at_own_address = choice.host == host_of(choice.provider.base_url)
+    names = " or ".join(own) if own and at_own_address else f"--api-key-env or {API_KEY_VARIABLE}"
+    passed_over = f" ({'; '.join(refusals)})" if refusals else ""
+    return CredentialError(
+        f"There is no key for {choice.provider.name} at {choice.host}{passed_over}: set {names}, or use "
+        "--provider extractive, which needs none.",
+        details={"provider": choice.provider.name, "host": choice.host},
+    )
+
+
+def _named(choice: Choice, source: KeySource) -> Credential:
+    """The key that the command line names; it belongs to what the same command line asks."""
+    if source.key_variable is not None:
+        origin, secret = source.key_variable, source.environ.get(source.key_variable, "")
+        problem = "is not set"
+    else:
+        assert source.key_file is not None
+        origin, problem = str(source.key_file), "is empty"
+        try:
+            secret = _read(source.key_file)
+        except (OSError, ValueError) as error:
+            secret, problem = "", f"cannot be read ({getattr(error, 'strerror', None) or error})"
+    kind = Kind.OAUTH if origin in choice.provider.tokens else Kind.API_KEY
+    return Credential(choice.provider.name, choice.host, kind, origin, _usable(secret, origin, problem))
+
+
+def _known(provider: Provider, source: KeySource, refusals: list[str]) -> Iterator[Credential]:
+    """The keys of *provider* that environment and profiles hold, the preferred first."""
+    environ = source.environ
+    own = environ.get("LCM_TUI_SUMMARY_PROVIDER", "").strip().lower()
+    if environ.get(API_KEY_VARIABLE, "").strip():
+        address = environ.get("LCM_TUI_SUMMARY_BASE_URL", "").strip() or provider.base_url
+        if own == provider.name and address:
+            secret = _usable(environ[API_KEY_VARIABLE], API_KEY_VARIABLE, "is empty")
+            yield Credential(provider.name, host_of(address), Kind.API_KEY, API_KEY_VARIABLE, secret)
+        elif not own:
+            refusals.append(f"{API_KEY_VARIABLE} needs LCM_TUI_SUMMARY_PROVIDER beside it")
+    address = environ.get(provider.base_url_variable, "").strip() or provider.base_url
+    for kind, names in ((Kind.API_KEY, provider.keys), (Kind.OAUTH, provider.tokens)):
+        for name in names:
+            if environ.get(name, "").strip():
+                yield Credential(
+                    provider.name, host_of(address), kind, name, _usable(environ[name], name, "is empty")
+                )
+    if source.state_dir is not None:
+        for path, read in _profile_files(source.state_dir):
+            try:
+                documents = [_mapping(json.loads(one)) for one in read(path)]
+            except (OSError, ValueError, RecursionError, DatabaseError):
+                refusals.append(f"{path} cannot be read")
+                continue
+            yield from _profiles(path, documents, provider, refusals)
+
+
+def _usable(secret: str, origin: str, problem: str) -> str:
+    secret = secret.strip()
+    if not secret:
+        raise CredentialError(f"{origin} {problem}: there is no key in it.", details={"origin": origin})
+    if not (secret.isascii() and secret.isprintable() and " " not in secret):
+        raise CredentialError(
+            f"{origin} holds no key: there are characters in it that no key has.", details={"origin": origin}
+        )
+    return secret
+
+
+def _read(path: Path) -> str:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is not a regular file")
+    with path.open("rb") as file:
+        content = file.read(_MAX_FILE + 1)
+    if len(content) > _MAX_FILE:
+        raise ValueError("it is larger than 4 MB")
+    return content.decode("utf-8")
+
+
+def _profile_files(state_dir: Path) -> Iterator[tuple[Path, Callable[[Path], Iterable[str]]]]:
+    """Every file in which a host keeps profiles, with how its JSON documents are read."""
+    for pattern in _STORES:
+        for path in sorted(state_dir.glob(pattern)):
+            yield path, profile_documents
+    for path in sorted(state_dir.glob(_PROFILES)):
+        yield path, lambda path: [_read(path)]
+
+
+def _profiles(
+    path: Path, documents: Iterable[Mapping[str, Json]], provider: Provider, refusals: list[str]
+) -> Iterator[Credential]:
+    """The keys of *provider* in the documents of one file (field.md 6.5), the preferred first.
+
+    A later document adds to an earlier one: newer hosts keep the order of the profiles apart from them.
+    """
+    root: dict[str, Json] = {}
+    for document in documents:
+        root |= document
+    profiles = {name: _mapping(one) for name, one in _mapping(root.get("profiles")).items()}
+    flat = _mapping(root.get(provider.name))
+    if flat.get("apiKey"):
+        profiles[provider.name] = {"type": "api_key", "provider": provider.name, "key": flat["apiKey"]}
+    wanted = {name: one for name, one in profiles.items() if one.get("provider") == provider.name}
+    order = _mapping(root.get("order")).get(provider.name)
+    last = _mapping(root.get("lastGood")).get(provider.name)
+    first = [*(order if isinstance(order, list) else ()), last]
+    for name in dict.fromkeys([*(one for one in first if isinstance(one, str)), *sorted(wanted)]):
+        profile = wanted.get(name)
+        if profile is None:
+            continue
+        origin = f"the profile {name} in {path}"
+        kind, secret, problem = _of_profile(profile)
+        if problem:
+            refusals.append(f"{origin} {problem}")
+        else:
+            yield Credential(provider.name, host_of(provider.base_url), kind, origin, secret)
+
+
+def _of_profile(profile: Mapping[str, Json]) -> tuple[Kind, str, str]:
+    """How a profile's key is sent, the key, and why it cannot be used (empty: it can)."""
+    kind = Kind.API_KEY if profile.get("type") == "api_key" else Kind.OAUTH
+    field = {"api_key": "key", "token": "token", "oauth": "access"}.get(str(profile.get("type")), "")
+    secret = profile.get(field)
+    if not isinstance(secret, str) or not secret.strip():
+        return (
+            kind,
+            "",
+            "refers to a key that is kept elsewhere" if f"{field}Ref" in profile else "holds no key",
+        )
+    expires = profile.get("expires")
+    if (
+        isinstance(expires, int | float)
+        and not isinstance(expires, bool)
+        and 0 < expires < time.time() * 1000
+    ):
+        return kind, "", "has expired, and refreshing it is the host's business: let the host use it once"
+    try:
+        return kind, _usable(secret, "it", "is empty"), ""
+    except CredentialError:
+        return kind, "", "holds no key"
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}

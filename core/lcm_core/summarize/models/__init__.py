@@ -1,0 +1,1 @@
+"""Who writes summaries: a provider each, and the extractive writer, which needs none."""

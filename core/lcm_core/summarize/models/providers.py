@@ -1,0 +1,229 @@
+"""Who can be asked for a summary, and whether a provider and a model fit.
+
+A pair that does not fit is refused before any call (the Go tool posts Claude models to OpenAI's host: W20).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from lcm_core.errors import ConfigurationError
+from lcm_core.settings.hostfile import MASK
+from lcm_core.settings.summary import SummarySettings
+
+
+class Shape(StrEnum):
+    """The form in which a provider is asked."""
+
+    ANTHROPIC = "anthropic"  #: the Messages API
+    OPENAI = "openai"  #: chat completions, as many servers speak it
+    EXTRACTIVE = "extractive"  #: nobody is asked: sentences are chosen from the source
+
+
+class ModelError(ConfigurationError):
+    """A provider, model or address that cannot be used."""
+
+    default_code = "MODEL_INVALID"
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A kind of server."""
+
+    name: str
+    shape: Shape
+    base_url: str = ""  #: its own address; empty: it has none and must be given one
+    base_url_variable: str = ""  #: its own variable for another address, which belongs with its own keys
+    keys: tuple[str, ...] = ()  #: variables that hold its API key
+    tokens: tuple[str, ...] = ()  #: variables that hold an OAuth token, used as it is
+    default_model: str = ""
+    foreign: re.Pattern[str] | None = None  #: models that it certainly does not serve at its own address
+
+
+_CLAUDE: Final = re.compile(r"claude", re.IGNORECASE)
+_NOT_CLAUDE: Final = re.compile(
+    r"(?!.*claude)(?:gpt|o[1-9](?:$|-)|chatgpt|codex|gemini|llama|qwen|mi[sx]tral|deepseek|grok|minimax)",
+    re.IGNORECASE,
+)
+_NOT_GPT: Final = re.compile(r"claude|gemini|llama|qwen|mi[sx]tral|deepseek|grok|minimax", re.IGNORECASE)
+EXTRACTIVE: Final = Provider("extractive", Shape.EXTRACTIVE, default_model="extractive")
+ANTHROPIC: Final = Provider(
+    "anthropic",
+    Shape.ANTHROPIC,
+    "https://api.anthropic.com",
+    "ANTHROPIC_BASE_URL",
+    ("ANTHROPIC_API_KEY",),
+    ("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    "claude-haiku-4-5",
+    _NOT_CLAUDE,
+)
+PROVIDERS: Final[Mapping[str, Provider]] = {
+    one.name: one
+    for one in (
+        ANTHROPIC,
+        Provider(
+            "openai",
+            Shape.OPENAI,
+            "https://api.openai.com/v1",
+            "OPENAI_BASE_URL",
+            ("OPENAI_API_KEY",),
+            foreign=_NOT_GPT,
+        ),
+        Provider("openrouter", Shape.OPENAI, "https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",)),
+        Provider("ollama", Shape.OPENAI, "http://127.0.0.1:11434/v1"),
+        Provider("lmstudio", Shape.OPENAI, "http://127.0.0.1:1234/v1"),
+        Provider("vllm", Shape.OPENAI, "http://127.0.0.1:8000/v1"),
+        EXTRACTIVE,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A provider, a model and the address that is asked."""
+
+    provider: Provider
+    model: str
+    base_url: str = ""
+    origin: str = "default"  #: what named the provider or the model: a flag, a variable, a config key
+
+    @property
+    def host(self) -> str:
+        """Scheme, name and port of the address; empty when nobody is asked."""
+        return host_of(self.base_url) if self.base_url else ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nothing leaves this machine."""
+        return not self.base_url or is_loopback(self.base_url)
+
+    def __str__(self) -> str:
+        if self.provider.shape is Shape.EXTRACTIVE:
+            return "extractive (offline: sentences chosen from the source; no model is asked)"
+        return f"{self.provider.name}/{self.model} at {self.host}"
+
+
+def choose(settings: SummarySettings, environ: Mapping[str, str], *, has_key: bool) -> Choice:
+    """The provider and model that the settings name, or that follow from them.
+
+    Args:
+        has_key: a key for Anthropic was found; without one and without settings nobody is asked.
+
+    Raises:
+        ModelError: an unknown provider, a pair that does not fit, or a missing or unusable model or address.
+    """
+    provider, model = _named(settings, has_key=has_key)
+    origin = settings.provider.name or settings.model.name or "default"
+    if provider.shape is Shape.EXTRACTIVE:
+        # A model that another setting names for the host is not what is asked here.
+        return Choice(provider, provider.default_model, origin=origin)
+    model = model or provider.default_model
+    if not model:
+        raise ModelError(
+            f"{provider.name} needs the name of a model: give --model or set LCM_TUI_SUMMARY_MODEL.",
+            details={"provider": provider.name},
+        )
+    base_url = settings.base_url.value or _own_address(provider, environ)
+    _check_address(base_url, settings.base_url.name or provider.base_url_variable)
+    base_url = _with_path(provider, base_url)
+    own = host_of(base_url) == host_of(provider.base_url)
+    if own and provider.foreign is not None and provider.foreign.search(model):
+        raise ModelError(
+            f"{provider.name} ({origin}) does not serve {model} ({settings.model.name or 'default'}): "
+            "nothing was sent. Name two that go together.",
+            code="MODEL_MISMATCH",
+            details={"provider": provider.name, "model": model},
+        )
+    return Choice(provider, model, base_url, origin)
+
+
+def _named(settings: SummarySettings, *, has_key: bool) -> tuple[Provider, str]:
+    """The provider that is named or implied, and the model without the provider's name before it."""
+    name, model = settings.provider.value.lower(), settings.model.value
+    prefix, slash, rest = model.partition("/")
+    if not name and slash and prefix.lower() in PROVIDERS:
+        name, model = prefix.lower(), rest
+    if not name and (model or settings.base_url.value):
+        name = _implied(model, settings)
+    if not name:
+        name = ANTHROPIC.name if has_key else EXTRACTIVE.name
+    provider = PROVIDERS.get(name)
+    if provider is None:
+        raise ModelError(
+            f"There is no provider {name!r} ({settings.provider.name}); there are {', '.join(PROVIDERS)}. A "
+            "server that speaks OpenAI's language is --provider openai with its --base-url.",
+            details={"provider": name},
+        )
+    return provider, model if name == "openrouter" else model.removeprefix(f"{name}/")
+
+
+def _implied(model: str, settings: SummarySettings) -> str:
+    """The provider of a model that was named alone."""
+    if _CLAUDE.search(model):
+        return ANTHROPIC.name
+    if re.match(r"gpt|o[1-9](?:$|-)|chatgpt|codex", model, re.IGNORECASE):
+        return "openai"
+    if model == EXTRACTIVE.name:
+        return model
+    named = settings.model.name or settings.base_url.name
+    raise ModelError(
+        f"{named} names {model or 'an address'} but no provider: give --provider or set "
+        f"LCM_TUI_SUMMARY_PROVIDER to one of {', '.join(PROVIDERS)}.",
+        code="MODEL_MISMATCH",
+        details={"model": model},
+    )
+
+
+def _own_address(provider: Provider, environ: Mapping[str, str]) -> str:
+    given = environ.get(provider.base_url_variable, "").strip() if provider.base_url_variable else ""
+    return given.rstrip("/") or provider.base_url
+
+
+def _with_path(provider: Provider, base_url: str) -> str:
+    """The address as its SDK wants it: with ``/v1`` for OpenAI's language, without for Anthropic's."""
+    if provider.shape is Shape.ANTHROPIC:
+        return base_url.removesuffix("/v1")
+    return base_url if urlsplit(base_url).path.strip("/") else f"{base_url}/v1"
+
+
+def _check_address(base_url: str, name: str) -> None:
+    try:
+        parts = urlsplit(base_url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, half an IPv6 address
+        raise ModelError(f"{name} is no http or https address.", details={"setting": name}) from None
+    if MASK in base_url or parts.username is not None or parts.query:
+        raise ModelError(
+            f"{name} holds a password or a query: leave it out, a key is given by LCM_TUI_SUMMARY_API_KEY or "
+            "--api-key-env.",
+            details={"setting": name},
+        )
+    if not usable:
+        raise ModelError(f"{name} is no http or https address.", details={"setting": name})
+
+
+def host_of(base_url: str) -> str:
+    """Scheme, name and port, which a key is bound to; empty for what is no address."""
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether an address is this machine's own."""
+    name = urlsplit(base_url).hostname or ""
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

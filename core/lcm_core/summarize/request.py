@@ -1,0 +1,85 @@
+"""The seam between what wants a summary and what writes one: types only.
+
+Whoever summarises (a provider, the extractive writer, a fake in a test) is a `Summarizer`: text in, text out.
+It knows nothing of databases; whoever asks knows nothing of prompts, keys or the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from lcm_core.errors import ConfigurationError, ExitCode, LcmError
+from lcm_core.tokens import Estimator
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRequest:
+    """What one call is to summarise, and how. Retries are the writer's business."""
+
+    text: str  #: the source text, as the database's engine renders it (engine.md 2.2, 2.5)
+    aggressive: bool  #: the second attempt, which keeps durable facts only (engine.md 8)
+    depth: int  #: of the summary that is asked for: 0 a leaf, 1 made from leaves ...
+    target_tokens: int  #: estimated size that the answer should stay under
+    previous: str | None = None  #: summaries not to repeat, for depth 0 and 1 only; empty is like None
+    instructions: str = ""  #: the operator's own, ``LCM_CUSTOM_INSTRUCTIONS``
+    estimator: Estimator = Estimator.WEIGHTED  #: how the database counts tokens
+
+    @property
+    def is_condensed(self) -> bool:
+        """Whether it is made from summaries and not from messages."""
+        return self.depth > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a call cost, as the provider reported it; zeros where nothing was spent."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None  #: None: the price of this model is not known
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )
+
+
+#: What is spent where no provider is asked.
+NO_USAGE = Usage(cost_usd=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryReply:
+    """What came back. It is a proposal: what is accepted is decided by who asked."""
+
+    text: str  #: reasoning already taken out; may be empty
+    model: str = "unknown"  #: what ``summaries.model`` records: ``provider/model``, ``extractive`` ...
+    finished: bool = True  #: the model ended by itself (``end_turn``), it was not cut off
+    stop_reason: str = "end_turn"
+    usage: Usage = NO_USAGE
+
+
+class Summarizer(Protocol):
+    """Writes a summary. Raises `SummarizerError` when nothing came back; an empty text is an answer."""
+
+    def __call__(self, request: SummaryRequest, /) -> Awaitable[SummaryReply]:
+        """Summarise; cancelling really cancels the call."""
+
+
+class SummarizerError(LcmError):
+    """A call that gave no answer, whatever was tried."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.CANCELLED
+    default_code: ClassVar[str] = "SUMMARY_FAILED"
+
+
+class ProviderAuthError(SummarizerError, ConfigurationError):
+    """The provider refused the key: nothing is written, and other nodes need not be tried."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.CONFIGURATION
+    default_code: ClassVar[str] = "PROVIDER_AUTH"

@@ -1,0 +1,361 @@
+"""What a summary kept of its source, what it lost and what it invented; no model, no network, no I/O.
+
+All of it is lexical: an identifier that is not in the text word for word counts as lost, one that is not in
+the source as invented. That is an upper bound on what the text is worth (field.md 2.3): a kept number may
+be told of the wrong thing, and a rule told in other words looks lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from lcm_core.summarize.identifiers import Identifier, Kind, folded, identifiers, numbers_in
+from lcm_core.summarize.language import HEADER, Cue, Span, has_cue, sentences, terms
+from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+
+#: The identifiers that the share is taken of: those named most often and last.
+TOP: Final = 50
+_MAX_CONSTRAINTS: Final = 200
+_LONGEST_SENTENCE: Final = 500
+#: Terms of a sentence, of at most so many, that have to stand together for it to have come through.
+_TERMS: Final = 10
+_SHARED: Final = 0.5
+#: Words in a row that are no coincidence.
+_SHINGLE: Final = 8
+_SHORTEST_HASH: Final = 7
+
+_FILES: Final = re.compile(
+    r"^[^\w\n]{0,20}files?\b[^:\n]{0,40}:[ \t]*(?P<rest>.*(?:\n[ \t]*[-*•][^\n]*)*)", re.I | re.M
+)
+_NONE: Final = re.compile(r"[^\w\n]{0,20}(?:none|no files?\b.*|n/a|-)\W*", re.I)
+_CLOSING: Final = re.compile(
+    r"^[^\w\n]{0,20}expand for details\b[^:\n]{0,20}:?[ \t]*(?P<rest>.*)", re.I | re.M
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a source and where it stands there."""
+
+    text: str
+    place: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCount:
+    """Identifiers of one class: how many different ones."""
+
+    kind: Kind
+    in_source: int
+    kept: int
+    invented: int
+
+    @property
+    def lost(self) -> int:
+        """How many of the source are not in the text."""
+        return self.in_source - self.kept
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """The line that names the files."""
+
+    stated: bool  #: there is such a line
+    says_none: bool
+    missing: tuple[Identifier, ...]  #: paths of the source that the line does not name, the worst first
+    unknown: tuple[Identifier, ...]  #: paths in the line that the source does not name; places in the text
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCoverage:
+    """From when to when: by the headers of the source, and by what the text says."""
+
+    source: tuple[datetime, datetime] | None  #: as written, without a zone
+    text: tuple[datetime, datetime] | None
+
+    @property
+    def share(self) -> float | None:
+        """How much of the source's time lies within what the text names; None when either names none."""
+        if self.source is None or self.text is None:
+            return None
+        first, last = max(self.source[0], self.text[0]), min(self.source[1], self.text[1])
+        if first > last:
+            return 0.0
+        whole = self.source[1] - self.source[0]
+        return (last - first) / whole if whole else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """A text against its source."""
+
+    tokens: int
+    source_tokens: int
+    classes: tuple[ClassCount, ...]  #: those that either side has
+    kept: tuple[Identifier, ...]  #: places in the source
+    lost: tuple[Identifier, ...]  #: places in the source; the most frequent first, then the most recent
+    invented: tuple[Identifier, ...]  #: places in the text
+    share: float | None  #: of the weight of the `TOP` identifiers; None: the source has none
+    constraints_lost: tuple[Sentence, ...]  #: rules that did not come through, the latest first
+    constraints: int  #: rules in the source
+    files: FileList
+    times: TimeCoverage
+    closing: str | None  #: what can be expanded; None: the closing line is missing
+    copied: float  #: share of the text that stands word for word in the source, in runs of eight words
+
+    @property
+    def compression(self) -> float | None:
+        """How many tokens of the source one token of the text stands for; None for an empty text."""
+        return self.source_tokens / self.tokens if self.tokens else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """A text to look identifiers up in."""
+
+    text: str  #: folded
+    keys: frozenset[tuple[Kind, str]]
+    numbers: frozenset[str]
+    paths: frozenset[str]  #: every path, and every end of it
+    hashes: tuple[str, ...]
+
+    def holds(self, one: Identifier, *, part: bool) -> bool:
+        """Whether *one* stands here; *part*: the beginning of a longer one will do."""
+        if (one.kind, one.key) in self.keys:
+            return True
+        match one.kind:
+            case Kind.TIME:
+                return False
+            case Kind.NUMBER:
+                value = one.key.partition(" ")[0]
+                return len(value) > 1 and value in self.numbers
+            case Kind.PATH:
+                return any(end in self.paths for end in _ends(one.key)) or (part and one.key in self.text)
+            case Kind.HASH:
+                return any(_same_hash(one.key, other) for other in self.hashes)
+            case Kind.URL:
+                return one.key in self.text
+            case _:
+                return _stands_in(one.key, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source text, read once for any number of summaries of it."""
+
+    text: str
+    tokens: int
+    estimator: Estimator
+    identifiers: tuple[Identifier, ...]
+    constraints: tuple[Sentence, ...]
+    span: tuple[datetime, datetime] | None
+    shingles: frozenset[int]
+    _index: _Index
+    _before: _Index | None  #: the previous context, which no summary invents
+
+
+def read_source(text: str, *, previous: str = "", estimator: Estimator = Estimator.WEIGHTED) -> Source:
+    """Find what there is to keep in a source text; *previous* is the previous context it was given with."""
+    body = HEADER.sub(lambda header: "\x00" * len(header[0]), text)
+    found = identifiers(body)
+    headers = list(HEADER.finditer(text))
+    moments = [moment for header in headers if (moment := _moment(header["first"]))]
+    moments += [moment for header in headers if (moment := _moment(header["last"]))]
+    return Source(
+        text=text,
+        tokens=_estimate(text, estimator),
+        estimator=estimator,
+        identifiers=tuple(found),
+        constraints=tuple(_constraints(text)),
+        span=(min(moments), max(moments)) if moments else None,
+        shingles=frozenset(_shingles(text)),
+        _index=_indexed(
+            text, [*found, *identifiers("\n".join(dict.fromkeys(header[0] for header in headers)))]
+        ),
+        _before=_indexed(previous, identifiers(previous)) if previous else None,
+    )
+
+
+def measure(source: Source, text: str) -> Retention:
+    """What *text* kept, lost and invented of *source*."""
+    found = identifiers(text)
+    index = _indexed(text, found)
+    kept = [one for one in source.identifiers if index.holds(one, part=False)]
+    there = {(one.kind, one.key) for one in kept}
+    lost = [one for one in source.identifiers if (one.kind, one.key) not in there]
+    invented = [one for one in found if not _is_known(one, source)]
+    shingles = list(_shingles(text))
+    return Retention(
+        tokens=_estimate(text, source.estimator),
+        source_tokens=source.tokens,
+        classes=tuple(_counts(source.identifiers, kept, invented)),
+        kept=tuple(kept),
+        lost=tuple(sorted(lost, key=_worst_first)),
+        invented=tuple(invented),
+        share=_share(source, there),
+        constraints_lost=tuple(_constraints_lost(source.constraints, text)),
+        constraints=len(source.constraints),
+        files=_file_list(source, text),
+        times=TimeCoverage(source.span, _span_of(text, source.span)),
+        closing=_closing(text),
+        copied=sum(one in source.shingles for one in shingles) / len(shingles) if shingles else 0.0,
+    )
+
+
+def _estimate(text: str, estimator: Estimator) -> int:
+    return estimate_weighted(text) if estimator is Estimator.WEIGHTED else estimate_utf16(text)
+
+
+def _indexed(text: str, found: Sequence[Identifier]) -> _Index:
+    plain = folded(text)
+    return _Index(
+        plain,
+        frozenset((one.kind, one.key) for one in found),
+        numbers_in(plain),
+        frozenset(end for one in found if one.kind is Kind.PATH for end in _ends(one.key)),
+        tuple(one.key for one in found if one.kind is Kind.HASH),
+    )
+
+
+def _ends(path: str) -> list[str]:
+    """A path and what is left when folders are dropped from its front; a bare name counts."""
+    parts = [part for part in path.split("/") if part not in ("", "~", ".", "..")]
+    return ["/".join(parts[at:]) for at in range(len(parts))]
+
+
+def _same_hash(one: str, other: str) -> bool:
+    shorter, longer = sorted((one, other), key=len)
+    return len(shorter) >= _SHORTEST_HASH and longer.startswith(shorter)
+
+
+def _stands_in(key: str, text: str) -> bool:
+    """Whether *key* stands in *text* and is not part of a longer word."""
+    if key not in text:
+        return False
+    return re.search(rf"(?<![A-Za-z0-9_]){re.escape(key)}(?![A-Za-z0-9_])", text) is not None
+
+
+def _is_known(one: Identifier, source: Source) -> bool:
+    return source._index.holds(one, part=True) or (
+        source._before is not None and source._before.holds(one, part=True)
+    )
+
+
+def _counts(
+    all_: Iterable[Identifier], kept: Iterable[Identifier], invented: Iterable[Identifier]
+) -> Iterable[ClassCount]:
+    there, here, new = (Counter(one.kind for one in group) for group in (all_, kept, invented))
+    return (ClassCount(kind, there[kind], here[kind], new[kind]) for kind in Kind if there[kind] or new[kind])
+
+
+def _worst_first(one: Identifier) -> tuple[int, int]:
+    return -one.count, -one.places[-1][0]
+
+
+def _share(source: Source, kept: set[tuple[Kind, str]]) -> float | None:
+    """Of the weight of the identifiers that count most; what stands at the end weighs double."""
+    size = max(len(source.text), 1)
+    weighed = sorted(
+        ((one.count * (1 + one.places[-1][0] / size), (one.kind, one.key)) for one in source.identifiers),
+        reverse=True,
+    )[:TOP]
+    whole = sum(weight for weight, _ in weighed)
+    return sum(weight for weight, key in weighed if key in kept) / whole if whole else None
+
+
+def _constraints(text: str) -> list[Sentence]:
+    """The rules of a source, each once, the latest first."""
+    found: dict[str, Sentence] = {}
+    for first, last in sentences(text):
+        sentence = text[first:last]
+        if (
+            len(sentence) <= _LONGEST_SENTENCE
+            and sentence[0] not in "{[<"
+            and has_cue(sentence, Cue.CONSTRAINT)
+        ):
+            found[" ".join(sentence.split())] = Sentence(sentence, (first, last))
+    return sorted(found.values(), key=lambda one: -one.place[0])[:_MAX_CONSTRAINTS]
+
+
+def _constraints_lost(constraints: Sequence[Sentence], text: str) -> Iterable[Sentence]:
+    """Those of which no sentence of *text* that is a rule too tells the better part."""
+    told = [
+        frozenset(terms(text[first:last]))
+        for first, last in sentences(text)
+        if has_cue(text[first:last], Cue.CONSTRAINT)
+    ]
+    for constraint in constraints:
+        wanted = frozenset(terms(constraint.text))
+        enough = _SHARED * min(len(wanted), _TERMS)
+        if wanted and not any(len(wanted & other) >= enough for other in told):
+            yield constraint
+
+
+def _file_list(source: Source, text: str) -> FileList:
+    lines = list(_FILES.finditer(text))
+    listed: list[Identifier] = []
+    for line in lines:
+        # Blanked before it, so that places are places in the text.
+        blanked = "\x00" * line.start("rest") + text[line.start("rest") : line.end("rest")]
+        listed += [one for one in identifiers(blanked) if one.kind is Kind.PATH]
+    named = frozenset(end for one in listed for end in _ends(one.key))
+    paths = [one for one in source.identifiers if one.kind is Kind.PATH]
+    return FileList(
+        stated=bool(lines),
+        says_none=bool(lines) and all(_NONE.fullmatch(line["rest"]) for line in lines),
+        missing=tuple(sorted((one for one in paths if named.isdisjoint(_ends(one.key))), key=_worst_first)),
+        unknown=tuple(one for one in listed if not _is_known(one, source)),
+    )
+
+
+def _closing(text: str) -> str | None:
+    """The last closing line; what stands long before the end is quoted."""
+    lines = list(_CLOSING.finditer(text))
+    return lines[-1]["rest"].strip() if lines and len(text) - lines[-1].end() < 200 else None
+
+
+def _moment(stamp: str | None) -> datetime | None:
+    """The time at the beginning of a header, without its zone: all headers of a source have the same."""
+    try:
+        return datetime.fromisoformat(stamp[:16].rstrip()) if stamp else None
+    except ValueError:
+        return None
+
+
+def _moments(text: str, only_day: datetime | None) -> list[datetime]:
+    """The times that *text* names, in order; a clock belongs to the date before it, or to *only_day*."""
+    times = sorted(
+        (place, one.key) for one in identifiers(text) if one.kind is Kind.TIME for place in one.places
+    )
+    day = only_day
+    found: list[datetime] = []
+    for at, (_, key) in enumerate(times):
+        if ":" not in key:
+            try:
+                day = datetime.fromisoformat(key)
+            except ValueError:  # 30 February
+                continue
+            if at + 1 == len(times) or ":" not in times[at + 1][1]:
+                found += [day, day + timedelta(days=1, minutes=-1)]
+        elif day is not None:
+            hour, minute = map(int, key.split(":"))
+            found.append(day.replace(hour=hour, minute=minute))
+    return found
+
+
+def _span_of(text: str, source: tuple[datetime, datetime] | None) -> tuple[datetime, datetime] | None:
+    one_day = source is not None and source[0].date() == source[1].date()
+    day = source[0].replace(hour=0, minute=0) if source is not None and one_day else None
+    moments = _moments(text, day)
+    return (min(moments), max(moments)) if moments else None
+
+
+def _shingles(text: str) -> Iterable[int]:
+    """Runs of words, or of characters where words are not separated, as numbers."""
+    words = terms(text)
+    return (hash(tuple(words[at : at + _SHINGLE])) for at in range(len(words) - _SHINGLE + 1))
