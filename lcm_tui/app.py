@@ -8,6 +8,7 @@ import importlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
 from lcm_core.text import safe_line, safe_text
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
@@ -32,8 +34,14 @@ from lcm_tui.session import Session
 
 log = logging.getLogger(__name__)
 
+#: Threads that read give way to a key after so long; Python's own 5 ms would be paid several times over.
+SWITCH_SECONDS = 0.0005
 #: When the first screen has been drawn and nothing is urgent.
 WARM_UP_SECONDS = 0.4
+#: Without a key for so long, the operator reads.
+REST_SECONDS = 1.5
+#: Collections of the middle generation, one in some 7,000 objects, before Python looks through all objects.
+RARELY = 200
 #: How often it is made sure that somebody can still see the app.
 TERMINAL_SECONDS = 2.0
 
@@ -144,10 +152,31 @@ class LcmApp(App[int]):
         Either would else be paid for by a key: an import 10 to 40 ms, a full collection up to 100 ms.
         """
         await asyncio.sleep(WARM_UP_SECONDS)
-        for name in ("conversation", "dag", "context", "item", "files", "previous"):
+        opened = "conversation dag context item files previous plan history health sent compare"
+        drafts = "review drafting draft_editor"  # not the model libraries: only a call imports those
+        for name in f"{opened} {drafts}".split():
             await asyncio.to_thread(importlib.import_module, f"lcm_tui.screens.{name}")
         gc.collect()
         gc.freeze()
+        await self._collect_at_rest()
+
+    async def _collect_at_rest(self) -> None:
+        """Look through all objects for garbage when no key has come for a while, and hardly ever else."""
+        young, middle, _ = gc.get_threshold()
+        gc.set_threshold(young, middle, RARELY)
+        collected = time.monotonic()
+        while True:
+            await asyncio.sleep(REST_SECONDS)
+            pressed = self.session.key_at
+            if collected < pressed < time.monotonic() - REST_SECONDS:
+                gc.collect()
+                collected = time.monotonic()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note when a key was pressed: what can wait waits until keys have paused."""
+        if isinstance(event, events.Key) and self._session is not None:
+            self._session.key_at = time.monotonic()
+        await super().on_event(event)
 
     async def _follow(self) -> None:
         """Tell the screens when another process wrote."""
@@ -220,6 +249,7 @@ def run_app(settings: Settings, *, demo: bool = False) -> int:
         LcmError: the database could not be opened, or the app failed.
     """
     choose_access(settings.database.value)  # most of what is wrong with a path is told without a screen
+    sys.setswitchinterval(SWITCH_SECONDS)
     app = LcmApp(settings, demo=demo)
     code = app.run()
     if app.failure is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from typing import Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -30,6 +30,8 @@ class Session:
         )
         self.zone = _zone(settings.engine.timezone.value)
         self.changed_at: datetime | None = None  #: when a change was last noticed, UTC
+        self.backup_declined: date | None = None  #: the day on which no backup was wanted any more
+        self.key_at = 0.0  #: when a key was last pressed, monotonic
         self.missing = False  #: the file is gone; what is shown is the last that was read
 
     @property

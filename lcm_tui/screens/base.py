@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ClassVar, Generic, TypeVar, TypeVarTuple, cast
@@ -19,7 +21,6 @@ from lcm_core.times import format_local
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
@@ -29,6 +30,7 @@ from textual.worker import Worker
 from lcm_tui.commands import COMMANDS, bindings, key_title
 from lcm_tui.session import Session
 from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
+from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.spans import Line, Span
 
 D = TypeVar("D")
@@ -37,7 +39,11 @@ Ts = TypeVarTuple("Ts")
 log = logging.getLogger(__name__)
 
 #: A host that writes without a pause makes a screen load at most this often.
-RELOAD_SECONDS = 0.3
+RELOAD_SECONDS = 0.5
+#: A key is answered before anything is loaded, and one that follows it as fast again ...
+KEY_SECONDS = 0.15
+#: ... but a screen follows the file within a second, whatever is pressed.
+LONGEST_PAUSE = 0.2
 
 
 class Prompt(Input):
@@ -54,6 +60,7 @@ class CommandScreen(Screen[None]):
 
     HELP: ClassVar[str] = ""
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+    BLANK: ClassVar[bool] = True  # what it holds covers it
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +76,7 @@ class CommandScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Title above, body, prompt and keys below."""
         yield TitleBar()
-        with Vertical(id="body"):
+        with Rows(id="body"):
             yield from self.compose_body()
         yield Prompt(id="prompt", select_on_focus=True)
         yield KeyBar(self.key_hints)
@@ -77,6 +84,10 @@ class CommandScreen(Screen[None]):
     def compose_body(self) -> ComposeResult:
         """What the screen is about."""
         yield from ()
+
+    def explained(self) -> str:
+        """What the help says above the keys."""
+        return self.HELP
 
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now; None when it can."""
@@ -178,8 +189,10 @@ class CommandScreen(Screen[None]):
         if found is None:
             self.app.notify("Nothing is selected.", severity="warning", timeout=3)
         else:
-            self.app.copy_to_clipboard(found)
-            self.app.notify(f"Copied {found}", timeout=3)
+            # What is pasted is read by a shell: an id that holds line breaks or bytes of no text is written out.
+            copied = safe_line(found)
+            self.app.copy_to_clipboard(copied)
+            self.app.notify(f"Copied {copied}", timeout=3)
 
     def action_search(self) -> None:
         """Screens with something to search replace this."""
@@ -190,6 +203,9 @@ class CommandScreen(Screen[None]):
 
     def action_previous_match(self) -> None:
         """Go to the previous match."""
+
+    def stand_on(self, ref: str | int) -> None:
+        """Select a summary or a message, by id, as soon as it has been read; a change has brought it."""
 
     def selected_id(self) -> str | None:
         """The id of what is selected, as `y` copies it."""
@@ -270,14 +286,17 @@ class DataScreen(CommandScreen, Generic[D]):
         self._loading = False
         self._again = False
         self._stale = False
+        self._loaded_at = 0.0  #: monotonic
+        self._waiting = False  #: for a moment to load again
+        self._load_by = 0.0  #: monotonic
 
+    @abstractmethod
     async def fetch(self) -> D:
         """Read what the screen shows; runs in a worker and touches no widget."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show(self, data: D) -> None:
         """Show what was fetched, keeping selection and place."""
-        raise NotImplementedError
 
     def on_mount(self) -> None:
         """Load for the first time (Textual calls the handler of each base class itself)."""
@@ -297,6 +316,23 @@ class DataScreen(CommandScreen, Generic[D]):
         """Load again, at once when in front, else when it comes to the front."""
         super().data_changed()
         # `is_current` would also be true of the screen just below.
+        if self.app.screen is not self:
+            self._stale = True
+            return
+        if not self._waiting:
+            now = time.monotonic()
+            self._waiting = True
+            self._load_by = max(now, self._loaded_at + RELOAD_SECONDS) + LONGEST_PAUSE
+            self._load_in_pause()
+
+    def _load_in_pause(self) -> None:
+        """Load as soon as the last load is old enough and keys have paused; not much later in any case."""
+        now = time.monotonic()
+        due = max(self._loaded_at + RELOAD_SECONDS, min(self.session.key_at + KEY_SECONDS, self._load_by))
+        if now < due:
+            self.set_timer(due - now, self._load_in_pause)
+            return
+        self._waiting = False
         if self.app.screen is self:
             self.load()
         else:
@@ -327,6 +363,7 @@ class DataScreen(CommandScreen, Generic[D]):
 
     async def _load_once(self) -> None:
         self.post_message(self.Loaded(await self.fetch()))
+        self._loaded_at = time.monotonic()
 
     @on(Loaded)
     def _show_loaded(self, event: Loaded) -> None:

@@ -18,11 +18,11 @@ from textual.containers import Vertical
 
 from lcm_tui.commands import bindings
 from lcm_tui.screens.base import DataScreen
-from lcm_tui.screens.text_search import TextSearch
+from lcm_tui.screens.listing import ListScreen, TextScreen
 from lcm_tui.session import Session
-from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, lay_out, row_of
+from lcm_tui.widgets.spans import Column, Span, StyleName
 from lcm_tui.widgets.text import Block, Document, TextView, field, heading
 
 COLUMNS = (
@@ -55,7 +55,7 @@ async def load_briefs(reader: Reader, conversation_id: ConversationId, session: 
     return BriefsData(tuple(briefs), active.brief_id if active else None, overlay)
 
 
-class BriefsScreen(TextSearch, DataScreen[BriefsData]):
+class BriefsScreen(TextScreen[str], DataScreen[BriefsData]):
     """The focus briefs of one conversation."""
 
     HELP = """
@@ -84,24 +84,12 @@ the text, m switches to what the model gets.
     def compose_body(self) -> ComposeResult:
         """The list above, the text below."""
         with Vertical(id="chosen"):
-            yield Heading(self._columns, id="heading")
-            yield LineView[str](self._draw, empty="Reading the database …", id="list")
+            yield from ListScreen.compose_body(self)
         yield TextView(id="text")
 
-    @property
-    def table(self) -> LineView[str]:
-        """The list of briefs."""
-        return self.query_one("#list", LineView)
-
-    def main_widget(self) -> LineView[str]:
-        """The list."""
-        return self.table
-
-    def on_mount(self) -> None:
-        """Say where this is."""
-        lane = self.conversation.lane
-        self.query_one(TitleBar).where = f"Focus briefs {self.conversation.conversation_id}  {lane}"
-        self.table.focus()
+    def where(self) -> str:
+        """Whose briefs."""
+        return f"Focus briefs {self.conversation.conversation_id}  {self.conversation.lane}"
 
     # -- data --------------------------------------------------------------------------------------------
 
@@ -129,13 +117,15 @@ the text, m switches to what the model gets.
 
     # -- drawing -----------------------------------------------------------------------------------------
 
-    def _columns(self, width: int) -> Layout:
-        return lay_out(COLUMNS, width)
+    def columns(self) -> Sequence[Column]:
+        """What is said of a brief."""
+        return COLUMNS
 
-    def _draw(self, key: str, width: int) -> Sequence[Line]:
+    def cells(self, key: str) -> dict[str, Span]:
+        """A brief; a dot marks the one in force."""
         brief = self._briefs[key]
         in_force = self._data is not None and self._data.active == key
-        cells = {
+        return {
             "mark": Span("●" if in_force else " ", "ok"),
             "status": Span(brief.status, STATUS_STYLES.get(brief.status, "dim")),
             "created": Span(self._time(brief.created_at)[:16]),
@@ -144,7 +134,6 @@ the text, m switches to what the model gets.
             "prompt": Span(brief.prompt),
             "id": Span(brief.brief_id, "key"),
         }
-        return (row_of(self._columns(width), cells),)
 
     def _time(self, stored: str | None) -> str:
         return format_local(parse_utc(stored), self.session.zone) or stored or "–"
@@ -152,7 +141,6 @@ the text, m switches to what the model gets.
     @on(LineView.Highlighted, "#list")
     def _highlighted(self) -> None:
         self._show_text()
-        self.refresh_bars()
 
     def _show_text(self) -> None:
         key = self.table.selected
@@ -200,14 +188,6 @@ the text, m switches to what the model gets.
                 return "this brief is not sent to the model"
         return super().why_not(command)
 
-    @on(LineView.Opened, "#list")
-    async def _opened(self) -> None:
-        await self.action_run("open")
-
-    def action_open(self) -> None:
-        """Go into the text."""
-        self.text.focus()
-
     def action_wrapped(self) -> None:
         """Switch between the text and what the model gets."""
         self._wrapped = not self._wrapped
@@ -218,10 +198,3 @@ the text, m switches to what the model gets.
         from lcm_tui.screens.context import ContextScreen
 
         self.app.push_screen(ContextScreen(self.conversation))
-
-    async def action_back(self) -> None:
-        """Leave the text first."""
-        if not self.asking and self.text.has_focus:
-            self.table.focus()
-        else:
-            await super().action_back()

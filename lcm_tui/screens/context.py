@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from lcm_core.budget import parse_budget, step
@@ -11,14 +12,17 @@ from lcm_core.context_reading import find_item
 from lcm_core.context_view import RowKey
 from lcm_core.known_context import stands_for_item
 from lcm_core.records import Conversation
+from lcm_core.store import context as store
 from lcm_core.store.context import ItemId
 from textual import on
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.context_list import ContextList
-from lcm_tui.screens.context_pane import between_document, item_document
-from lcm_tui.screens.item_text import load_item
+from lcm_tui.screens.context_assembly import AssembledContext
+from lcm_tui.screens.context_pane import SHOWN, between_document, item_document
+from lcm_tui.screens.exporting import Exporting
+from lcm_tui.screens.item_text import cut, load_item
+from lcm_tui.screens.sent_lines import searched_text
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Document
 
@@ -28,29 +32,42 @@ SEARCH_PAGE: Final = 400
 DEBOUNCE_SECONDS: Final = 0.05
 
 
-class ContextScreen(ContextList):
+class ContextScreen(Exporting, AssembledContext):
     """What the model sees of one conversation."""
 
     HELP = """
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
-raw messages. "tokens" are the engine's stored counts; 202 ≠ ~187 means that neither of its two rules gives
-the stored count for the text that is there. "total" adds them up from the top. … has not been read yet.
+raw messages. "tokens" are the engine's stored counts (202 ≠ ~187: neither of its two rules gives the stored
+count for the text that is there), "sent" is what the item weighs as it is sent under the budget. An item that
+is not sent is dim, marked -, and "sent" names the step in which it went: no row, brief (a focus brief stands
+for it), budget, prompt, empty, pairing (a tool result without its call), clamp (the last cut). ~ marks what
+was mended so that a provider accepts it. "total" adds the stored counts up from the top.
 
-The bar shows what the context is made of, to its own scale; the gauge below it how much of the budget that
-takes. + and - change the budget, B types one.
+The bar shows what the context is made of, to its own scale; the gauge how much of the budget that takes.
+Below: what is sent and left out; how the sent tokens are spread over the protected tail, leaves (recent),
+layers between (older) and the deepest summaries (root); and how many tokens are left to the next compaction.
++ and - change the budget, B types one, and everything follows.
+
+m puts the messages in place of the items, as the model gets them: roles, XML, blocks; + marks one that was
+made up. Its first line stands for all of them: metadata, steps, repairs, the system prompt's addition.
+o writes them to a file: JSON for an API call, or Markdown. D compares this context with another budget or
+conversation.
 
 Lines between items say where ordinals are missing (a host may prune on purpose), where the fresh tail begins
 (the newest messages, which compaction may not touch), and where the engine sends a focus brief instead of the
 summaries marked ┆. ✗ marks an item with something wrong: its row is gone (the engine skips it), it stands
 twice, it belongs to another conversation, its ordinal or its type makes no sense.
 
-enter shows an item whole; m switches between its text and what the model gets. / searches ids, kinds and
-previews.
+d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d takes
+the marked set. U shows what was changed, and takes it back.
+
+enter shows an item or a message whole. / searches ids, kinds and previews, among messages their texts.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
-            *("open", "summaries", "previous", "messages", "briefs", "budget", "wrapped", "files"),
-            *("budget-more", "budget-less"),
+            *("open", "wrapped", "dissolve", "rewrite", "compact", "budget", "compare", "export", "repair"),
+            *("rewrite-subtree", "summaries", "previous", "messages", "mark", "health", "history", "files"),
+            *("briefs", "budget-more", "budget-less"),
         )
     )
     DEFAULT_CSS = """
@@ -64,42 +81,59 @@ previews.
     def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
         """The context of *conversation*, standing on ``("summary", id)`` or ``("message", id)``."""
         super().__init__(conversation, select=select)
-        self._shown: tuple[RowKey, bool] | None = None
-        self._wrapped = False
+        self._shown: tuple[object, bool] | None = None
         self._origin = 0  #: the place from which a search began
-        self._asking_budget = False
 
     # -- the text ----------------------------------------------------------------------------------------
 
     @on(LineView.Highlighted, "#list")
+    @on(LineView.Highlighted, "#sent")
     def _highlighted(self) -> None:
         self.show_text()
         self.refresh_bars()
+        item = self.linked_item()
+        if self.as_sent and item is not None and item not in self._entries:
+            self.work_on("entry", self._learn_sent)
+
+    async def _learn_sent(self) -> None:
+        """Read what the list of items would have read of the message that is selected: its seq."""
+        await asyncio.sleep(DEBOUNCE_SECONDS)
+        items, ordinal = self.known.view.items, self.ordinal()
+        place = bisect_left(items.ordinals, ordinal) if ordinal is not None else len(items)
+        if place < len(items) and items.ids[place] == self.linked_item():
+            self._learn_entries(await self.session.read(store.entries_of, [items.item(place)]))
+            self.refresh_bars()
 
     def show_text(self) -> None:
         """Show what is selected in the pane, when there is one; what stands there stays until then."""
-        key = self.table.selected
-        if not self.text.display or key is None:
+        if not self.text.display:
             return
-        if stands_for_item(key):
+        if self.as_sent:
+            if (document := self.sent_document()) is not None:
+                self._show_document(self.sent.selected, cut(document, SHOWN))
+            return
+        key = self.table.selected
+        if key is not None and stands_for_item(key):
             self.work_on("text", self._load_text, key)
-        else:
+        elif key is not None:
             self._show_document(key, between_document(self.known, key))
 
     async def _load_text(self, key: RowKey) -> None:
-        if self._shown is None or self._shown[0] != key:
+        if self._shown != (key, False):
             await asyncio.sleep(DEBOUNCE_SECONDS)
         place = self.place_of(key)
         if place is None:
             return
         data = await self.session.read(load_item, self.known.view.items.ids[place])
         place = self.place_of(key)
-        if place is not None and self.table.selected == key:
-            document = item_document(self.known, place, data, self.session, wrapped=self._wrapped)
-            self._show_document(key, document)
+        if place is not None and self.table.selected == key and not self.as_sent:
+            document = item_document(self.known, place, data, self.session, self.ledger)
+            await self.text.load(document, keep_place=(key, False) == self._shown)
+            self._shown = (key, False)
 
-    def _show_document(self, key: RowKey, document: Document) -> None:
-        shown = (key, self._wrapped)
+    def _show_document(self, key: object, document: Document) -> None:
+        self.workers.cancel_group(self, "text")  # what is being read is of another row
+        shown = (key, self.as_sent)
         self.text.show(document, keep_place=shown == self._shown)
         self._shown = shown
 
@@ -107,19 +141,21 @@ previews.
 
     def action_search(self) -> None:
         """Search as you type, from where the cursor stands now."""
-        self._asking_budget = False
-        self._origin = self.place_of(self.table.selected) or 0
+        self._asks = "search"
+        self._origin = (self.sent.cursor if self.as_sent else self.place_of(self.table.selected)) or 0
         self.ask("search: an id, a kind, or words of a preview", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
-        """A search or a budget was typed."""
-        if self._asking_budget:
+        """What was asked for was typed."""
+        if self._asks != "search":
             if done:
-                self._set_budget(text)
+                self._answers[self._asks](text)
             return
         self._needle = text
-        self.table.redraw()
-        if text:
+        self.main_widget().redraw()
+        if text and self.as_sent:
+            self._find_sent(self._origin, 1, quiet=not done)
+        elif text:
             self.work_on("search", self._search, text, self._around(self._origin, forward=True), not done)
 
     def action_next(self) -> None:
@@ -130,7 +166,28 @@ previews.
         """Go to the match before."""
         self._find(forward=False)
 
+    @property
+    def _answers(self) -> Mapping[str, Callable[[str], None]]:
+        return {"budget": self._set_budget, "export": self.export_to, "compare": self.compare_with}
+
+    def _find_sent(self, start: int, direction: int, *, quiet: bool = False) -> None:
+        """Stand on the next message that holds what is searched for, round the end of the list."""
+        ledger, needle = self.ledger, self._needle.casefold()
+        keys = self.sent.keys
+        for at in range(start, start + direction * len(keys), direction):
+            key = keys[at % len(keys)]
+            message = ledger.message(key) if ledger is not None else None
+            if message is not None and needle in searched_text(message).casefold():
+                self.sent.select(key)
+                return
+        if not quiet:
+            self.app.notify(f"No message of this context holds “{self._needle}”.", timeout=3)
+
     def _find(self, *, forward: bool) -> None:
+        if self.as_sent:
+            step = 1 if forward else -1
+            self._find_sent(self.sent.cursor + step, step)
+            return
         here, *others = self._around(self.place_of(self.table.selected) or 0, forward=forward) or [0]
         self.work_on("search", self._search, self._needle, [*others, here], False)
 
@@ -170,7 +227,7 @@ previews.
         """End a search first, then leave."""
         if not self.asking and self._needle:
             self._needle = ""
-            self.table.redraw()
+            self.main_widget().redraw()
         else:
             await super().action_back()
 
@@ -178,7 +235,7 @@ previews.
 
     def action_budget(self) -> None:
         """Ask for the budget."""
-        self._asking_budget = True
+        self._asks = "budget"
         self.ask("budget in tokens: 128000, 128k or 1m", str(self.session.budget))
 
     def action_budget_more(self) -> None:
@@ -195,12 +252,16 @@ previews.
             self.app.notify(f"“{text}” is no number of tokens: write 128000, 128k or 1m.", severity="warning")
         else:
             self.session.budget = budget
-            self.show_known()
+            self.rebudget()
 
     # -- commands ----------------------------------------------------------------------------------------
 
     def linked_item(self) -> ItemId:
-        """The item under the cursor; None on a line between items."""
+        """The item under the cursor; None on a line between items, and on what was made up."""
+        if self.as_sent:
+            at = self.sent_place()
+            origin = self.ledger.assembled.messages[at].origin if self.ledger and at is not None else None
+            return None if origin is None else origin.summary_id or origin.message_id
         key = self.table.selected
         place = self.place_of(key) if key is not None and stands_for_item(key) else None
         return None if place is None else self.known.view.items.ids[place]
@@ -212,8 +273,8 @@ previews.
 
     def selected_id(self) -> str | None:
         """The summary's or message's id, or the brief's."""
-        key = self.table.selected
-        if key is not None and key[0] == "brief":
+        key = self.main_widget().selected
+        if key is not None and key[0] in ("brief", "focus brief"):
             return str(key[1])
         item = self.linked_item()
         return None if item is None else str(item)
@@ -221,30 +282,42 @@ previews.
     def why_not(self, command: str) -> str | None:
         """Some commands need a summary or a message under the cursor."""
         match command:
-            case "open" if self.selected_id() is None:
+            case "open" if self.selected_id() is None and not self.as_sent:
                 return "no item is selected" if self._loaded else "the context is still being read"
-            case "wrapped" if not self.text.display:
-                return "a text has no room beside this list: enter opens the item, and m switches there"
+            case "mark" | "dissolve" if not self._loaded:
+                return "the context is still being read"
+            case "export" | "compare" if self.ledger is None:
+                return "the context is still being assembled"
             case "next" | "previous-match" if not self._needle:
                 return "nothing has been searched for yet"
             case _:
                 return super().why_not(command)
 
     @on(LineView.Opened, "#list")
+    @on(LineView.Opened, "#sent")
     async def _opened(self) -> None:
         await self.action_run("open")
 
     def action_open(self) -> None:
-        """Show the item whole; of a brief, all briefs."""
+        """Show the item or the message whole; of a brief, all briefs."""
+        if self.as_sent:
+            self._open_sent()
+            return
         item = self.linked_item()
         if item is None:
             self.action_briefs()
             return
         from lcm_tui.screens.item import ItemScreen
 
-        self.app.push_screen(ItemScreen(self.conversation, item, wrapped=self._wrapped))
+        self.app.push_screen(ItemScreen(self.conversation, item))
 
-    def action_wrapped(self) -> None:
-        """Switch the pane between the text and what the model gets."""
-        self._wrapped = not self._wrapped
-        self.show_text()
+    def _open_sent(self) -> None:
+        document = self.sent_document()
+        if document is None:
+            return
+        from lcm_tui.screens.sent import SentScreen
+
+        name = self.selected_id() or ("all of it" if self.sent_place() is None else "made up here")
+        self.app.push_screen(
+            SentScreen(self.conversation, name, document, self.linked_item(), self.linked_seq())
+        )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
+from lcm_core.assemble.ledger import Fate, Ledger
+from lcm_core.assemble.result import Step
 from lcm_core.context_view import TAIL, Found, RowKey, depth_name
 from lcm_core.known_context import KnownContext
 from lcm_core.store.context import ContextEntry, ItemId, Weight
@@ -27,6 +30,16 @@ from lcm_tui.widgets.spans import (
 
 PENDING: Final = "…"
 NO_VALUE: Final = "–"
+#: What stands in place of the tokens of an item that is not sent: the step in which it went.
+STEP_WORDS: Final = {
+    Step.RESOLVE: "no row",
+    Step.FOCUS: "brief",
+    Step.BUDGET: "budget",
+    Step.PROMPT: "prompt",
+    Step.NORMALISE: "empty",
+    Step.PAIRING: "pairing",
+    Step.CLAMP: "clamp",
+}
 
 WIDEST_ID: Final = "sum_0123456789abcdef"
 
@@ -37,7 +50,8 @@ _PLACES = (
 )
 _NUMBERS = (
     Column("tokens", "tokens", 10, right=True, keep=80),
-    Column("total", "total", 9, right=True, keep=50),
+    Column("sent", "sent", 7, right=True, keep=85),
+    Column("total", "total", 9, right=True, keep=30),
     Column("age", "age", 4, right=True, keep=40),
 )
 _ID = Column("id", "id", len(WIDEST_ID), keep=90)
@@ -48,6 +62,7 @@ PREVIEW_FROM = 78
 ROOMY_FROM = 110
 
 
+@lru_cache(maxsize=8)
 def columns(width: int) -> Layout:
     """The columns for a list of *width* cells."""
     if width < PREVIEW_FROM:
@@ -64,8 +79,13 @@ def item_line(
     check: TokenCheck | None,
     now: datetime,
     width: int,
+    mark: str = "",
+    ledger: Ledger | None = None,
 ) -> Line:
-    """An item as a line of the list; one whose row is gone says so in place of its numbers."""
+    """An item as a line of the list; one whose row is gone says so in place of its numbers.
+
+    *mark* is the operator's, behind the kind of the item; *ledger* tells whether the model gets it.
+    """
     layout = columns(width)
     room = next(
         (
@@ -75,12 +95,22 @@ def item_line(
         ),
         10,
     )
-    cells = item_cells(known, place, entry, check, now, room)
+    fate = fate_at(known, place, ledger)
+    cells = item_cells(known, place, entry, check, now, room, fate)
+    if mark:
+        cells["kind"] = Span(f"{cells['kind'].text} {mark}", cells["kind"].style)
     item = known.view.items.ids[place]
     if item not in known.weights or known.weights[item] is not None:
-        return row_of(layout, cells)
+        line = _row(width, tuple(cells.items()))
+        return dimmed(line) if fate is not None and not fate.sent else line
     head = Layout(layout.columns[:4], (*layout.widths[:3], len(WIDEST_ID)))
     return (*row_of(head, cells), Span(" "), cells["preview"])
+
+
+@lru_cache(maxsize=1_000)
+def _row(width: int, cells: tuple[tuple[str, Span], ...]) -> Line:
+    """The cells as a line; after a reload most rows say what they said before."""
+    return row_of(columns(width), dict(cells))
 
 
 def item_cells(
@@ -90,6 +120,7 @@ def item_cells(
     check: TokenCheck | None,
     now: datetime,
     room: int,
+    fate: Fate | None,
 ) -> dict[str, Span]:
     """The cells of an item, as far as it has been read; *room* is that for its tokens."""
     items = known.view.items
@@ -98,20 +129,33 @@ def item_cells(
     findings = known.findings(place)
     running = known.running_total(place)
     return {
-        "mark": _mark(known, place, findings, check),
+        "mark": _mark(known, place, findings, check, fate),
         "ordinal": Span(str(items.ordinals[place]), "error" if items.ordinals[place] < 0 else "dim"),
         "kind": kind_cell(items.types[place], weight, entry),
         "id": id_cell(item, entry),
         "tokens": tokens_cell(weight, check, room, read=item in known.weights),
+        "sent": fate_cell(fate),
         "total": Span(PENDING if running is None else number(running, 9), "dim"),
         "age": Span(_age(entry, now), "dim"),
-        "preview": _preview(known, item, entry, findings),
+        "preview": _preview(known, item, entry, findings, fate),
     }
 
 
-def _mark(known: KnownContext, place: int, findings: list[Found], check: TokenCheck | None) -> Span:
+def fate_at(known: KnownContext, place: int, ledger: Ledger | None) -> Fate | None:
+    """What becomes of the item at a place; None while it is not known."""
+    items = known.view.items
+    return None if ledger is None else ledger.fate(items.ordinals[place], items.ids[place])
+
+
+def _mark(
+    known: KnownContext, place: int, findings: list[Found], check: TokenCheck | None, fate: Fate | None
+) -> Span:
     if findings:
         return Span("✗", "error")
+    if fate is not None and not fate.sent and fate.step is not Step.FOCUS:
+        return Span("-", "warn")
+    if fate is not None and fate.repairs:
+        return Span("~", "warn")
     if check is not None and check.verdict is Verdict.DIFFERS:
         return Span("!", "warn")
     if known.is_covered(known.view.items.ids[place]):
@@ -158,6 +202,25 @@ def tokens_cell(weight: Weight | None, check: TokenCheck | None, room: int, *, r
     return Span(next((text for text in both if len(text) <= room), stored), "warn")
 
 
+def fate_cell(fate: Fate | None) -> Span:
+    """What an item weighs as it is sent, or the step in which it went."""
+    if fate is None:
+        return Span(PENDING, "dim")
+    if fate.step is not None:
+        return Span(STEP_WORDS[fate.step], "warn")
+    return Span(number(fate.tokens, 7))
+
+
+def repairs_text(fate: Fate | None) -> str:
+    """What was mended at an item, each thing once."""
+    return "" if fate is None else " · ".join(dict.fromkeys(str(one.what) for one in fate.repairs))
+
+
+def dimmed(line: Line) -> Line:
+    """A line of what is not sent."""
+    return tuple(span if span.style in ("warn", "error") else Span(span.text, "dim") for span in line)
+
+
 def number(value: int, room: int) -> str:
     """A number with separators where they have room."""
     written = f"{value:,}"
@@ -171,10 +234,18 @@ def _age(entry: ContextEntry | None, now: datetime) -> str:
     return age(then, now) if then is not None else NO_VALUE
 
 
-def _preview(known: KnownContext, item: ItemId, entry: ContextEntry | None, findings: list[Found]) -> Span:
+def _preview(
+    known: KnownContext,
+    item: ItemId,
+    entry: ContextEntry | None,
+    findings: list[Found],
+    fate: Fate | None,
+) -> Span:
     text = PENDING if entry is None and item not in known.weights else entry.preview if entry else ""
     if findings:
         return Span(" · ".join([*(found.text for found in findings), text]).strip(" ·"), "error")
+    if mended := repairs_text(fate):
+        return Span(f"{mended} · {text}", "warn")
     style: StyleName = "brief" if known.is_covered(item) else "text" if entry else "dim"
     return Span(text, style)
 

@@ -8,21 +8,22 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
+from lcm_core.assemble.ledger import Ledger
 from lcm_core.context_reading import Fetched, FoundOverlay, read_context
 from lcm_core.context_view import RowKey, TailRule
 from lcm_core.known_context import KnownContext, stands_for_item
-from lcm_core.records import Conversation
+from lcm_core.records import Conversation, SummaryId
 from lcm_core.store import context as store
 from lcm_core.store.context import ContextEntry, ItemId
 from lcm_core.tokens import TokenCheck
 from textual import on
-from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 
 from lcm_tui.screens.base import DataScreen
-from lcm_tui.screens.context_lines import columns, findings_line, item_line, line_between
+from lcm_tui.screens.context_lines import findings_line, item_line, line_between
+from lcm_tui.screens.dissolving import MARK, Dissolving, why_not_dissolved
 from lcm_tui.screens.item_links import ItemLinks
-from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.screens.rewriting import Rewriting
+from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.composition import CompositionBar, Measured
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
@@ -40,7 +41,7 @@ WIDE: Final = 110
 VERIFY_SECONDS: Final = 0.05
 
 
-class ContextList(ItemLinks, DataScreen[Fetched]):
+class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
     """The items of one conversation's context, what they weigh, and those in sight with a preview."""
 
     def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
@@ -60,18 +61,9 @@ class ContextList(ItemLinks, DataScreen[Fetched]):
         self._overlay: FoundOverlay | None = None
         self._filling = False
         self._needle = ""  #: what is marked in the list
+        self.ledger: Ledger | None = None  #: what becomes of the items; None: not known yet
 
     # -- layout ------------------------------------------------------------------------------------------
-
-    def compose_body(self) -> ComposeResult:
-        """The head, the list, and the text of what is selected."""
-        self.text.display = self.app.size.width >= WIDE
-        yield self.head
-        with Horizontal(id="panes"):
-            with Vertical(id="chosen"):
-                yield Heading(columns, id="heading")
-                yield self.table
-            yield self.text
 
     @property
     def known(self) -> KnownContext:
@@ -82,10 +74,6 @@ class ContextList(ItemLinks, DataScreen[Fetched]):
             rule = TailRule(self.session.rules, count.value if count.is_set else None, tokens.value)
             self._known = KnownContext(self._conversation_id, rule)
         return self._known
-
-    def main_widget(self) -> LineView[RowKey]:
-        """The list."""
-        return self.table
 
     def on_mount(self) -> None:
         """Say where this is."""
@@ -179,10 +167,10 @@ class ContextList(ItemLinks, DataScreen[Fetched]):
 
     # -- what is in sight --------------------------------------------------------------------------------
 
-    def _in_sight(self) -> list[tuple[RowKey, ItemId]]:
-        """The visible lines that show items, and the items."""
+    def _in_sight(self, pages: int = 0) -> list[tuple[RowKey, ItemId]]:
+        """The visible lines that show items, and the items; with *pages* also so many above and below."""
         found = []
-        for key in self.table.visible_keys:
+        for key in self.table.keys_near(pages):
             place = self.place_of(key) if stands_for_item(key) else None
             if place is not None:
                 found.append((key, self.known.view.items.ids[place]))
@@ -205,26 +193,35 @@ class ContextList(ItemLinks, DataScreen[Fetched]):
 
     async def _read_entries(self) -> None:
         """Read previews for the lines in sight, then whether their token counts are the engine's."""
-        items, lines = self.known.view.items, self._in_sight()
-        wanted = [
-            self.place_of(key) for key, item in lines if item in self._outdated or item not in self._entries
-        ]
-        places = [place for place in wanted if place is not None]
-        if places:
-            entries = await self.session.read(store.entries_of, [items.item(place) for place in places])
-            self._learn_entries(entries)
-            weights = {items.ids[place]: entry.weight for place, entry in zip(places, entries, strict=True)}
-            if self.known.learn(weights) or self.table.keys is not self.known.view.keys:
-                self.show_known()
-            self.table.redraw([key for key, _ in lines])
-        for key, item in lines:
+        await self._read_lines(self._in_sight())
+        # Paging finds its lines read.
+        await self._read_lines(self._in_sight(pages=1))
+        for key, item in self._in_sight():
             entry = self._entries.get(item)
             known = self._checks.get(item)
             if entry is None or entry.dangling or (known is not None and _same_text(known[0], entry)):
                 continue
             check = await self.session.read(store.check_tokens, item)
             self._checks[item] = (entry, check)
-            self.table.redraw([key])
+            if check != (known[1] if known else None):
+                self.table.redraw([key])
+
+    async def _read_lines(self, lines: Sequence[tuple[RowKey, ItemId]]) -> None:
+        """Read the previews of these lines, as far as they are not known."""
+        items = self.known.view.items
+        wanted = [
+            self.place_of(key) for key, item in lines if item in self._outdated or item not in self._entries
+        ]
+        places = [place for place in wanted if place is not None]
+        if not places:
+            return
+        entries = await self.session.read(store.entries_of, [items.item(place) for place in places])
+        before = {item: self._entries.get(item) for _, item in lines}
+        self._learn_entries(entries)
+        weights = {items.ids[place]: entry.weight for place, entry in zip(places, entries, strict=True)}
+        if self.known.learn(weights) or self.table.keys is not self.known.view.keys:
+            self.show_known()
+        self.table.redraw([key for key, item in lines if self._entries.get(item) != before[item]])
 
     def _learn_entries(self, entries: Iterable[ContextEntry]) -> None:
         """Take in what was read; of too many, those that were read first are let go."""
@@ -246,12 +243,47 @@ class ContextList(ItemLinks, DataScreen[Fetched]):
         item = self.known.view.items.ids[place]
         check = self._checks.get(item)
         line = item_line(
-            self.known, place, self._entries.get(item), check[1] if check else None, datetime.now(UTC), width
+            self.known,
+            place,
+            self._entries.get(item),
+            check[1] if check else None,
+            datetime.now(UTC),
+            width,
+            mark=MARK if item in self.marks else "",
+            ledger=self.ledger,
         )
         return (mark(line, self._needle) if self._needle else line,)
 
     def show_text(self) -> None:
         """Show what is selected beside the list."""
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def markable(self) -> SummaryId | None:
+        """The summary under the cursor."""
+        return self.linked_summary()
+
+    def rewritable(self) -> SummaryId | None:
+        """The summary under the cursor; not the one that covers a message."""
+        item = self.linked_item()
+        return SummaryId(item) if isinstance(item, str) else None
+
+    def why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+        """What has been read of it: a leaf, or standing twice."""
+        entry = self._entries.get(summary_id)
+        standing = self.known.view.structure.ordinals_of.get(summary_id, (0,))
+        return why_not_dissolved(entry.kind == "leaf" if entry else None, len(standing), below)
+
+    def marks_changed(self, summary_ids: Sequence[SummaryId]) -> None:
+        """Draw their rows again."""
+        del summary_ids
+        self.table.redraw()
+        self.query_one(TitleBar).note = self.marked_text()
+
+    def stand_on(self, ref: str | int) -> None:
+        """Stand on a summary or a message once it has been read."""
+        self._select = ("summary", ref) if isinstance(ref, str) else ("message", str(ref))
+        self.load()
 
 
 def _same_text(before: ContextEntry, now: ContextEntry) -> bool:

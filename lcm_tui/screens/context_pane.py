@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from lcm_core.assemble.ledger import Ledger
 from lcm_core.context_view import TAIL, RowKey
 from lcm_core.known_context import KnownContext
 
-from lcm_tui.screens.context_lines import tail_text
+from lcm_tui.screens.context_lines import fate_at, tail_text
 from lcm_tui.screens.item_text import ItemData, document, facts
+from lcm_tui.screens.sent_lines import fate_fields
 from lcm_tui.session import Session
 from lcm_tui.widgets.text import Block, Document, field, heading
 
@@ -17,9 +19,9 @@ SHOWN: Final = 20_000
 
 
 def item_document(
-    known: KnownContext, place: int, data: ItemData, session: Session, *, wrapped: bool
+    known: KnownContext, place: int, data: ItemData, session: Session, ledger: Ledger | None
 ) -> Document:
-    """An item: what is wrong with it, what is recorded of it, and its text."""
+    """An item: what is wrong with it, what is recorded of it, what becomes of it, and its text."""
     items = known.view.items
     running = known.running_total(place)
     total = "…" if running is None else f"{running:,} up to here"
@@ -27,9 +29,10 @@ def item_document(
         *(Block(found.text, "error") for found in known.findings(place)),
         *facts(data, session),
         field("ordinal", f"{items.ordinals[place]}, {total}", width=9),
+        *fate_fields(fate_at(known, place, ledger), ledger),
         *_standing(known, place),
         Block(),
-        *document(data, session, wrapped=wrapped, limit=SHOWN),
+        *document(data, session, wrapped=False, limit=SHOWN),
     )
 
 

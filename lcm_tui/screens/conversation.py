@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import ClassVar
@@ -22,12 +23,16 @@ from lcm_tui.screens.message_screen import MessageScreen
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.message_lines import MessageView
 
+#: What a message looked like, and what it was made from; by seq.
+Views = Mapping[int, tuple[MessageEntry, MessageView]]
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """A run of messages, with what lies beyond its ends."""
 
     page: MessagePage
+    views: Views
     turn: int  #: which state of the screen it was read for
     select: int | None = None  #: seq to stand on, or near; None keeps the selection
 
@@ -47,7 +52,10 @@ J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the 
 the time zone that is shown; with a Z behind it in UTC).
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "summaries", "context", "files", "jump", "search", "fold-all")
+        bindings(
+            *("open", "summaries", "context", "health", "compact", "jump", "files", "history", "search"),
+            "fold-all",
+        )
     )
 
     def __init__(self, conversation: Conversation, *, seq: int | None = None) -> None:
@@ -55,6 +63,7 @@ the time zone that is shown; with a Z behind it in UTC).
         self.conversation = conversation
         self._conversation_id = conversation.conversation_id
         self._entries: dict[int, MessageEntry] = {}  #: the window, in order of seq
+        self._views: Views = {}  #: of the window
         self._turn = 0  #: counts the windows shown
         self._start = seq
         self._jumping = False
@@ -72,13 +81,18 @@ the time zone that is shown; with a Z behind it in UTC).
             limit = len(held) + (0 if self.messages.has_newer else PAGE)
             page = await self.session.read(store.page_from, self._conversation_id, held[0], limit)
             if page.entries:
-                return Window(page, turn)
+                return Window(page, await self._views_of(page), turn)
         if self._start is not None:
             page = await self.session.read(store.page_around, self._conversation_id, self._start, PAGE)
             if page.entries:
-                return Window(page, turn, self._start)
+                return Window(page, await self._views_of(page), turn, self._start)
         page = await self.session.read(store.newest_page, self._conversation_id, PAGE)
-        return Window(page, turn, page.entries[-1].message.seq if page.entries else None)
+        last = page.entries[-1].message.seq if page.entries else None
+        return Window(page, await self._views_of(page), turn, last)
+
+    async def _views_of(self, page: MessagePage) -> Views:
+        """What the messages of a page look like; made in a thread, and only of those that have changed."""
+        return await asyncio.to_thread(_views, page, self._views)
 
     def show(self, data: Window) -> None:
         """Show the window, unless one has moved away while it was read; mark what was appended."""
@@ -86,13 +100,13 @@ the time zone that is shown; with a Z behind it in UTC).
             self.load()
             return
         known = bool(self._entries)
-        fresh = self._take(data.page, data.select)
+        fresh = self._take(data.page, data.views, data.select)
         if known and data.select is None:
             self.messages.mark_fresh(fresh)
         if not data.page.entries:
             self.messages.empty = "This conversation has no messages."
 
-    def _take(self, page: MessagePage, select: int | None = None) -> list[int]:
+    def _take(self, page: MessagePage, views: Views, select: int | None = None) -> list[int]:
         """Hold and show a run of messages, as much of it as fits a window; returns which are new in it."""
         self._turn += 1
         seqs = [entry.message.seq for entry in page.entries]
@@ -100,8 +114,9 @@ the time zone that is shown; with a Z behind it in UTC).
         middle = bisect_left(seqs, select if select is not None else seen[0] if seen else 0)
         part = window_around(len(seqs), middle)
         self._entries = {entry.message.seq: self._whole(entry) for entry in page.entries[part]}
+        self._views = {seq: _view(entry, views) for seq, entry in self._entries.items()}
         fresh = self.messages.show(
-            [view_of(entry) for entry in self._entries.values()],
+            [view for _, view in self._views.values()],
             has_older=page.has_older or part.start > 0,
             has_newer=page.has_newer or part.stop < len(seqs),
             select=seqs[min(middle, len(seqs) - 1)] if select is not None and seqs else None,
@@ -130,6 +145,7 @@ the time zone that is shown; with a Z behind it in UTC).
             page = await self.session.read(store.page_before, self._conversation_id, held[0], PAGE)
         else:
             page = await self.session.read(store.page_from, self._conversation_id, held[-1] + 1, PAGE)
+        views = {**self._views, **await self._views_of(page)}
         if turn != self._turn:
             return
         entries = tuple(self._entries.values())
@@ -137,21 +153,22 @@ the time zone that is shown; with a Z behind it in UTC).
             run = MessagePage(page.entries + entries, page.has_older, self.messages.has_newer)
         else:
             run = MessagePage(entries + page.entries, self.messages.has_older, page.has_newer)
-        self._take(run)
+        self._take(run, views)
 
     async def go_to_end(self, first: bool) -> None:
         """Show the first or the last page."""
         read = store.oldest_page if first else store.newest_page
         page = await self.session.read(read, self._conversation_id, PAGE)
         if page.entries:
-            self._take(page, page.entries[0 if first else -1].message.seq)
+            views = await self._views_of(page)
+            self._take(page, views, page.entries[0 if first else -1].message.seq)
 
     async def go_to(self, number: int) -> None:
         """Put the cursor on the message with this seq, or the next one there is."""
         if not self.messages.select(number):
             page = await self.session.read(store.page_around, self._conversation_id, number, PAGE)
             if page.entries:
-                self._take(page, number)
+                self._take(page, await self._views_of(page), number)
 
     async def find(self, needle: str, start: int, forward: bool) -> int | None:
         """The nearest message whose text or parts hold *needle*."""
@@ -167,7 +184,8 @@ the time zone that is shown; with a Z behind it in UTC).
         whole = await self.session.read(store.get_message, entry.message.message_id)
         if number in self._entries and whole.message.seq == number:
             self._entries[number] = whole
-            self.messages.learn(view_of(whole))
+            self._views = {**self._views, number: (whole, view_of(whole))}
+            self.messages.learn(self._views[number][1])
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -202,6 +220,24 @@ the time zone that is shown; with a Z behind it in UTC).
         from lcm_tui.screens.files import FilesScreen
 
         self.app.push_screen(FilesScreen(self.conversation))
+
+    def action_compact(self) -> None:
+        """Show what would be compacted."""
+        from lcm_tui.screens.compacting import CompactingScreen
+
+        self.app.push_screen(CompactingScreen(self.conversation))
+
+    def action_history(self) -> None:
+        """Show what was changed in this conversation."""
+        from lcm_tui.screens.history import HistoryScreen
+
+        self.app.push_screen(HistoryScreen(self.conversation, only=True))
+
+    def action_health(self) -> None:
+        """Show what the checks find in this conversation."""
+        from lcm_tui.screens.health import HealthScreen
+
+        self.app.push_screen(HealthScreen(self.conversation, only=True))
 
     def action_jump(self) -> None:
         """Ask where to."""
@@ -268,6 +304,16 @@ def view_of(entry: MessageEntry) -> MessageView:
         in_context=entry.in_context,
         complete=entry.complete,
     )
+
+
+def _view(entry: MessageEntry, known: Views) -> tuple[MessageEntry, MessageView]:
+    """A message with what it looks like, which may be known."""
+    held = known.get(entry.message.seq)
+    return held if held is not None and held[0] == entry else (entry, view_of(entry))
+
+
+def _views(page: MessagePage, known: Views) -> Views:
+    return {entry.message.seq: _view(entry, known) for entry in page.entries}
 
 
 def parts_of(entry: MessageEntry) -> Sequence[ContentPart]:

@@ -32,6 +32,7 @@ COLUMNS = (
 #: Columns whose values are read behind the first page.
 COUNTED = frozenset({"messages", "tokens", "depths", "context", "context_tokens", "broken"})
 
+MARK = "●"
 PENDING = "…"
 UNRECORDED = "–"
 
@@ -53,13 +54,13 @@ class Row:
         return self.entry.conversation if self.entry else None
 
 
-def cells_of(row: Row, zone: tzinfo | None) -> dict[str, Span]:
+def cells_of(row: Row, zone: tzinfo | None, *, marked: bool = False) -> dict[str, Span]:
     """What stands in each column."""
     if row.entry is None:
         return _disk_cells(row.session, zone) if row.session else {}
     conversation, counts, sums = row.entry.conversation, row.counts, row.sums
     return {
-        "id": Span(str(conversation.conversation_id), "key"),
+        "id": Span(f"{MARK if marked else ''}{conversation.conversation_id}", "warn" if marked else "key"),
         "agent": Span(conversation.agent or UNRECORDED),
         "session": Span(conversation.lane, "dim" if conversation.active is False else "text"),
         "title": Span(conversation.title or "", "dim"),
@@ -122,17 +123,12 @@ class RowFilter:
     def __init__(self) -> None:
         self._said: dict[RowKey, tuple[Row, str]] = {}
 
-    def passing(self, rows: Mapping[RowKey, Row], words: str, zone: tzinfo | None) -> list[RowKey]:
-        """The keys of the rows that hold every word, ignoring case."""
-        needles = words.casefold().split()
-        if not needles:
+    def passing(self, rows: Mapping[RowKey, Row], words: Sequence[str], zone: tzinfo | None) -> list[RowKey]:
+        """The keys of the rows that hold every one of *words*, which are in lower case."""
+        if not words:
             self._said.clear()
             return list(rows)
-        return [
-            key
-            for key, row in rows.items()
-            if all(needle in self._text(key, row, zone) for needle in needles)
-        ]
+        return [key for key, row in rows.items() if all(word in self._text(key, row, zone) for word in words)]
 
     def _text(self, key: RowKey, row: Row, zone: tzinfo | None) -> str:
         held = self._said.get(key)

@@ -11,22 +11,22 @@ from typing import ClassVar
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store import lineage
 from lcm_core.store import summaries as store
-from lcm_core.store.lineage import Opening, SourceMessage
+from lcm_core.store.lineage import Opening
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Vertical
 
 from lcm_tui.commands import bindings
 from lcm_tui.screens.base import DataScreen
 from lcm_tui.screens.dag_detail import detail_of
 from lcm_tui.screens.dag_draw import Painter, columns_for
 from lcm_tui.screens.dag_known import Survey, survey
-from lcm_tui.screens.dag_rows import Place, Section
-from lcm_tui.screens.dag_search import TreeSearch
+from lcm_tui.screens.dag_links import TreeLinks
+from lcm_tui.screens.dag_rows import Place
 from lcm_tui.screens.dag_view import SummaryTree
 from lcm_tui.widgets.bars import Heading, KeyHint, TitleBar
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.text import TextView
 
 #: Cells from which the detail stands beside the tree and not below it.
@@ -46,7 +46,7 @@ class Reading:
     survey: Survey | None = None
 
 
-class DagScreen(TreeSearch, DataScreen[Reading]):
+class DagScreen(TreeLinks, DataScreen[Reading]):
     """The summaries of one conversation, from the newest consumers down to leaves and their messages."""
 
     HELP = """
@@ -58,14 +58,23 @@ z folds all. Messages are unfolded leaf by leaf; enter on one opens the conversa
 
 L is a leaf, D1 D2 … a condensed summary of that depth. "below" counts the summaries below it as stored, or a
 leaf's messages; "context" is the ordinal at which it stands in the context; "broken" names the failure that
-the engine left in its text. ×2 says that a summary was made into two others: O goes to its next place.
-Headings at the end hold what no row in the context leads to: orphans, cycles, and ids that have no row.
+the engine left in its text, or says stale: a source was rewritten since. ×2 says that a summary was made
+into two others: O goes to its next place. Headings at the end hold what no row in the context leads to:
+orphans, cycles, and ids that have no row.
+
+d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
+(●), and d takes the marked set: several of the context, or one and what it was made from. U shows what was
+changed, and takes it back. r asks for another text of a summary and shows what it would change, W for all
+that lies below too, R lists what is broken.
 
 / searches ids, models, failures and the text of all summaries, or the text beside the tree when that has the
 focus (tab); n and N go on from match to match.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "context", "previous", "files", "elsewhere", "fold-all", "unfold-all")
+        bindings(
+            *("open", "rewrite", "rewrite-subtree", "dissolve", "repair", "context", "previous", "compact"),
+            *("mark", "health", "history", "files", "elsewhere", "fold-all", "unfold-all"),
+        )
     )
     DEFAULT_CSS = """
     DagScreen {
@@ -97,8 +106,8 @@ focus (tab); n and N go on from match to match.
 
     def compose_body(self) -> ComposeResult:
         """The tree under its heading, and the detail."""
-        with Container(id="panes"):
-            with Vertical(id="tree-pane"):
+        with Rows(id="panes"):
+            with Rows(id="tree-pane"):
                 yield Heading(columns_for, id="heading")
                 yield SummaryTree(self.conversation_id, id="lines")
             yield TextView(id="text")
@@ -110,7 +119,7 @@ focus (tab); n and N go on from match to match.
     def on_mount(self) -> None:
         """Show where we are; the rows are on their way."""
         lines = self.lines
-        lines.painter = Painter(lines.known, lines.unfolding, self.session.zone)
+        lines.painter = Painter(lines.known, lines.unfolding, self.session.zone, self.marks, self.stale)
         self.query_one(TitleBar).where = f"Summary DAG of {self.conversation_id}  {self.conversation.lane}"
         lines.focus()
 
@@ -193,6 +202,7 @@ focus (tab); n and N go on from match to match.
             self.lines.unfold_below(later)
         self.fill()
         self.note()
+        self.work_on("stale", self.read_stale)
 
     async def _read_graph(self) -> None:
         """Read the whole graph for the first time, behind the first rows."""
@@ -264,7 +274,7 @@ focus (tab); n and N go on from match to match.
         """Read the detail of a row; the one before stays until it is there."""
         await asyncio.sleep(DETAIL_SECONDS)
         document = await detail_of(self.session, self.lines.known, place)
-        self.text.show(document, keep_place=place is self._shown)
+        await self.text.load(document, keep_place=place is self._shown)
         self._shown = place
 
     # -- folding -------------------------------------------------------------------------------------------
@@ -336,7 +346,8 @@ focus (tab); n and N go on from match to match.
         """How much there is, and where among the matches we are."""
         lines = self.lines
         found = lines.known.survey
-        said = [self.place_among_matches()] if self.sought else []
+        said = [self.marked_text()] if self.marks else []
+        said += [self.place_among_matches()] if self.sought else []
         if found is not None:
             said.append(f"{len(found.graph.nodes):,} summaries")
         said.append(f"{len(lines.known.roots):,} in the context")
@@ -344,83 +355,8 @@ focus (tab); n and N go on from match to match.
             said.append("reading all …")
         self.query_one(TitleBar).note = " · ".join(said)
 
-    def selected_id(self) -> str | None:
-        """The id of the summary, or of the message."""
-        place = self.lines.selected
-        return None if place is None or isinstance(place.step, Section) else str(place.step)
-
-    def _summary(self) -> SummaryId | None:
-        """The selected summary."""
-        place = self.lines.selected
-        return SummaryId(place.step) if place is not None and isinstance(place.step, str) else None
-
-    def _message(self) -> SourceMessage | None:
-        place = self.lines.selected
-        return self.lines.known.message_of(place) if place is not None else None
-
-    def why_not(self, command: str) -> str | None:
-        """What the selected row does not offer."""
-        match command:
-            case "open":
-                return self._why_not_open()
-            case "previous":
-                return self._why_not_previous()
-            case "elsewhere":
-                place = self.lines.selected
-                if place is None or self.lines.known.elsewhere(place) is None:
-                    return "it stands nowhere else"
-                return None
-            case _:
-                return super().why_not(command)
-
-    def _why_not_open(self) -> str | None:
-        place = self.lines.selected
-        if place is None:
-            return "nothing is selected"
-        if self.text.has_focus:
-            return "the text has the focus: esc goes back to the tree"
-        if isinstance(place.step, int):
-            source = self._message()
-            if source is None or source.message is None:
-                return "the message's row is gone"
-            owner = source.message.conversation_id
-            return None if owner == self.conversation_id else f"the message is of conversation {owner}"
-        if place.repeats:
-            return "it stands above already: this is a cycle"
-        return None if self.lines.can_unfold(place) else "nothing that it was made from is recorded"
-
-    def _why_not_previous(self) -> str | None:
-        summary_id = self._summary()
-        if summary_id is None:
-            return "no summary is selected"
-        if summary_id in self.lines.known.gone:
-            return "its row is gone"
-        depth = self.lines.known.depth_of(summary_id)
-        if depth is not None and depth > 1 and not self.lines.known.is_leaf(summary_id):
-            return "only leaves and depth-1 summaries were given a previous context"
-        return None
-
-    def action_previous(self) -> None:
-        """Show the previous context of the selected summary."""
-        from lcm_tui.screens.previous import PreviousScreen
-
-        summary_id = self._summary()
-        if summary_id is not None:
-            self.app.push_screen(PreviousScreen(self.conversation, summary_id))
-
-    def action_context(self) -> None:
-        """Show the context, at the nearest consumer of the selected row that it holds."""
-        from lcm_tui.screens.context import ContextScreen
-
-        place, ordinals = self.lines.selected, self.lines.known.ordinals
-        above = place.upward() if place is not None else ()
-        held = (SummaryId(found.step) for found in above if isinstance(found.step, str))
-        found = next((summary_id for summary_id in held if summary_id in ordinals), None)
-        select = ("summary", found) if found is not None else None
-        self.app.push_screen(ContextScreen(self.conversation, select=select))
-
-    def action_files(self) -> None:
-        """Show the large files of the conversation."""
-        from lcm_tui.screens.files import FilesScreen
-
-        self.app.push_screen(FilesScreen(self.conversation))
+    def stand_on(self, ref: str | int) -> None:
+        """Stand on a summary as soon as the way there is known."""
+        if isinstance(ref, str):
+            self._wanted = SummaryId(ref)
+            self.load()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import lru_cache
 
 from lcm_core.dag.markers import BrokenKind
 from lcm_core.records import Summary, SummaryId, Timestamp
@@ -42,6 +44,7 @@ _HEADINGS = {
 }
 
 
+@lru_cache(maxsize=8)
 def columns_for(width: int) -> Layout:
     """The columns of the list; a preview only where it has room."""
     with_preview = (TREE, *COLUMNS, PREVIEW)
@@ -58,6 +61,8 @@ class Painter:
     known: Known
     tree: Tree
     zone: tzinfo | None
+    marks: Container[SummaryId] = ()  #: those that wear a mark
+    stale: Container[SummaryId] = ()  #: those that were made from texts that were replaced since
 
     def line(self, place: Place, width: int) -> Line:
         """The row of a place."""
@@ -84,14 +89,17 @@ class Painter:
             return " "
         return "▾" if place in self.tree.unfolded else "▸"
 
-    def _tree_cell(self, place: Place, name: str, width: int, mark: str) -> str:
-        """Indentation, fold mark and name; a level that would push the name out stands there as a number."""
+    def _tree_cell(self, place: Place, name: str, width: int, mark: str, *, marked: bool = False) -> str:
+        """Indentation, fold mark (● behind it: the operator's) and name.
+
+        A level that would push the name out stands there as a number.
+        """
         indent = " " * (2 * (place.level - 1))
         room = width - MARK_CELLS - max(cell_width(name), ID_CELLS)
         if len(indent) > room:
             deep = f"{place.level - 1}·"
             indent = deep.rjust(max(min(room, len(indent)), len(deep)))
-        return f"{indent}{mark} {name}"
+        return f"{indent}{mark}{'●' if marked else ' '}{name}"
 
     def _summary_cells(self, place: Place, summary_id: SummaryId, width: int) -> dict[str, Span]:
         known = self.known
@@ -100,7 +108,8 @@ class Painter:
         name = safe_line(summary_id) + (f" ×{places}" if places > 1 else "")
         cells = {
             "tree": Span(
-                self._tree_cell(place, name, width, self._mark(place)), "warn" if places > 1 else "key"
+                self._tree_cell(place, name, width, self._mark(place), marked=summary_id in self.marks),
+                "warn" if places > 1 else "key",
             ),
             "context": _context_cell(known.ordinals.get(summary_id, ())),
         }
@@ -136,6 +145,8 @@ class Painter:
             return Span(f"✗ in conv {entry.summary.conversation_id}", "error")
         if not entry.source_summaries and not entry.source_messages:
             return Span("no source", "warn")
+        if entry.summary.summary_id in self.stale:
+            return Span("stale", "warn")
         return Span("")
 
     def _message_line(self, place: Place, layout: Layout) -> Line:

@@ -65,9 +65,10 @@ class DiskSessionScreen(MessageScreen[Run]):
     HELP = """
 A session as its host wrote it to disk. The database does not hold it, so it has no tokens, summaries or
 context here. What is shown is the branch that the host sees; entries on abandoned branches and lines that
-could not be read are counted in the title. Nothing is ever written to a transcript.
+could not be read are counted in the title. Nothing is ever written to a transcript. i previews importing it
+into the database, as its engine would have stored it.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "fold-all"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "backfill", "fold-all"))
 
     def __init__(self, disk: DiskSession) -> None:
         super().__init__()
@@ -179,6 +180,12 @@ could not be read are counted in the title. Nothing is ever written to a transcr
             self.messages.learn(_view(number, found[0]))
 
     # -- commands ------------------------------------------------------------------------------------------
+
+    def action_backfill(self) -> None:
+        """Preview the import of this session."""
+        from lcm_tui.screens.backfilling import BackfillScreen  # what writes is imported when it is wanted
+
+        self.app.push_screen(BackfillScreen(self.disk, self.session.settings))
 
     def show_place(self) -> None:
         """How much there is, and what of it is not shown."""

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from lcm_core.paths import FileState, StoredFile
-from lcm_core.records import Conversation, FileId, LargeFile
+from lcm_core.records import Conversation, ConversationId, FileId, LargeFile
 from lcm_core.store import files as store
+from lcm_core.store.database import Reader
 from lcm_core.store.files import FileReferences
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen, size_text
+from lcm_tui.screens.base import size_text
 from lcm_tui.screens.file import FileScreen, file_facts, stored_file, time_of
-from lcm_tui.screens.text_search import TextSearch
-from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.screens.listing import PagedScreen, PanedScreen
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Column, Layout, Line, Span, lay_out, row_of
-from lcm_tui.widgets.text import Block, Document, TextView, heading
-
-#: From this width on, list and text stand side by side.
-BREAKPOINTS = [(0, "-narrow"), (130, "-wide")]
+from lcm_tui.widgets.spans import Column, Span
+from lcm_tui.widgets.text import Block, Document, heading
 
 PENDING = "…"
 UNRECORDED = "–"
@@ -52,7 +48,21 @@ _STATES = {
 }
 
 
-class FilesScreen(TextSearch, DataScreen[list[LargeFile]]):
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """The newest files, the newest of them first."""
+
+    files: tuple[LargeFile, ...]
+    more: bool  #: there are older ones
+
+
+async def load_files(reader: Reader, conversation_id: ConversationId | None, limit: int) -> FilePage:
+    """The newest files of a conversation, or of all: at most *limit*."""
+    found = await store.list_files(reader, conversation_id, newest=limit + 1)
+    return FilePage(tuple(found[::-1][:limit]), len(found) > limit)
+
+
+class FilesScreen(PanedScreen[FileId], PagedScreen[FileId, FilePage]):
     """The large files of one conversation, or of all."""
 
     HELP = """
@@ -69,19 +79,7 @@ are described. / filters the list by words in any column or in the exploration s
 side (tab) it searches.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
-    DEFAULT_CSS = """
-    FilesScreen {
-        #panes { layout: vertical; height: 1fr; }
-        #listed { height: 3fr; min-height: 3; }
-        #text { height: 2fr; padding-left: 1; border-top: solid $foreground 30%; }
-        #text:focus { border-top: solid $accent; }
-        &.-wide #panes { layout: horizontal; }
-        &.-wide #listed { width: 3fr; height: 1fr; }
-        &.-wide #text { width: 2fr; height: 1fr; border-top: none; border-left: solid $foreground 30%; }
-        &.-wide #text:focus { border-left: solid $accent; }
-    }
-    """
+    FILTER = "words in any column or in the exploration summary"
 
     def __init__(self, conversation: Conversation | None) -> None:
         super().__init__()
@@ -92,72 +90,53 @@ side (tab) it searches.
         self._references: dict[FileId, FileReferences] = {}
         self._described: FileId | None = None
         self._words: dict[FileId, str] = {}
-        self._filter = ""
-        self._filtering = False
 
-    def compose_body(self) -> ComposeResult:
-        """The files, and what is known of one beside or below them."""
-        with Container(id="panes"):
-            with Container(id="listed"):
-                yield Heading(self._layout, id="heading")
-                yield LineView[FileId](self._draw, empty="Reading the database …", id="list")
-            yield TextView(id="text")
-
-    @property
-    def table(self) -> LineView[FileId]:
-        """The files."""
-        return self.query_one("#list", LineView)
-
-    def main_widget(self) -> LineView[FileId]:
-        """The list."""
-        return self.table
-
-    def on_mount(self) -> None:
-        """Load."""
-        of = "of all conversations"
-        if self._conversation is not None:
-            of = f"of conversation {self._conversation.conversation_id}  {self._conversation.lane}"
-        self.query_one(TitleBar).where = f"Files {of}"
-        self.table.focus()
+    def where(self) -> str:
+        """Whose files."""
+        if self._conversation is None:
+            return "Files of all conversations"
+        return f"Files of conversation {self._conversation.conversation_id}  {self._conversation.lane}"
 
     # -- data --------------------------------------------------------------------------------------------
 
-    async def fetch(self) -> list[LargeFile]:
-        """The files, the newest first."""
+    async def fetch(self) -> FilePage:
+        """The files, as many as were asked for."""
         chosen = self._conversation.conversation_id if self._conversation is not None else None
-        found = await self.session.read(store.list_files, chosen)
-        return found[::-1]
+        return await self.session.read(load_files, chosen, self.limit)
 
-    def show(self, data: list[LargeFile]) -> None:
+    def show(self, data: FilePage) -> None:
         """Show the files; where they are is looked up again, and shown as it was until that is known."""
         known = self._files
-        self._files = {FileId(file.file_id or ""): file for file in data}  # the column may hold NULL
+        self._files = {FileId(file.file_id or ""): file for file in data.files}  # the column may hold NULL
+        self.take(len(data.files), more=data.more)
         self._words.clear()
         self._unsure = set(self._files)
-        self._arrange()
+        self.relist()
         if known:
-            self.table.mark_fresh([key for key, file in self._files.items() if known.get(key) != file])
+            changed = [key for key, file in self._files.items() if known.get(key, file) != file]
+            self.table.mark_fresh([*self.appeared(self._files, known), *changed])
+
+    def relist(self, *, changed: bool = True) -> None:
+        """List what the filter lets through; say what is selected, and look for what is in sight."""
+        super().relist(changed=changed)
+        self._describe()
         self._look_up()
 
-    def _arrange(self) -> None:
-        """Filter; the cursor stays on its file."""
-        words = self._filter.casefold().split()
-        keys = [key for key in self._files if self._matches(key, words)]
-        whose = "this database" if self._conversation is None else "this conversation"
-        self.table.empty = (
-            f"No file matches “{self._filter}”." if self._files else f"{whose} has no large files."
-        )
-        self.table.empty = self.table.empty[0].upper() + self.table.empty[1:]
-        self.table.replace(keys)
-        count = f"{len(keys):,} of {len(self._files):,}" if self._filter else f"{len(self._files):,}"
-        self.query_one(TitleBar).note = count + (f" /{self._filter}" if self._filter else "")
-        self._describe()
+    def matching(self, words: Sequence[str]) -> Sequence[FileId]:
+        """The files that hold the words, the newest first."""
+        return [key for key in self._files if self._matches(key, words)]
+
+    def why_empty(self) -> str:
+        """Nothing passes the filter, or there is nothing."""
+        if self._files:
+            return f"No file matches “{self._filter}”."
+        return f"This {'database' if self._conversation is None else 'conversation'} has no large files."
 
     def _matches(self, key: FileId, words: Sequence[str]) -> bool:
         """Whether all words stand in what the database says of a file."""
         if words and key not in self._words:
             file = self._files[key]
-            cells = [span.text for name, span in self._cells(key).items() if name != "state"]
+            cells = [span.text for name, span in self.cells(key).items() if name != "state"]
             self._words[key] = " ".join([*cells, file.exploration_summary or ""]).casefold()
         return all(word in self._words[key] for word in words)
 
@@ -185,14 +164,12 @@ side (tab) it searches.
 
     # -- drawing -------------------------------------------------------------------------------------------
 
-    def _layout(self, width: int) -> Layout:
-        columns = COLUMNS if self._conversation is None else COLUMNS[1:]
-        return lay_out(columns, width)
+    def columns(self) -> Sequence[Column]:
+        """Whose file it is only where there are several conversations."""
+        return COLUMNS if self._conversation is None else COLUMNS[1:]
 
-    def _draw(self, key: FileId, width: int) -> Sequence[Line]:
-        return (row_of(self._layout(width), self._cells(key)),)
-
-    def _cells(self, key: FileId) -> dict[str, Span]:
+    def cells(self, key: FileId) -> dict[str, Span]:
+        """What the database says of a file, and what became of it."""
         file, state = self._files[key], self._states.get(key)
         return {
             "conversation": Span(str(file.conversation_id), "dim"),
@@ -211,7 +188,6 @@ side (tab) it searches.
     def _highlighted(self) -> None:
         self._describe()
         self._look_up()
-        self.refresh_bars()
         key = self.table.selected
         if key is not None:
             self.work_on("refer", self._refer, key)
@@ -258,44 +234,11 @@ side (tab) it searches.
             return state.message if state is not None and not state.found else None
         return super().why_not(command)
 
-    @on(LineView.Opened, "#list")
-    async def _opened(self) -> None:
-        await self.action_run("open")
-
     def action_open(self) -> None:
         """Show the file itself."""
         key = self.table.selected
         if key is not None:
             self.app.push_screen(FileScreen(self._files[key]))
-
-    async def action_back(self) -> None:
-        """Leave the text, then the filter, then the screen."""
-        if self.text.has_focus:
-            self.table.focus()
-        elif self._filter:
-            self.close_prompt()
-            self._filter = ""
-            self._arrange()
-        else:
-            await super().action_back()
-
-    def action_search(self) -> None:
-        """Filter the list, or search in the text when the keys are there."""
-        self._filtering = not self.text.has_focus
-        if self._filtering:
-            self._asked_from = None
-            self.ask("filter: words in any column or in the exploration summary", self._filter)
-        else:
-            super().action_search()
-
-    def answered(self, text: str, *, done: bool) -> None:
-        """The filter, or what is searched for, changed."""
-        if not self._filtering:
-            super().answered(text, done=done)
-        elif text != self._filter:
-            self._filter = text
-            self._arrange()
-            self._look_up()
 
 
 def _reference_facts(references: FileReferences | None) -> Document:

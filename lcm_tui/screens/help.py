@@ -47,7 +47,7 @@ class HelpScreen(ModalScreen[None]):
 
 def help_document(screen: CommandScreen) -> Document:
     """What the screen shows, then its keys with a sentence each."""
-    blocks = [Block(text=reflowed(screen.HELP)), Block(), heading("Keys of this screen")]
+    blocks = [Block(text=reflowed(screen.explained())), Block(), heading("Keys of this screen")]
     for name in screen.commands:
         command = COMMANDS[name]
         keys = screen.session.settings.keys.get(name, command.key)

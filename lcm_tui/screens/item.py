@@ -13,12 +13,13 @@ from lcm_tui.commands import bindings
 from lcm_tui.screens.base import DataScreen
 from lcm_tui.screens.item_links import ItemLinks
 from lcm_tui.screens.item_text import ItemData, document, facts, load_item, name_of
+from lcm_tui.screens.rewriting import Rewriting
 from lcm_tui.screens.text_search import TextSearch
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.text import Block, TextView
 
 
-class ItemScreen(TextSearch, ItemLinks, DataScreen[ItemData]):
+class ItemScreen(TextSearch, ItemLinks, Rewriting, DataScreen[ItemData]):
     """A summary or message of a context to read."""
 
     HELP = """
@@ -26,12 +27,14 @@ One item of the context, whole. First what is recorded of it, then its text.
 
 m switches to what the model gets: a summary in the wrapper of the engine version that wrote this database,
 a message as its role and the blocks that the host sent. What assembly does to messages beyond that (pairing
-of tool calls, the budget) is not applied here.
+of tool calls, the budget) is not applied here: m on the list of items shows the messages with all of it.
 
 "not recomputable" behind a token count means: the text that the engine counted is not in the database, so
 nothing can be said about the count.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("wrapped", "summaries", "previous", "messages"))
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("wrapped", "summaries", "previous", "messages", "rewrite")
+    )
 
     def __init__(self, conversation: Conversation, item: ItemId, *, wrapped: bool = False) -> None:
         super().__init__()
@@ -82,6 +85,10 @@ nothing can be said about the count.
     def linked_item(self) -> ItemId:
         """The item that is shown."""
         return self.item
+
+    def rewritable(self) -> SummaryId | None:
+        """The summary that is shown."""
+        return SummaryId(self.item) if isinstance(self.item, str) else None
 
     def linked_seq(self) -> int | None:
         """The seq of the message that is shown."""

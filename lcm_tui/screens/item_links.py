@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store.context import ItemId
 
@@ -13,9 +15,9 @@ class ItemLinks(CommandScreen):
 
     conversation: Conversation
 
+    @abstractmethod
     def linked_item(self) -> ItemId:
         """The selected item; None when there is none."""
-        raise NotImplementedError
 
     def linked_seq(self) -> int | None:
         """The seq of the selected message; None while it is not known, and of anything else."""

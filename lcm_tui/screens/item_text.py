@@ -74,7 +74,7 @@ def facts(data: ItemData, session: Session) -> Document:
 def document(data: ItemData, session: Session, *, wrapped: bool, limit: int | None = None) -> Document:
     """The text of an item, or (*wrapped*) what the model gets; cut after about *limit* characters."""
     body = _as_sent(data, session) if wrapped else _as_text(data)
-    return body if limit is None else _cut(body, limit)
+    return body if limit is None else cut(body, limit)
 
 
 # -- what is recorded --------------------------------------------------------------------------------------
@@ -197,7 +197,8 @@ def _pretty(written: str) -> str:
         return written
 
 
-def _cut(body: Document, limit: int) -> Document:
+def cut(body: Document, limit: int) -> Document:
+    """The beginning of a document, about *limit* characters of it; it says so when that is not all."""
     kept: list[Block] = []
     left = limit
     for block in body:

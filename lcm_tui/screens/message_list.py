@@ -13,7 +13,7 @@ from lcm_tui.widgets.spans import Line
 from lcm_tui.widgets.text import mark
 
 #: Messages loaded at a time, and held at most.
-PAGE = 60
+PAGE = 40
 WINDOW = 420
 #: Messages from the end of the window at which the next page is loaded.
 AHEAD = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TypeVar
 
 from textual import on
@@ -28,29 +29,29 @@ class MessageScreen(DataScreen[D]):
 
     # -- what the subclass says ------------------------------------------------------------------------------
 
+    @abstractmethod
     async def extend(self, older: bool) -> None:
         """Read the next page at one end of the window and show it."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def go_to_end(self, first: bool) -> None:
         """Show the first or the last messages of all, and stand on the outermost."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def go_to(self, number: int) -> None:
         """Stand on a message, wherever it is."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def find(self, needle: str, start: int, forward: bool) -> int | None:
         """The nearest message after *start* (or before it) that holds *needle*."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def read_whole(self, number: int) -> None:
         """Read what was cut of an open message, and show it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show_place(self) -> None:
         """Say in the title where one is."""
-        raise NotImplementedError
 
     # -- layout ----------------------------------------------------------------------------------------------
 

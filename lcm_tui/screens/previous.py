@@ -8,11 +8,11 @@ from typing import ClassVar, Final
 from lcm_core.dag.previous import PassedOver, PreviousNode
 from lcm_core.records import Conversation, SummaryId
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings
 from lcm_tui.screens.base import DataScreen
+from lcm_tui.screens.listing import TextScreen
 from lcm_tui.screens.previous_text import (
     PreviousData,
     View,
@@ -22,11 +22,10 @@ from lcm_tui.screens.previous_text import (
     summary_document,
     whole_document,
 )
-from lcm_tui.screens.text_search import TextSearch
-from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Column, Layout, Line, Span, lay_out, row_of
-from lcm_tui.widgets.text import Block, Document, TextView
+from lcm_tui.widgets.spans import Column, Line, Span
+from lcm_tui.widgets.text import Block, Document
 
 #: The row that stands for the text as a whole.
 WHOLE: Final = ""
@@ -41,7 +40,7 @@ COLUMNS = (
 )
 
 
-class PreviousScreen(TextSearch, DataScreen[PreviousData]):
+class PreviousScreen(TextScreen[SummaryId], DataScreen[PreviousData]):
     """The previous context of one summary."""
 
     HELP = """
@@ -73,25 +72,9 @@ text, esc out of it again.
         self._passed: dict[SummaryId, PassedOver] = {}
         self._shown: tuple[int, SummaryId | None] | None = None
 
-    def compose_body(self) -> ComposeResult:
-        """The summaries, and a text below them."""
-        yield Heading(self._layout, id="heading")
-        yield LineView[SummaryId](self._draw, empty="Reading the database …", id="list")
-        yield TextView(id="text")
-
-    @property
-    def table(self) -> LineView[SummaryId]:
-        """The summaries chosen and passed over."""
-        return self.query_one("#list", LineView)
-
-    def main_widget(self) -> LineView[SummaryId]:
-        """The list."""
-        return self.table
-
-    def on_mount(self) -> None:
-        """Load."""
-        self.query_one(TitleBar).where = f"Previous context of {self._summary_id}"
-        self.table.focus()
+    def where(self) -> str:
+        """Of which summary."""
+        return f"Previous context of {self._summary_id}"
 
     # -- data --------------------------------------------------------------------------------------------
 
@@ -132,13 +115,16 @@ text, esc out of it again.
 
     # -- drawing -----------------------------------------------------------------------------------------
 
-    def _layout(self, width: int) -> Layout:
-        return lay_out(COLUMNS, width)
+    def columns(self) -> Sequence[Column]:
+        """What is said of a summary that was given or passed over."""
+        return COLUMNS
 
-    def _draw(self, key: SummaryId, width: int) -> Sequence[Line]:
-        layout = self._layout(width)
-        if key == WHOLE:
-            return (self._whole_row(),)
+    def draw(self, key: SummaryId, width: int) -> Sequence[Line]:
+        """The whole text, or a summary."""
+        return (self._whole_row(),) if key == WHOLE else super().draw(key, width)
+
+    def cells(self, key: SummaryId) -> dict[str, Span]:
+        """A summary, and why it was given or passed over."""
         held = self._data.texts.get(key) if self._data is not None else None
         cells = cells_of(held.summary if held else None, self.session)
         cells["id"] = Span(key, "key" if key in self._given else "dim")
@@ -150,7 +136,7 @@ text, esc out of it again.
         else:
             cells["use"] = Span("–", "dim")
             cells["why"] = Span(self._passed[key].reason, "dim")
-        return (row_of(layout, cells),)
+        return cells
 
     def _whole_row(self) -> Line:
         tokens = sum(node.summary.tokens for node in self._given.values())
@@ -164,7 +150,6 @@ text, esc out of it again.
     @on(LineView.Highlighted, "#list")
     def _highlighted(self) -> None:
         self._show_text()
-        self.refresh_bars()
 
     def _show_text(self) -> None:
         if self._data is None:
@@ -200,21 +185,6 @@ text, esc out of it again.
                 return "select a summary first; this is the previous context already"
             case _:
                 return super().why_not(command)
-
-    @on(LineView.Opened, "#list")
-    async def _opened(self) -> None:
-        await self.action_run("open")
-
-    def action_open(self) -> None:
-        """Go into the text."""
-        self.text.focus()
-
-    async def action_back(self) -> None:
-        """Leave the text, then the screen."""
-        if self.text.has_focus:
-            self.table.focus()
-        else:
-            await super().action_back()
 
     def action_rewrite_mode(self) -> None:
         """Go on to the next of the previous contexts that there are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from textual.widget import Widget
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.spans import Layout, Line, Span, heading_of, strip_of
 
+#: Commands that keep their place in the key bar however many there are.
+ALWAYS = frozenset({"help", "back"})
+
 
 class _Bar(Drawn):
     """One line."""
@@ -23,9 +27,9 @@ class _Bar(Drawn):
     _Bar { height: 1; width: 1fr; background: $panel; }
     """
 
+    @abstractmethod
     def compose_line(self, width: int) -> Line:
         """What stands in the bar."""
-        raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:
         """The one line."""
@@ -72,7 +76,7 @@ class KeyBar(_Bar):
         self._hints = hints
 
     def compose_line(self, width: int) -> Line:
-        """As many keys as fit, the first ones first."""
+        """As many keys as fit, the first ones first; the way to the others always."""
         spans: list[Span] = []
         for start, hint in self._placed(width):
             del start
@@ -91,10 +95,14 @@ class KeyBar(_Bar):
 
     def _placed(self, width: int) -> list[tuple[int, KeyHint]]:
         placed: list[tuple[int, KeyHint]] = []
+        hints = self._hints()
+        left = width - sum(_width_of(hint) for hint in hints if hint.command in ALWAYS)
         at = 0
-        for hint in self._hints():
-            if at + _width_of(hint) > width:
-                break
+        for hint in hints:
+            if hint.command not in ALWAYS:
+                if _width_of(hint) > left:
+                    continue
+                left -= _width_of(hint)
             placed.append((at, hint))
             at += _width_of(hint)
         return placed
@@ -106,8 +114,7 @@ def _width_of(hint: KeyHint) -> int:
 
 def refresh_bars(root: Widget) -> None:
     """Draw the bars of a screen again, after what they say has changed."""
-    for bar in root.query(_Bar):
-        bar.refresh()
+    root.query("_Bar").refresh()
 
 
 class Heading(_Bar):

@@ -138,7 +138,7 @@ def numbers_line(measured: Measured, width: int) -> Line:
     spans += measured.findings
     room = width - cell_width(text_of(spans)) - 3
     if room >= LEAST_GAUGE:
-        spans += _gauge(share, room)
+        spans += gauge(share, room)
     return tuple(spans)
 
 
@@ -149,7 +149,8 @@ def share_text(share: float) -> str:
     return f"{share * 100:,.1f} %"
 
 
-def _gauge(share: float, width: int) -> list[Span]:
+def gauge(share: float, width: int) -> list[Span]:
+    """How much of a budget is taken, *width* cells long; its ends take two more."""
     used = min(max(round(share * width), 1 if share > 0 else 0), width)
     style: StyleName = "error" if share > 1 else "warn" if share > 0.9 else "ok"
     return [Span(" ▕"), Span("█" * used, style), Span("░" * (width - used), "dim"), Span("▏")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.segment import Segment
 from rich.style import Style
 from textual.widget import Widget
 
@@ -12,15 +13,23 @@ from lcm_tui.widgets.spans import StyleName
 class Drawn(Widget):
     """A widget that draws lines of spans; `style_of` gives what the theme makes of a style's name."""
 
-    _styles: dict[str, Style] | None = None
+    _styles: dict[tuple[str, str], Style] | None = None
 
-    def style_of(self, name: StyleName) -> Style:
-        """The style that the theme gives to a name, over the widget's own text and background."""
+    def style_of(self, name: StyleName, over: str = "") -> Style:
+        """The style that the theme gives to a name, over the widget's own text and background.
+
+        *over* names a style that is laid over it. The style is as the terminal gets it: what Textual would do
+        to every segment of a line (true colours, monochrome) is done to it here, once.
+        """
         if self._styles is None:
             self._styles = {}
-        style = self._styles.get(name)
+        style = self._styles.get((name, over))
         if style is None:
-            style = self._styles[name] = self.rich_style + self.style_alone(name)
+            style = self.rich_style + self.style_alone(name)
+            segments = [Segment("", style + self.style_alone(over) if over else style)]
+            for line_filter in self.get_line_filters():
+                segments = line_filter.apply(segments, self.background_colors[1])
+            style = self._styles[name, over] = segments[0].style or style
         return style
 
     def style_alone(self, name: str) -> Style:

@@ -13,17 +13,18 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
-from rich.segment import Segment
 from textual import events
 from textual.cache import LRUCache
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from lcm_tui.widgets.scrolling import Scroller
+from lcm_tui.widgets.scrolling import CACHED_STRIPS, Scroller
 from lcm_tui.widgets.spans import Line, Span, strip_of
 
 K = TypeVar("K", bound=Hashable)
+Row = tuple[Line, str]  #: what stands in a line of the screen, and the style that lies over it
+_NOTHING: Row = ((), "")
 
 #: How long a new row stays marked.
 NEW_SECONDS = 2.0
@@ -89,7 +90,7 @@ class LineView(Scroller, Generic[K]):
         super().__init__(id=id)
         self._draw = draw
         self._tall = tall
-        self.empty = empty
+        self.set_reactive(Scroller.empty, empty)
         self.keys: Sequence[K] = ()
         self._index: dict[K, int] | None = None
         self._cursor = 0
@@ -97,6 +98,8 @@ class LineView(Scroller, Generic[K]):
         self._lines: LRUCache[K, Sequence[Line]] = LRUCache(CACHED)
         self._drawn_at = 0  #: the width that the lines were drawn for
         self._room = 0  #: lines in sight at the last layout
+        self._painted: dict[int, tuple[Row, Strip]] = {}  #: what stands on the screen, by line
+        self._strips: LRUCache[Row, Strip] = LRUCache(CACHED_STRIPS)
         self._fresh: dict[K, object] = {}  #: marked keys, each with what will take its mark away
 
     # -- what the owner asks and says ---------------------------------------------------------------
@@ -114,9 +117,14 @@ class LineView(Scroller, Generic[K]):
     @property
     def visible_keys(self) -> Sequence[K]:
         """The keys of which at least one line is in sight."""
+        return self.keys_near(0)
+
+    def keys_near(self, pages: int) -> Sequence[K]:
+        """The keys in sight and those so many pages above and below."""
         if not self.keys:
             return ()
-        first, last = self._key_at(self._top), self._key_at(self._top + self._height - 1)
+        beyond = pages * self._height
+        first, last = self._key_at(self._top - beyond), self._key_at(self._top + self._height - 1 + beyond)
         return self.keys[first : last + 1]
 
     @property
@@ -157,7 +165,7 @@ class LineView(Scroller, Generic[K]):
             self._show_from(max(self._top, end))
         if moved or (seen and self.selected != kept):
             self._reveal()
-        self.refresh()
+        self._repaint()
         if self.selected != kept or changed:
             self.post_message(self.Highlighted(self, self.selected))
 
@@ -170,13 +178,7 @@ class LineView(Scroller, Generic[K]):
         if self._tall:
             with self._in_place():
                 pass
-        if keys is None or self._tall:
-            self.refresh()
-            return
-        changed = set(keys)
-        for place, key in enumerate(self.visible_keys, self._key_at(self._top)):
-            if key in changed:
-                self._refresh_key(place)
+        self._repaint()
 
     def select(self, key: K) -> bool:
         """Put the cursor on a key and bring it into sight; False when the view does not hold it."""
@@ -204,7 +206,7 @@ class LineView(Scroller, Generic[K]):
         if keys:
             mark = object()
             self._fresh.update(dict.fromkeys(keys, mark))
-            self.refresh()
+            self._repaint()
             self.set_timer(NEW_SECONDS, partial(self._unmark, mark))
 
     # -- moving -------------------------------------------------------------------------------------
@@ -258,25 +260,58 @@ class LineView(Scroller, Generic[K]):
 
     # -- drawing ------------------------------------------------------------------------------------
 
-    def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
-        width, line = self._width, self._top + y
-        if line >= self._total:
-            said = (Span(self.empty, "dim"),) if y == 0 and not self.keys else ()
-            return strip_of(said, self.style_of, width)
-        place = self._key_at(line)
-        key = self.keys[place]
-        drawn = self._lines_of(key)
-        at = line - self._offset(place)
-        strip = strip_of(drawn[at] if at < len(drawn) else (), self.style_of, width)
-        if place == self._cursor:
-            return self._over(strip, "cursor" if self.has_focus else "cursor-blur")
-        return self._over(strip, "fresh") if key in self._fresh else strip
+    def drawn(self, rows: range) -> list[Strip]:
+        """Some lines of the screen."""
+        strips = []
+        for y, row in zip(rows, self._rows(rows), strict=True):
+            painted = self._painted.get(y)
+            if painted is None or painted[0] != row:
+                painted = self._painted[y] = (row, self._strip_of(row))
+            strips.append(painted[1])
+        return strips
 
-    def _over(self, strip: Strip, name: str) -> Strip:
-        """The strip with a style laid over those of its spans."""
-        style = self.style_alone(name)
-        return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
+    def _strip_of(self, row: Row) -> Strip:
+        strip = self._strips.get(row)
+        if strip is None:
+            line, over = row
+            strip = strip_of(line, partial(self.style_of, over=over), self._drawn_at)
+            self._strips.set(row, strip)
+        return strip
+
+    def _forget_strips(self) -> None:
+        self._strips.clear()
+        self._painted.clear()
+
+    def notify_style_update(self) -> None:
+        """The theme changed: forget what was drawn in its colours."""
+        self._forget_strips()
+        super().notify_style_update()
+
+    def _rows(self, rows: range) -> list[Row]:
+        """What stands in some lines of the screen, and the style that lies over each."""
+        self._fit()
+        top, total = self._top, self._total
+        found: list[Row] = []
+        for line in range(top + rows.start, min(top + rows.stop, total)):
+            place = self._key_at(line)
+            key = self.keys[place]
+            drawn = self._lines_of(key)
+            at = line - self._offset(place)
+            if place == self._cursor:
+                over = "cursor" if self.has_focus else "cursor-blur"
+            else:
+                over = "fresh" if key in self._fresh else ""
+            found.append((drawn[at] if at < len(drawn) else (), over))
+        if not self.keys and rows.start == 0:
+            found.append(((Span(self.empty, "dim"),), ""))
+        return [*found, *[_NOTHING] * (len(rows) - len(found))]
+
+    def _repaint(self) -> None:
+        """Paint the lines that do not look as they did: a reload mostly leaves them as they are."""
+        for y, row in enumerate(self._rows(range(self.size.height))):
+            painted = self._painted.get(y)
+            if painted is None or painted[0] != row:
+                self.refresh(Region(0, y, self._drawn_at, 1))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Tell the owner that other lines came into sight."""
@@ -293,14 +328,18 @@ class LineView(Scroller, Generic[K]):
             self._reveal()
         self.post_message(self.Scrolled(self))
 
-    def _lines_of(self, key: K) -> Sequence[Line]:
+    def _fit(self) -> None:
+        """Forget what was drawn for another width."""
         width = self._width
         if width != self._drawn_at:
             self._lines.clear()
+            self._forget_strips()
             self._drawn_at = width
+
+    def _lines_of(self, key: K) -> Sequence[Line]:
         drawn = self._lines.get(key)
         if drawn is None:
-            drawn = self._draw(key, width)
+            drawn = self._draw(key, self._drawn_at)
             self._lines.set(key, drawn)
         return drawn
 
@@ -315,7 +354,7 @@ class LineView(Scroller, Generic[K]):
 
     def _unmark(self, mark: object) -> None:
         self._fresh = {key: held for key, held in self._fresh.items() if held is not mark}
-        self.refresh()
+        self._repaint()
 
     # -- places -------------------------------------------------------------------------------------
 
@@ -326,6 +365,7 @@ class LineView(Scroller, Generic[K]):
 
     def _measure(self) -> None:
         """Count the lines of all keys."""
+        self._fit()
         if self._tall:
             self._lines.maxsize = max(CACHED, 2 * len(self.keys))
             self._offsets = [0, *accumulate(max(1, len(self._lines_of(key))) for key in self.keys)]

@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
+from textual.reactive import reactive
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.strip import Strip
 
 from lcm_tui.widgets.drawn import Drawn
+
+#: Lines that are kept as the terminal gets them.
+CACHED_STRIPS = 300
+
+
+class QuickScrollBar(ScrollBar):
+    """A scroll bar that is drawn when it has moved; Textual's own costs as much as the list beside it."""
+
+    _drawn: tuple[tuple[object, ...], list[Strip]] | None = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of the bar."""
+        bar = self.render()
+        assert isinstance(bar, ScrollBarRender)
+        assert isinstance(bar.style, Style)
+        looks = (self.size.height, bar.virtual_size, bar.window_size, bar.position, bar.style)
+        if self._drawn is None or self._drawn[0] != looks:
+            self._drawn = (looks, self._lines_of(bar, bar.style))
+        return self._drawn[1][crop.y : crop.bottom]
+
+    def _lines_of(self, bar: ScrollBarRender, style: Style) -> list[Strip]:
+        assert style.color is not None
+        assert style.bgcolor is not None
+        segments = bar.render_bar(
+            size=self.size.height,
+            virtual_size=bar.virtual_size,
+            window_size=bar.window_size,
+            position=bar.position,
+            back_color=style.bgcolor,
+            bar_color=style.color,
+        ).segments
+        base = self.visual_style.rich_style
+        made: dict[Segment, Strip] = {}
+        for segment in segments:
+            if segment not in made:
+                strip = Strip(Segment.apply_style([segment], base), 1)
+                for line_filter in self.get_line_filters():
+                    strip = strip.apply_filter(line_filter, self.background_colors[1])
+                made[segment] = strip
+        return [made[segment] for segment in segments]
 
 
 class Scroller(Drawn, ScrollView, can_focus=True):
@@ -31,6 +77,71 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         overflow-x: hidden; overflow-y: scroll;
     }
     """
+
+    empty: reactive[str] = reactive("", layout=False)  #: what stands there when there is nothing
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id)
+        self._edges: tuple[Strip, Strip] | None = None  #: what stands left and right of every line
+        self._framed: dict[int, tuple[Strip, Strip]] = {}  #: a line, and it between the edges; by row
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines as `drawn` gives them; it is asked for all of them, and keeps those it has drawn.
+
+        Textual would put each line together anew from border, padding, opacity and filters, at several times
+        the cost of drawing it. What stands around the lines is taken from it, once.
+        """
+        width, height = self.outer_size
+        gutter = self.styles.gutter
+        first, last = max(crop.y, gutter.top), min(crop.bottom, height - gutter.bottom)
+        strips = self.drawn(range(first - gutter.top, last - gutter.top))
+        if gutter.width:
+            strips = [self._between_edges(y, strip) for y, strip in enumerate(strips, first)]
+        above, below = range(crop.y, min(first, crop.bottom)), range(max(last, first), crop.bottom)
+        if above or below:
+            around = super().render_lines
+            strips = [
+                *(around(Region(0, y, width, 1))[0] for y in above),
+                *strips,
+                *(around(Region(0, y, width, 1))[0] for y in below),
+            ]
+        if crop.column_span != (0, width):
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
+    @abstractmethod
+    def drawn(self, rows: range) -> list[Strip]:
+        """Some lines of the screen."""
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the screen."""
+        return self.drawn(range(y, y + 1))[0]
+
+    def _between_edges(self, y: int, line: Strip) -> Strip:
+        if self._edges is None:
+            gutter, width = self.styles.gutter, self.outer_size.width
+            whole = super().render_lines(Region(0, gutter.top, width, 1))[0]
+            self._edges = whole.crop(0, gutter.left), whole.crop(gutter.left + line.cell_length, width)
+            self._framed.clear()
+        framed = self._framed.get(y)
+        if framed is None or framed[0] is not line:
+            left, right = self._edges
+            framed = self._framed[y] = (line, Strip.join([left, line, right]))
+        return framed[1]
+
+    def notify_style_update(self) -> None:
+        """The theme changed: forget what was drawn in its colours."""
+        self._edges = None
+        super().notify_style_update()
+
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        """The scroll bar; made when it is first asked for, as Textual makes its own."""
+        if self._vertical_scrollbar is None:
+            self._vertical_scrollbar = bar = QuickScrollBar(vertical=True, name="vertical")
+            bar.display = False
+            self.app._start_widget(self, bar)
+        return self._vertical_scrollbar
 
     def action_move(self, step: int) -> None:
         """Move by one."""
@@ -73,7 +184,6 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         if size != self.virtual_size:
             self.set_reactive(ScrollView.virtual_size, size)
             self._scroll_update(size)
-            self.refresh()
 
     def _show_from(self, line: int) -> None:
         self.scroll_to(y=max(0, min(line, self._bottom)), animate=False, immediate=True, force=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 from lcm_core.text import cell_width, clip, safe_line
@@ -39,6 +41,10 @@ StyleName = Literal[
 ]
 
 
+#: Styles that a blank would show: they have a background, or an attribute that stands for one.
+_SEEN_ON_BLANKS: frozenset[StyleName] = frozenset({"heading", "error", "match"})
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A run of text in one style."""
@@ -48,6 +54,7 @@ class Span:
 
 
 Line = tuple[Span, ...]
+_style_name = attrgetter("style")
 
 
 def line(*spans: Span | str) -> Line:
@@ -88,15 +95,15 @@ def strip_of(spans: Line, style_of: Callable[[StyleName], Style], width: int) ->
     """The line as the terminal gets it: safe, and exactly *width* cells wide."""
     segments: list[Segment] = []
     left = width
-    for span in spans:
-        text = safe_line(span.text)
+    for style, run in groupby(spans, key=_style_name):
+        text = safe_line("".join(span.text for span in run))
         if not text:
             continue
         cells = cell_width(text)
         if cells > left:
             text = clip(text, left)
             cells = cell_width(text)
-        segments.append(Segment(text, style_of(span.style)))
+        segments.append(Segment(text, style_of(style)))
         left -= cells
         if left <= 0:
             break
@@ -169,11 +176,12 @@ def row_of(layout: Layout, cells: dict[str, Span], gap: int = 1) -> Line:
         cell = cells.get(column.name, Span(""))
         text = clip(safe_line(cell.text), width)
         space = " " * (width - cell_width(text))
-        if spans:
-            spans.append(Span(" " * gap))
-        spans += (
-            [Span(space), Span(text, cell.style)] if column.right else [Span(text, cell.style), Span(space)]
-        )
+        between = " " * gap if spans else ""
+        if cell.style in _SEEN_ON_BLANKS:
+            ahead, behind = (between + space, "") if column.right else (between, space)
+            spans += [Span(ahead), Span(text, cell.style), Span(behind)]
+        else:
+            spans.append(Span(between + (space + text if column.right else text + space), cell.style))
     return tuple(spans)
 
 

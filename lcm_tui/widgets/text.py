@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from bisect import bisect_right
 from itertools import accumulate
@@ -9,9 +10,10 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
 from textual.strip import Strip
 
-from lcm_tui.widgets.scrolling import Scroller
+from lcm_tui.widgets.scrolling import CACHED_STRIPS, Scroller
 from lcm_tui.widgets.spans import Line, Span, recoloured, strip_of, text_of
 from lcm_tui.widgets.wrapped import Block, Document, WrappedBlock, field, heading
 
@@ -33,7 +35,7 @@ class TextView(Scroller):
 
     def __init__(self, document: Document = (), *, empty: str = "", id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self.empty = empty
+        self.set_reactive(Scroller.empty, empty)
         self._document = document
         self._wrapped: list[WrappedBlock] = []
         self._tops = [0]  #: the first line of each block, and the end
@@ -41,6 +43,7 @@ class TextView(Scroller):
         self._wanted: re.Pattern[str] | None = None
         self._needle = ""
         self._hit: Place | None = None
+        self._strips: LRUCache[int, Strip] = LRUCache(CACHED_STRIPS)  #: lines as the terminal gets them
 
     @property
     def document(self) -> Document:
@@ -52,8 +55,25 @@ class TextView(Scroller):
         """What is shown, as lines of text."""
         return "\n".join(text_of(self._line(at)) for at in range(self._tops[-1]))
 
-    def show(self, document: Document, *, keep_place: bool = False) -> None:
-        """Show another document, from its top unless it is the same one grown."""
+    async def load(self, document: Document, *, keep_place: bool = False) -> None:
+        """`show`, with the lines made in a thread: the keys do not wait for a long document."""
+        if document == self._document and self._wrapped_at == self._width:
+            return
+        width = self._width
+        wrapped = await asyncio.to_thread(_wrapped, document, width) if width > 0 else []
+        self.show(document, keep_place=keep_place, wrapped=(width, wrapped))
+
+    def show(
+        self,
+        document: Document,
+        *,
+        keep_place: bool = False,
+        wrapped: tuple[int, list[WrappedBlock]] | None = None,
+    ) -> None:
+        """Show another document, from its top unless it is the same one grown.
+
+        *wrapped*: it in lines of so many cells, as far as that is known.
+        """
         if document == self._document and self._wrapped_at == self._width:
             return
         place = self._place() if keep_place else (0, 0)
@@ -61,9 +81,9 @@ class TextView(Scroller):
         self._wrapped_at = 0
         if not keep_place:
             self._hit = None
-        self._wrap()
+        self._wrap(wrapped)
         self._show_from(self._line_of(place))
-        self.refresh()
+        self._draw_anew()
 
     def find(self, needle: str, *, forward: bool = True) -> bool:
         """Scroll to the next (or previous) place where *needle* stands, ignoring case, and mark all of them.
@@ -75,7 +95,7 @@ class TextView(Scroller):
             self._needle, self._wanted = needle, _pattern(needle)
             block, offset = self._place()
             self._hit = (block, offset - 1 if forward else offset)
-        self.refresh()
+        self._draw_anew()
         if self._wanted is None or not self._wrapped:
             return False
         found = self._next_hit(self._wanted) if forward else self._hit_before(self._wanted)
@@ -84,13 +104,40 @@ class TextView(Scroller):
             self._show_from(self._line_of(found) - ABOVE)
         return found is not None
 
-    def render_line(self, y: int) -> Strip:
-        """One line of the document, its matches marked."""
-        at = self._top + y
+    def find_at(self, needle: str, place: Place) -> None:
+        """Scroll to a place, and mark *needle* there and wherever else it stands."""
+        self._needle, self._wanted, self._hit = needle, _pattern(needle), place
+        self._show_from(self._line_of(place) - ABOVE)
+        self._draw_anew()
+
+    def drawn(self, rows: range) -> list[Strip]:
+        """Some lines of the document, their matches marked."""
+        strips, top, width = [], self._top, self._width
+        for at in range(top + rows.start, top + rows.stop):
+            strip = self._strips.get(at)
+            if strip is None:
+                strip = strip_of(self._line_or_nothing(at), self.style_of, width)
+                self._strips.set(at, strip)
+            strips.append(strip)
+        return strips
+
+    def _line_or_nothing(self, at: int) -> Line:
         if at < self._tops[-1]:
-            return strip_of(self._line(at, self._wanted), self.style_of, self._width)
-        said = (Span(self.empty, "dim"),) if y == 0 and not self._document else ()
-        return strip_of(said, self.style_of, self._width)
+            return self._line(at, self._wanted)
+        return (Span(self.empty, "dim"),) if at == 0 and not self._document else ()
+
+    def _draw_anew(self) -> None:
+        self._strips.clear()
+        self.refresh()
+
+    def watch_empty(self) -> None:
+        """Something else is said when there is nothing."""
+        self._draw_anew()
+
+    def notify_style_update(self) -> None:
+        """The theme changed: forget what was drawn in its colours."""
+        self._strips.clear()
+        super().notify_style_update()
 
     def action_move(self, step: int) -> None:
         """Scroll by a line."""
@@ -113,12 +160,15 @@ class TextView(Scroller):
         self._wrap()
         self._show_from(self._line_of(place))
 
-    def _wrap(self) -> None:
-        if self._wrapped_at != self._width and self._width > 0:
-            self._wrapped_at = self._width
-            self._wrapped = [WrappedBlock(block, self._width) for block in self._document]
+    def _wrap(self, known: tuple[int, list[WrappedBlock]] | None = None) -> None:
+        width = self._width
+        if self._wrapped_at != width and width > 0:
+            self._wrapped_at = width
+            fits = known is not None and known[0] == width
+            self._wrapped = known[1] if known is not None and fits else _wrapped(self._document, width)
             self._tops = [0, *accumulate(map(len, self._wrapped))]
             self._hold(self._tops[-1])
+            self._draw_anew()
 
     def _line(self, at: int, wanted: re.Pattern[str] | None = None) -> Line:
         block = bisect_right(self._tops, at) - 1
@@ -167,6 +217,10 @@ def mark(line: Line, needle: str) -> Line:
     if wanted is None:
         return line
     return recoloured(line, [match.span() for match in wanted.finditer(text_of(line))], "match")
+
+
+def _wrapped(document: Document, width: int) -> list[WrappedBlock]:
+    return [WrappedBlock(block, width) for block in document]
 
 
 def _pattern(needle: str) -> re.Pattern[str] | None:

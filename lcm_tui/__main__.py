@@ -1,0 +1,34 @@
+"""Where the program starts: ctrl-C is heeded from here on, before anything that takes time is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+_CANCELLED = 10
+
+
+def main() -> int:
+    """Run the program; the result is its exit code (design.md section 4)."""
+    own = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else ignored, as under nohup
+    if own:
+        signal.signal(signal.SIGINT, _leave)
+    from lcm_tui.cli import main as run
+
+    if own:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return run()
+    except KeyboardInterrupt:  # pressed again while the first was told
+        return _CANCELLED
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Nothing was begun yet, so there is nothing to end in order and nothing to say."""
+    os._exit(_CANCELLED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""What the checks go by, from the settings: the same for the command line and the health screen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from lcm_core.settings import Settings, Source
+from lcm_core.store.scan import Folders, Limits
+
+#: Larger files are not read whole unless that is asked for (bytes).
+WHOLE_BYTES: Final = 1_000_000_000
+
+
+def limits_of(settings: Settings) -> Limits:
+    """What the checks measure against, as the engine is configured."""
+    engine = settings.engine
+    return Limits(
+        now=datetime.now(UTC),
+        retain_depth=engine.new_session_retain_depth.value,
+        leaf_target=engine.leaf_target_tokens.value,
+        condensed_target=engine.condensed_target_tokens.value,
+        overage=engine.summary_max_overage_factor.value,
+        fresh_tail=engine.fresh_tail_count.value,
+        large_payload=engine.large_file_token_threshold.value,
+    )
+
+
+def folders_of(settings: Settings) -> Folders:
+    """Where the files of this database lie; none when the folders are those of another one."""
+    state, database = settings.state_dir, settings.database.value
+    if state.source is Source.DEFAULT and state.value not in database.parents:
+        named = settings.large_files_dir.source is not Source.DEFAULT
+        files = settings.large_files_dir.value if named else None
+        sessions = settings.sessions.value if settings.sessions.source is not Source.DEFAULT else None
+        return Folders(files, None, sessions)
+    return Folders(settings.large_files_dir.value, state.value, settings.sessions.value)

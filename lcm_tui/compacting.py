@@ -1,0 +1,57 @@
+"""What the command line and the app say alike of a compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from lcm_core.operations.compaction.forecast import Foresight
+from lcm_core.operations.compaction.reading import Chunk
+from lcm_core.operations.compaction.run import Step
+from lcm_core.operations.compaction.sweep import Made, Moved, Skipped
+
+from lcm_tui.writing import Modelling
+
+#: Tokens of a prompt around the text that is to be summarised, as an estimate.
+PROMPT_TOKENS: Final = 700
+
+KEY_REFUSED: Final = (
+    "The provider refused the key: the pass was not made, and what was made before stays. Give another key, "
+    "and go on with the same command."
+)
+
+
+def cost_of(foresight: Foresight[Any], model: Modelling) -> float | None:
+    """What it would cost in USD, when each first answer is good; None: the price is not known."""
+    return model.cost(foresight.input_tokens + foresight.calls * PROMPT_TOKENS, foresight.output_tokens)
+
+
+def span_text(refs: Sequence[int | str]) -> str:
+    """The sources of a pass, from the first to the last."""
+    first = f"message {refs[0]}" if isinstance(refs[0], int) else str(refs[0])
+    return first if len(refs) == 1 else f"{first} to {refs[-1]}"
+
+
+def depth_text(depth: int) -> str:
+    """What a pass makes."""
+    return "leaf" if depth == 0 else f"depth {depth}"
+
+
+def chunk_words(chunk: Chunk) -> str:
+    """The sources of a pass in a few words."""
+    return f"{span_text(chunk.refs)} ({chunk.tokens:,} tokens)"
+
+
+def step_words(number: int, step: Step) -> str:
+    """What became of a pass, in one line."""
+    what = chunk_words(step.chunk)
+    match step.outcome:
+        case Made(summary_id=made, level=level):
+            size = step.draft.text.tokens if step.draft else 0
+            return f"{number}. {what} became {made} of {size:,} tokens ({level})."
+        case Skipped():
+            return f"{number}. {what} says nothing and was passed over."
+        case Moved():
+            return f"{number}. {what} was changed by somebody else meanwhile; it is looked at again."
+        case _:
+            return f"{number}. {what}: nothing was made."

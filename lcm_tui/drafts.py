@@ -1,0 +1,286 @@
+"""Drafts that somebody works on in the app: the batch, who writes, what it costs, and where it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from lcm_core.change.commit import Committed
+from lcm_core.change.plan import Plan
+from lcm_core.compaction_rules import compaction_rules, compaction_settings
+from lcm_core.errors import LcmError
+from lcm_core.operations.drafting.batch import Batch, Options
+from lcm_core.operations.drafting.items import SETTLED, Item
+from lcm_core.operations.drafting.keeping import Header, Keeper, Kept, drafts_folder
+from lcm_core.operations.drafting.making import Draft, Origin
+from lcm_core.operations.drafting.material import Setting, read_material, request_for
+from lcm_core.operations.rewrite import plan_rewrite
+from lcm_core.records import SummaryId
+from lcm_core.settings import Settings
+from lcm_core.store.database import Reader
+from lcm_core.summarize.cost import NOTHING_SPENT, Forecast
+from lcm_core.summarize.models.opening import Writer, budget_of
+from lcm_core.summarize.models.providers import Shape
+from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.request import SummaryReply, SummaryRequest
+from lcm_core.times import iso_z
+
+from lcm_tui.session import Session
+from lcm_tui.writing import Modelling, choose_writer, cost_text
+
+NOTHING = Forecast(0, 0, 0, 0.0)
+#: Who writes when nobody does: the engine's cut of the source.
+CUT: Final = "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a draft is asked for; an empty text leaves it as it was before."""
+
+    whom: str = ""  #: ``provider/model``, a provider alone, or `CUT`
+    address: str = ""
+    prompts: str = ""  #: a prompt file, or a folder of them
+    instructions: str = ""
+
+
+def author_of(settings: Settings) -> Modelling:
+    """Who writes by the settings. Reads files: not for the event loop.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together.
+    """
+    return choose_writer(settings)
+
+
+def author_like(settings: Settings, before: Modelling, asked: Asked) -> Modelling:
+    """Who the operator named in place of *before*; what is empty stays. Reads files: not for the event loop.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together, or there is no prompt.
+    """
+    if not (asked.whom or asked.address or asked.prompts):
+        return before
+    choice = before.chosen.choice
+    provider, _, model = asked.whom.partition("/")
+    same = not asked.whom or provider == choice.provider.name
+    named = settings.summary.with_flags(
+        provider=provider or choice.provider.name,
+        model=model or (choice.model if same else None),
+        base_url=asked.address or (choice.base_url or None if same else None),
+    )
+    own = Path(asked.prompts).expanduser() if asked.prompts else None
+    return choose_writer(settings, named, prompts=own)
+
+
+def is_offline(author: Modelling) -> bool:
+    """Whether nothing is sent to anybody."""
+    return author.chosen.choice.provider.shape is Shape.EXTRACTIVE
+
+
+def key_text(author: Modelling) -> str:
+    """Where the key came from, masked."""
+    return f"key {author.key}" if author.key else "no key is used"
+
+
+def setting_of(session: Session) -> Setting:
+    """How summaries of the open database are drafted."""
+    engine = session.settings.engine
+    rules = compaction_rules(session.database.schema)
+    settings = compaction_settings(engine, rules)
+    return Setting(Rendering(rules, session.zone, settings.injected_tags), settings)
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """What a batch takes, at most, for people."""
+    if not forecast.calls:
+        return "no call: nothing is sent to anybody, and nothing is paid"
+    calls = "1 call" if forecast.calls == 1 else f"~{forecast.calls:,} calls"
+    about = "~" if forecast.cost_usd else ""
+    tokens = f"~{forecast.input_tokens:,} tokens in, ~{forecast.output_tokens:,} out"
+    return f"{calls}, {tokens}, cost: {about}{cost_text(forecast.cost_usd)}"
+
+
+def _worth_keeping(item: Item) -> bool:
+    """Whether somebody paid for what is undecided, or wrote it."""
+    return item.state not in SETTLED and any(
+        draft.origin is Origin.MANUAL or draft.usage.cost_usd != 0 for draft in item.drafts
+    )
+
+
+def worth_keeping(items: Iterable[Item]) -> bool:
+    """Whether something undecided was paid for, or written by hand; anything else is made again as well."""
+    return any(map(_worth_keeping, items))
+
+
+def forecast_sentence(forecast: Forecast) -> str:
+    """The same as a sentence, for a question."""
+    if not forecast.calls:
+        return "No call is made: nothing is sent to anybody, and nothing is paid."
+    return f"At most, unless one has to be asked twice: {forecast_text(forecast)}."
+
+
+class Instructed:
+    """A writer that gives the operator's instructions for one draft."""
+
+    def __init__(self, writer: Writer, instructions: str) -> None:
+        self._writer = writer
+        self._instructions = instructions
+
+    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+        """Summarise by them."""
+        return await self._writer(replace(request, instructions=self._instructions))
+
+
+class Work:
+    """One batch of drafts with its author; what changes is told to whoever listens."""
+
+    def __init__(
+        self,
+        session: Session,
+        author: Modelling,
+        items: Iterable[Item],
+        *,
+        kind: str,
+        kept: Kept | None = None,
+        instructions: str = "",
+    ) -> None:
+        """*kept*: drafts of an earlier run to go on with; *instructions* are the operator's for all of it."""
+        self.session = session
+        self.author = author
+        self.kind = kind
+        self.listeners: list[Callable[[Item], None]] = []
+        self.problem = ""  #: why drafts are not kept on the disk
+        #: of the whole batch: earlier runs count, and whoever else is asked
+        self.budget = budget_of(author.settings, NOTHING_SPENT if kept is None else kept.header.spent)
+        self._writers = {author: author.open(self.budget)}
+        self._authors: dict[tuple[SummaryId, int], Modelling] = {}  #: of drafts that others were asked for
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="drafts")  # notes follow each other
+        self._keeper: Future[Keeper] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._kept = kept
+        self._closed = False
+        self.batch = Batch(
+            session.database,
+            items if kept is None else kept.items,
+            setting_of(session),
+            Instructed(self.writer, instructions) if instructions else self.writer,
+            Options(kind=kind),
+            batch_id="" if kept is None else kept.header.batch,
+            keep=self._keep,
+            changed=self._changed,
+        )
+
+    @property
+    def writer(self) -> Writer:
+        """Who is asked unless somebody else is named."""
+        return self._writers[self.author]
+
+    @property
+    def worth_keeping(self) -> bool:
+        """Whether something undecided was paid for, or written by hand."""
+        return worth_keeping(self.batch.items)
+
+    # -- who writes --------------------------------------------------------------------------------------
+
+    def writer_of(self, author: Modelling) -> Writer:
+        """Asks *author*; closed with the work."""
+        if author not in self._writers:
+            self._writers[author] = author.open(self.budget)
+        return self._writers[author]
+
+    def note_author(self, author: Modelling, drafts: Iterable[Draft]) -> None:
+        """Remember who was asked for drafts."""
+        self._authors.update({(one.summary_id, one.number): author for one in drafts})
+
+    def author_of(self, draft: Draft) -> Modelling | None:
+        """Who was asked for a draft; None: nobody knows any more, for it is of an earlier run."""
+        known = self._authors.get((draft.summary_id, draft.number))
+        if known is None and draft.model == self.author.chosen.choice.model:
+            return self.author
+        return known
+
+    # -- estimates ---------------------------------------------------------------------------------------
+
+    async def forecast(self, summary_id: SummaryId, writer: Writer | None = None) -> Forecast:
+        """What drafting one summary takes, at most, when nothing is asked twice. Nothing is sent."""
+        setting = self.batch.setting
+        material = await self.session.read(read_material, summary_id, setting.rendering, with_previous=True)
+        if not material.source.text:
+            return NOTHING
+        asked = writer or self.writer
+        return await asyncio.to_thread(lambda: asked.forecast(request_for(material, setting)))
+
+    # -- keeping -----------------------------------------------------------------------------------------
+
+    def _keep(self, item: Item) -> None:
+        """Note on the disk how far an item has come; not on the event loop, which a slow disk would hold."""
+        if self._keeper is None:
+            self._keeper = self._thread.submit(self._begin)
+        keeper, spent = self._keeper, self.budget.spent
+        kept = self._thread.submit(lambda: keeper.result().keep(item, spent))
+        kept.add_done_callback(self._kept_or_not)
+
+    def _begin(self) -> Keeper:
+        if self._kept is not None:
+            return Keeper.reopen(self._kept)
+        path = str(self.session.database.path)
+        header = Header(self.batch.id, self.kind, path, iso_z(datetime.now(UTC)))
+        return Keeper.create(drafts_folder(), header, self.batch.items)
+
+    def _kept_or_not(self, done: Future[None]) -> None:
+        """Called in the thread: what cannot be kept must not be paid for."""
+        error = done.exception()
+        if error is not None:
+            self.problem = error.message if isinstance(error, LcmError) else str(error)
+            self._loop.call_soon_threadsafe(self.batch.stop)
+
+    async def close(self) -> None:
+        """End: break off what runs, close connections; drafts stay on the disk unless all is decided."""
+        if self._closed:
+            return
+        self._closed = True
+        await self.batch.cancel()
+        for writer in self._writers.values():
+            await writer.aclose()
+        finished = self.batch.finished or not self.worth_keeping
+
+        def close() -> None:
+            if self._keeper is not None and self._keeper.exception() is None:
+                self._keeper.result().close(finished=finished)
+
+        await asyncio.to_thread(self._thread.submit(close).result)
+        self._thread.shutdown(wait=False)
+
+    def _changed(self, item: Item) -> None:
+        for listener in tuple(self.listeners):
+            listener(item)
+
+    # -- committing --------------------------------------------------------------------------------------
+
+    def planner(self, item: Item, draft: Draft) -> Callable[[Reader], Awaitable[Plan]]:
+        """Plans to put a draft in the place of the text that it was made over."""
+
+        async def plan(reader: Reader) -> Plan:
+            return await plan_rewrite(
+                reader,
+                item.conversation_id,
+                item.summary_id,
+                draft.text,
+                model=draft.model,
+                rendering=self.batch.setting.rendering,
+                base=draft.base,
+                kind=self.kind,
+                batch=self.batch.id,
+            )
+
+        return plan
+
+    async def committed(self, item: Item, draft: Draft, done: Iterable[Committed]) -> None:
+        """Note that a draft was committed from its preview."""
+        del done
+        await self.batch.take(item.summary_id, draft.number)

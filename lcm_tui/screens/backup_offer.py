@@ -1,0 +1,189 @@
+"""The offer of a backup before the first change of a day; one is never made without being asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import ClassVar, Final
+
+from lcm_core.change.asking import answer
+from lcm_core.change.backup import make_backup
+from lcm_core.change.copying import Progress
+from lcm_core.change.journal import operations
+from lcm_core.change.targets import default_target, known_backups, offers_backup
+from lcm_core.errors import LcmError
+from lcm_core.store.database import Reader
+from lcm_core.times import parse_utc
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from lcm_tui.screens.base import CommandScreen, size_text
+from lcm_tui.session import Session
+from lcm_tui.widgets.composition import gauge
+from lcm_tui.widgets.spans import Span
+from lcm_tui.widgets.text import Block, Document, TextView, field, heading
+
+MIB: Final = 1024 * 1024
+#: How often the progress is drawn.
+DRAWN_SECONDS: Final = 0.1
+GAUGE: Final = 40
+KEYS: Final = (
+    ("b", "back up, then go on"),
+    ("a enter", "go on without"),
+    ("esc", "leave; nothing is changed"),
+)
+
+
+async def last_operation_at(reader: Reader) -> datetime | None:
+    """When this database was changed by us the last time."""
+    found = await answer(reader, operations(limit=1))
+    return parse_utc(found[0].created_at) if found else None
+
+
+async def wants_backup(session: Session) -> bool:
+    """Whether to offer a backup now: before the first change of a day, to a file of the size set for it."""
+    limit, state = session.settings.backup_offer_mb.value * MIB, session.file_state
+    now = _now(session)
+    if not limit or state is None or session.demo or session.backup_declined == now.date():
+        return False
+    last = await session.read(last_operation_at)
+    size = state.size + state.wal_size
+    return await asyncio.to_thread(
+        lambda: offers_backup(size, limit, last, known_backups(session.database.path), now)
+    )
+
+
+def today(session: Session) -> date:
+    """The day that it is for the operator."""
+    return _now(session).date()
+
+
+def _now(session: Session) -> datetime:
+    return datetime.now(UTC).astimezone(session.zone)
+
+
+class BackupOffer(ModalScreen[bool]):
+    """Make a backup first, go on without one, or leave; the answer is whether to go on."""
+
+    DEFAULT_CSS = """
+    BackupOffer { align: center middle; }
+    BackupOffer > Vertical {
+        width: 74; max-width: 100%; height: 14; max-height: 100%; background: $surface; padding: 1 2;
+    }
+    BackupOffer TextView { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("b", "backup", "Backup", id="offer-backup"),
+        Binding("a,enter", "without", "Go on without", id="offer-without"),
+        Binding("escape,q", "leave", "Leave", id="offer-leave"),
+    ]
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Offer a backup of *path*, a file of *size* bytes."""
+        super().__init__()
+        self._file = path
+        self._file_size = size
+        self._target = default_target(path)
+        self._stop: threading.Event | None = None  #: a copy is being made; setting it ends that
+        self._progress: Progress | None = None
+        self._drawn_at = 0.0
+        self._problem = ""
+
+    def compose(self) -> ComposeResult:
+        """What is offered, and its keys."""
+        with Vertical():
+            yield TextView(self._document())
+
+    def _document(self) -> Document:
+        blocks = [
+            heading("A backup first?"),
+            Block("This is the first change of today, and no backup was made today."),
+            Block(),
+            field("copy of", f"{self._file}, {size_text(self._file_size)}", width=9),
+            field("to", str(self._target), width=9),
+            Block(),
+        ]
+        if self._problem:
+            blocks += [Block(self._problem, "error"), Block()]
+        if self._stop is not None:
+            return (*blocks, *self._progress_blocks())
+        return (
+            *blocks,
+            *(Block(spans=(Span(f"{key:<9}", "key"), Span(what)), indent=9) for key, what in KEYS),
+        )
+
+    def _progress_blocks(self) -> Document:
+        now = self._progress
+        share = now.done / now.total if now is not None and now.total else 0.0
+        what = now.step.value if now is not None else "beginning"
+        return (
+            Block(spans=(*gauge(share, GAUGE), Span(f" {share * 100:.0f} %"))),
+            Block(spans=(Span(f"{what} …   "), Span("esc", "key"), Span(" stops it"))),
+        )
+
+    def _draw(self) -> None:
+        if not self.is_attached:
+            return
+        self.query_one(TextView).show(self._document())
+
+    # -- answers -----------------------------------------------------------------------------------------
+
+    def action_without(self) -> None:
+        """Go on without a backup."""
+        if self._stop is None:
+            self.dismiss(True)
+
+    def action_leave(self) -> None:
+        """Stop a copy that is being made; else leave."""
+        if self._stop is not None:
+            self._stop.set()
+        else:
+            self.dismiss(False)
+
+    def action_backup(self) -> None:
+        """Make the copy, then go on."""
+        if self._stop is None:
+            self._stop, self._problem, self._progress = threading.Event(), "", None
+            self._draw()
+            self.run_worker(self._make(), group="backup", exit_on_error=False)
+
+    async def _make(self) -> None:
+        """Copy in a thread; what goes wrong is said here, and the choice is there again."""
+        stop = self._stop
+        assert stop is not None
+        try:
+            made = await asyncio.to_thread(make_backup, self._file, self._target, self._told, stop.is_set)
+        except LcmError as error:
+            self._problem = error.message
+            self._stop, self._target = None, default_target(self._file)
+            self._draw()
+            return
+        finally:
+            stop.set()  # when the app ends meanwhile, so does the copy
+        self.app.notify(f"{made.path}, {size_text(made.bytes)}", title="Backup made")
+        self.dismiss(True)
+
+    def _told(self, progress: Progress) -> None:
+        """Called in the thread of the copy."""
+        now = time.monotonic()
+        if now - self._drawn_at >= DRAWN_SECONDS:
+            self._drawn_at, self._progress = now, progress
+            self.call_later(self._draw)
+
+
+async def backup_settled(screen: CommandScreen) -> bool:
+    """Offer a backup before the first change of a day; False when the operator would rather leave it."""
+    session = screen.session
+    if not await wants_backup(session):
+        return True
+    state = session.file_state
+    size = state.size + state.wal_size if state is not None else 0
+    go_on = await screen.app.push_screen_wait(BackupOffer(session.database.path, size))
+    if go_on:
+        session.backup_declined = today(session)
+    return go_on

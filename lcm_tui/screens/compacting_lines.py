@@ -1,0 +1,312 @@
+"""How a compaction is drawn: what it comes to, its passes as rows, and a pass as a text to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lcm_core.operations.compaction.forecast import Foreseen, Foresight
+from lcm_core.operations.compaction.plans import Draft
+from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.sweep import Made, Moved, Skipped
+from lcm_core.summarize.escalate import Level
+from lcm_core.summarize.request import NO_USAGE
+
+from lcm_tui.compacting import cost_of, depth_text, span_text
+from lcm_tui.screens.compacting_run import Course, Done
+from lcm_tui.screens.context_pane import SHOWN
+from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, row_of
+from lcm_tui.widgets.text import Block, Document, field, heading
+from lcm_tui.writing import Modelling, cost_text
+
+COLUMNS: Final = (
+    Column("pass", "pass", 4, right=True, keep=100),
+    Column("makes", "makes", 8, keep=60),
+    Column("from", "from", 20, grows=True, keep=90),
+    Column("sources", "of", 4, right=True, keep=40),
+    Column("tokens", "tokens", 8, right=True, keep=80),
+    Column("into", "into", 7, right=True, keep=70),
+    Column("state", "", 11, keep=95),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is to come, as it was read; why nothing can be made, if so."""
+
+    wish: int  #: which of the operator's wishes it answers
+    setting: Setting | None
+    foresight: Foresight[Any] | None
+    warnings: tuple[str, ...] = ()
+    model: Modelling | None = None
+    refusal: str = ""  #: the context cannot be read
+    problem: str = ""  #: nobody can write
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A pass that has not been made, with the number that it will have."""
+
+    number: int
+    pass_: Foreseen
+    offset: int  #: what is to be added to the numbers of passes among its sources
+
+    @property
+    def refs(self) -> tuple[int | str, ...]:
+        """The sources; ``pass N`` with the number as it is shown."""
+        return tuple(
+            f"pass {int(ref[5:]) + self.offset}" if isinstance(ref, str) and ref.startswith("pass ") else ref
+            for ref in self.pass_.refs
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Every pass by its number, from 1: those that were dealt with, then those to come."""
+
+    done: Sequence[Done]
+    coming: Mapping[int, Coming]
+
+    def refs(self, number: int) -> tuple[int | str, ...]:
+        """The sources of a pass, when they are rows; else empty."""
+        if number <= len(self.done):
+            return self.done[number - 1].refs
+        one = self.coming.get(number)
+        return one.pass_.refs if one is not None and one.pass_.is_exact else ()
+
+    def id_of(self, number: int) -> str | None:
+        """The summary that a pass made, or the first source of one to come."""
+        if number > len(self.done):
+            refs = self.refs(number)
+            return str(refs[0]) if refs else None
+        one = self.done[number - 1]
+        return one.draft.summary_id if one.draft is not None and one.is_made else None
+
+    def row(self, layout: Layout, number: int, doing: str) -> Line:
+        """A pass in the list; *doing*: what is being done with it now."""
+        if number <= len(self.done):
+            return done_row(layout, number, self.done[number - 1])
+        one = self.coming.get(number)
+        return () if one is None else coming_row(layout, one, doing)
+
+    def document(self, number: int, source: str | None) -> Document:
+        """A pass as a text; *source*: what a model is given, None when it has not been read."""
+        if number <= len(self.done):
+            return done_document(number, self.done[number - 1], source)
+        one = self.coming.get(number)
+        return () if one is None else coming_document(one, source)
+
+
+# -- the head --------------------------------------------------------------------------------------------
+
+
+def head_lines(ahead: Ahead, course: Course) -> list[Block]:
+    """What it comes to, who writes, and what was made so far."""
+    blocks: list[Block] = []
+    if course.failure or ahead.refusal or ahead.problem:
+        said = [course.failure, ahead.refusal, ahead.problem]
+        blocks += [_said(one, "error") for one in dict.fromkeys(filter(None, said))]
+    if ahead.foresight is not None and ahead.setting is not None:
+        blocks += _numbers(ahead, ahead.foresight, ahead.setting)
+    if course.done:
+        blocks.append(_made_line(course))
+    blocks += [_said(f"{warning}.", "warn") for warning in ahead.warnings]
+    return blocks
+
+
+def _line(*spans: Span) -> Block:
+    return Block(spans=(Span(" "), *spans), indent=9)
+
+
+def _said(text: str, style: StyleName) -> Block:
+    return Block(spans=(Span(" "), Span(text, style)), indent=1)
+
+
+def _fact(name: str, value: str) -> Block:
+    return _line(Span(f"{name:<8}", "dim"), Span(value))
+
+
+def _numbers(ahead: Ahead, seen: Foresight[Any], setting: Setting) -> list[Block]:
+    budget, bounds = setting.budget, setting.bounds()
+    before, after = seen.tokens_before, seen.tokens_after
+    tail = f"{seen.tail_tokens:,} tokens ({bounds.fresh_tail_count:,} messages at least)"
+    if seen.tail_from is not None:
+        tail += f" from ordinal {seen.tail_from:,}"
+    stays = _fact("tail", f"{tail}; due over {setting.settings.threshold(budget):,}")
+    if not seen.passes:
+        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact by this mode"
+        blocks = [_fact("tokens", tokens), stays]
+    else:
+        blocks = [
+            _fact(
+                "tokens",
+                f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} of {budget:,}",
+            ),
+            _fact("calls", _calls(ahead, seen)),
+            stays,
+        ]
+    if ahead.model is not None:
+        key = f", key {ahead.model.key}" if ahead.model.key else ""
+        rules = f"; rules of {setting.rendering.rules.name}"
+        blocks.append(_fact("by", f"{ahead.model.words}{key}{rules}"))
+    if getattr(seen.result, "stopped_at_bound", False):
+        blocks.append(_said("One sweep stops at its bound of passes; A goes on from there.", "dim"))
+    if seen.damaged:
+        blocks.append(
+            _said(
+                f"{seen.damaged:,} of its items stand for a row that is gone, foreign, or there twice: they "
+                "are left alone, see the health screen (H).",
+                "warn",
+            )
+        )
+    return blocks
+
+
+def _calls(ahead: Ahead, seen: Foresight[Any]) -> str:
+    said = f"~{seen.calls:,}, ~{seen.input_tokens:,} tokens in, ~{seen.output_tokens:,} out"
+    if ahead.model is None:
+        return said
+    cost = cost_of(seen, ahead.model)
+    return f"{said}, cost {'~' if cost else ''}{cost_text(cost)}"
+
+
+def _made_line(course: Course) -> Block:
+    made = course.made
+    saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, Made))
+    usage = sum((one.draft.text.usage for one in made if one.draft is not None), NO_USAGE)
+    what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-saved:+,} tokens"
+    said = f"{what}, cost {cost_text(usage.cost_usd)}"
+    if made:
+        said += f"; {course.batch}: U, u, then 1 for all of the batch takes it back"
+    return _line(Span(f"{'made':<8}", "ok" if made else "dim"), Span(said))
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+def done_row(layout: Layout, number: int, one: Done) -> Line:
+    """A pass that was dealt with."""
+    state, style = done_state(one)
+    size = one.draft.text.tokens if one.draft is not None else None
+    return _row(layout, number, one.depth, one.refs, f"{one.tokens:,}", size, state, style, exact=True)
+
+
+def coming_row(layout: Layout, one: Coming, state: str) -> Line:
+    """A pass to come, or (*state*) the one that is being made."""
+    seen = one.pass_
+    sign = "" if seen.is_exact else "~"
+    tokens = f"{sign}{seen.source_tokens:,}"
+    into = f"~{seen.assumed_tokens:,}"
+    return _row(layout, one.number, seen.depth, one.refs, tokens, into, state, "new", exact=seen.is_exact)
+
+
+def _row(
+    layout: Layout,
+    number: int,
+    depth: int,
+    refs: Sequence[int | str],
+    tokens: str,
+    into: int | str | None,
+    state: str,
+    style: StyleName,
+    *,
+    exact: bool,
+) -> Line:
+    cells = {
+        "pass": Span(str(number), "dim"),
+        "makes": Span(depth_text(depth), depth_style(depth)),
+        "from": Span(span_text(refs) if exact else f"~{span_text(refs)}"),
+        "sources": Span(str(len(refs)), "dim"),
+        "tokens": Span(tokens),
+        "into": Span(into if isinstance(into, str) else "" if into is None else f"{into:,}"),
+        "state": Span(state, style),
+    }
+    return row_of(layout, cells)
+
+
+def done_state(one: Done) -> tuple[str, StyleName]:
+    """What became of a pass, in a word or two."""
+    match one.outcome:
+        case Made(level=level):
+            return str(level), "warn" if level in {Level.FALLBACK, Level.CAPPED} else "ok"
+        case Skipped():
+            return "passed over", "dim"
+        case Moved():
+            return "had changed", "warn"
+        case refused:
+            return ("refused", "error") if refused.by_provider else ("not taken", "warn")
+
+
+# -- a pass as a text ------------------------------------------------------------------------------------
+
+
+def coming_document(one: Coming, source: str | None) -> Document:
+    """A pass to come: what it would make, and what the model would be given."""
+    seen = one.pass_
+    head = (
+        heading(f"Pass {one.number} would make a {depth_text(seen.depth)}"),
+        field("from", f"{span_text(one.refs)}, {len(one.refs):,} in all", width=9),
+        field("tokens", f"{seen.source_tokens:,} → ~{seen.assumed_tokens:,}, as is asked for", width=9),
+    )
+    if not seen.is_exact:
+        note = "What it condenses depends on how long the answers before it turn out; it is assumed so far."
+        return (*head, Block(), Block(note, "dim"))
+    return (*head, *source_blocks(source))
+
+
+def done_document(number: int, one: Done, source: str | None) -> Document:
+    """A pass that was dealt with: what it made, from what."""
+    state, style = done_state(one)
+    name = one.draft.summary_id if one.draft is not None and one.is_made else depth_text(one.depth)
+    size = "" if one.draft is None else f" → {one.draft.text.tokens:,}"
+    blocks = [
+        heading(f"Pass {number}: {name}"),
+        field("from", f"{span_text(one.refs)}, {len(one.refs):,} in all", width=9),
+        field("tokens", f"{one.tokens:,}{size}", width=9),
+        field("became", state, style, width=9),
+    ]
+    if isinstance(one.outcome, Moved):
+        blocks.append(Block("Somebody else changed it meanwhile: it was planned again.", "warn"))
+    if one.operation_id:
+        blocks.append(field("noted as", one.operation_id, width=9))
+    if one.search:
+        blocks.append(Block(one.search, "warn"))
+    if one.draft is not None:
+        blocks += draft_blocks(one.draft)
+    return (*blocks, *source_blocks(source))
+
+
+def held_document(number: int, draft: Draft) -> Document:
+    """A draft that waits for the operator's word."""
+    chunk = draft.chunk
+    return (
+        heading(f"Pass {number}: a draft that nothing was done with yet"),
+        field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
+        field("tokens", f"{chunk.tokens:,} → {draft.text.tokens:,}", width=9),
+        field("level", str(draft.text.level), width=9),
+        *draft_blocks(draft),
+        *source_blocks(chunk.source.text),
+    )
+
+
+def draft_blocks(draft: Draft) -> list[Block]:
+    """The text of a draft, and what it cost."""
+    text = draft.text
+    calls = f"{text.calls} {'call' if text.calls == 1 else 'calls'}, {cost_text(text.usage.cost_usd)}"
+    return [
+        field("by", f"{draft.model}, {calls}", width=9),
+        Block(),
+        heading("The summary"),
+        Block(text.content),
+    ]
+
+
+def source_blocks(source: str | None) -> Document:
+    """What a model is given, or was."""
+    if source is None:
+        return (Block(), Block("Reading …", "dim"))
+    shown = source if len(source) <= SHOWN else source[:SHOWN]
+    cut = () if len(source) <= SHOWN else (Block(f"… {len(source) - SHOWN:,} more characters", "dim"),)
+    title = heading("What it is made from, as the model is given it")
+    return (Block(), title, Block(shown or "It says nothing.", "text" if shown else "dim"), *cut)

@@ -1,0 +1,237 @@
+"""A compaction on its way: one pass at a time or all, stopped between passes, given up, and gone on with.
+
+No widget is touched here; whoever shows it is told by `Course.changed` that something is to be drawn anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from lcm_core.errors import LcmError
+from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback
+from lcm_core.operations.compaction.plans import Draft
+from lcm_core.operations.compaction.run import Runner, Setting, Step
+from lcm_core.operations.compaction.sweep import Made, Moved, Outcome, Refused
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
+from lcm_core.summarize.request import Summarizer
+from lcm_core.summarize.stopping import Stoppable
+
+from lcm_tui.compacting import KEY_REFUSED
+
+
+class Rule(StrEnum):
+    """What becomes of a draft before it is committed."""
+
+    ACCEPT = "accept all"
+    ASK = "ask before each"
+    NO_FALLBACK = "no cut text"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is wanted."""
+
+    mode: Mode
+    target: int | None  #: tokens, for until-under
+    setting: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A pass that was dealt with; its sources are read again when somebody wants to see them."""
+
+    refs: tuple[int | str, ...]
+    depth: int
+    tokens: int  #: of the sources, as stored
+    outcome: Outcome
+    draft: Draft | None
+    operation_id: str | None
+    search: str | None  #: why the search index did not follow
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a summary was stored."""
+        return isinstance(self.outcome, Made)
+
+
+class _WorkClock:
+    """Milliseconds of work: an operator who thinks uses up no deadline."""
+
+    def __init__(self) -> None:
+        self._spent, self._since = 0.0, 0.0
+        self._runs = False
+
+    def run(self) -> None:
+        if not self._runs:
+            self._runs, self._since = True, time.monotonic()
+
+    def pause(self) -> None:
+        if self._runs:
+            self._spent += time.monotonic() - self._since
+            self._runs = False
+
+    def __call__(self) -> int:
+        now = time.monotonic() - self._since if self._runs else 0.0
+        return int((self._spent + now) * 1000)
+
+
+class Course:
+    """The passes that are made of one conversation, in one batch of the history."""
+
+    def __init__(
+        self, database: Database, conversation_id: ConversationId, changed: Callable[[], object]
+    ) -> None:
+        self._database = database
+        self._conversation_id = conversation_id
+        self._changed = changed
+        self.batch = f"batch_{secrets.token_hex(8)}"
+        self.done: list[Done] = []
+        self.held: Draft | None = None  #: waits for the operator's word
+        self.running = False
+        self.stopping = False
+        self.failure = ""  #: why the last pass was not made
+        self.rule = Rule.ACCEPT
+        self._whole = False
+        self._order: Order | None = None  #: what is under way, between two passes of it
+        self._runner: Runner[Any] | None = None
+        self._steps: AsyncIterator[Step] | None = None
+        self._writer: Stoppable | None = None
+        self._answer: asyncio.Future[Draft | None] | None = None
+        self._clock = _WorkClock()
+
+    @property
+    def under_way(self) -> Order | None:
+        """The operation that has begun and not ended; its next pass follows from those that were made."""
+        return self._order
+
+    @property
+    def made(self) -> list[Done]:
+        """The passes that stored a summary."""
+        return [one for one in self.done if one.is_made]
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a model is writing."""
+        return self._writer is not None and self._writer.is_asking
+
+    # -- going on ----------------------------------------------------------------------------------------
+
+    async def go(self, order: Order, writer: Summarizer, *, whole: bool) -> None:
+        """Make the next pass of an operation, or (*whole*) all that are left of it."""
+        self.running, self.stopping, self.failure, self._whole = True, False, "", whole
+        self._clock.run()
+        self._changed()
+        try:
+            if order != self._order:
+                self._begin(order, writer)
+            try:
+                await self._passes()
+            except LcmError as error:
+                self.failure = error.message
+                self._forget()
+            await self._note()
+        finally:
+            self.running = self.stopping = False
+            self._clock.pause()
+            self._changed()
+
+    def _begin(self, order: Order, writer: Summarizer) -> None:
+        self._order, self._writer = order, Stoppable(writer)
+        self._runner = Runner(
+            self._database,
+            self._conversation_id,
+            order.setting,
+            self._writer,
+            operation_of(order.mode, target=order.target),
+            self._accept,
+            self._clock,
+            batch=self.batch,
+        )
+        self._steps = self._runner.steps()
+
+    async def _passes(self) -> None:
+        assert self._steps is not None
+        while True:
+            step = await anext(self._steps, None)
+            if step is None:
+                if getattr(self._runner and self._runner.result, "auth_failure", False):
+                    self.failure = KEY_REFUSED
+                self._forget()
+                return
+            self.done.append(_done(step))
+            self._changed()
+            if isinstance(step.outcome, Moved | Refused):
+                continue  # planned again by the operation, or its end
+            if self.stopping or not self._whole:
+                return
+
+    async def _note(self) -> None:
+        """Bring what the engine notes beside the conversation in step with what was made so far."""
+        try:
+            if self._runner is not None:
+                await self._runner.note()
+        except LcmError as error:
+            self.failure = f"{self.failure} {error.message}".strip()
+
+    def _forget(self) -> None:
+        """The operation has ended; the next one looks at the context anew."""
+        self._order = self._steps = None
+
+    # -- what the operator says --------------------------------------------------------------------------
+
+    async def _accept(self, draft: Draft) -> Draft | None:
+        match self.rule:
+            case Rule.ACCEPT:
+                return draft
+            case Rule.NO_FALLBACK:
+                return await refuse_fallback(draft)
+            case Rule.ASK:
+                return await self._asked(draft)
+
+    async def _asked(self, draft: Draft) -> Draft | None:
+        self.held, self._answer = draft, asyncio.get_running_loop().create_future()
+        self._clock.pause()
+        self._changed()
+        try:
+            return await self._answer
+        finally:
+            self.held = self._answer = None
+            self._clock.run()
+            self._changed()
+
+    def answer(self, *, take: bool, rest: bool = False) -> None:
+        """Take the draft that waits, or not, which ends the operation; *rest*: all others unasked."""
+        if self._answer is None or self._answer.done():
+            return
+        if rest:
+            self.rule, self._whole = Rule.ACCEPT, True
+        self._answer.set_result(self.held if take else None)
+
+    def stop(self) -> None:
+        """End after the pass that is being made."""
+        self.stopping = True
+        self._changed()
+
+    def give_up(self) -> bool:
+        """Cancel the call of the model; False when none is being made."""
+        return self._writer is not None and self._writer.stop()
+
+
+def _done(step: Step) -> Done:
+    committed = step.committed
+    return Done(
+        step.chunk.refs,
+        step.chunk.due.depth,
+        step.chunk.tokens,
+        step.outcome,
+        step.draft,
+        committed.id or None if committed is not None else None,
+        committed.search if committed is not None else None,
+    )

@@ -1,0 +1,98 @@
+"""Where a finding leads to: the screen that shows the row it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.findings import Finding, RowRef
+from lcm_core.records import ContextItem, Conversation
+from lcm_core.store.context import context_items
+from lcm_core.store.conversations import get_conversation
+from lcm_core.store.database import Reader
+from lcm_core.store.found_rows import FoundRow, found_rows
+
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.screens.health_rows import owner_of
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row of a finding, with the conversation that it stands in and its item of the context."""
+
+    finding: Finding
+    conversation: Conversation
+    row: FoundRow | None
+    item: ContextItem | None  #: of a row of the context: the item at its ordinal, or the next one
+
+
+async def place_of(reader: Reader, finding: Finding, ref: RowRef | None) -> Place | None:
+    """Where a row of a finding stands now; None when that is in no conversation.
+
+    Raises:
+        NotFoundError: the conversation is gone.
+    """
+    row = (await found_rows(reader, [ref]))[0] if ref is not None else None
+    owner = owner_of(finding, row)
+    if owner is None:
+        return None
+    conversation = await get_conversation(reader, owner)
+    item = None
+    if row is not None and row.ordinal is not None:
+        items = await context_items(reader, owner)
+        item = next((one for one in items if one.ordinal >= row.ordinal), items[-1] if items else None)
+    return Place(finding, conversation, row, item)
+
+
+def screen_of(place: Place) -> CommandScreen:
+    """The screen that shows it, standing on the row as far as there is one."""
+    row, conversation = place.row, place.conversation
+    family = CHECKS[place.finding.check].family
+    if row is not None:
+        if row.ref.table == "context_items":
+            return _context(place)
+        if row.ref.table in ("large_files", "disk"):
+            return _files(conversation)
+        if row.ref.table == "focus_briefs":
+            return _briefs(conversation)
+        if row.summary_id is not None and not row.gone:
+            from lcm_tui.screens.dag import DagScreen
+
+            return DagScreen(conversation, select=row.summary_id)
+        if row.seq is not None:
+            from lcm_tui.screens.conversation import ConversationScreen
+
+            return ConversationScreen(conversation, seq=row.seq)
+    if family == "A":
+        return _context(place)
+    if family in "BCD":
+        from lcm_tui.screens.dag import DagScreen
+
+        return DagScreen(conversation)
+    from lcm_tui.screens.conversation import ConversationScreen
+
+    return ConversationScreen(conversation)
+
+
+def _context(place: Place) -> CommandScreen:
+    from lcm_tui.screens.context import ContextScreen
+
+    item = place.item
+    select = None
+    if item is not None and item.summary_id is not None:
+        select = ("summary", str(item.summary_id))
+    elif item is not None and item.message_id is not None:
+        select = ("message", str(item.message_id))
+    return ContextScreen(place.conversation, select=select)
+
+
+def _files(conversation: Conversation) -> CommandScreen:
+    from lcm_tui.screens.files import FilesScreen
+
+    return FilesScreen(conversation)
+
+
+def _briefs(conversation: Conversation) -> CommandScreen:
+    from lcm_tui.screens.briefs import BriefsScreen
+
+    return BriefsScreen(conversation)

@@ -1,0 +1,382 @@
+"""The preview of a change: what it would do, checked again and again, until it is applied or left."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from lcm_core.change.commit import Committed, commit_plan
+from lcm_core.change.copying import CancelledError, check_wanted
+from lcm_core.change.errors import Moved, StalePlanError
+from lcm_core.change.plan import Plan
+from lcm_core.change.planning import Planned, Planner, plan_for
+from lcm_core.errors import LcmError
+from textual.binding import BindingType
+
+from lcm_tui.commands import bindings
+from lcm_tui.screens.backup_offer import backup_settled
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.screens.plan_lines import Shown, shown_of
+from lcm_tui.screens.plan_view import HELP_VIEW, PlanView
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.spans import Line, Span
+from lcm_tui.widgets.wrapped import Block, WrappedBlock
+
+#: Under a host that writes without a pause, checking takes at most one part in so many of the time.
+SHARE: Final = 4
+LONGEST_WAIT: Final = 2.0
+#: What is applied sooner needs no words about it, which would only come and go.
+SLOW_SECONDS: Final = 0.5
+#: How long a notice about what was done stays.
+DONE_SECONDS: Final = 12
+
+_STOPPED: Final = "Cancelled; what was done before stays."
+
+
+class Choice:
+    """Something to choose about a change; its planner reads `value`, and plans anew when it was turned."""
+
+    def __init__(self, title: str, values: Sequence[str], *, chosen: str | None = None) -> None:
+        """*values* are what the operator reads; the first one holds unless another is *chosen*."""
+        self.title = title
+        self.values = tuple(values)
+        self.value = chosen if chosen is not None else self.values[0]
+
+    @classmethod
+    def switch(cls, title: str) -> Choice:
+        """Off at first: no, then yes."""
+        return cls(title, ("no", "yes"))
+
+    @property
+    def on(self) -> bool:
+        """Whether another value than the first is chosen."""
+        return self.value != self.values[0]
+
+    def turn(self) -> None:
+        """Choose the next value."""
+        self.value = self.values[(self.values.index(self.value) + 1) % len(self.values)]
+
+
+#: What is done when everything has been applied.
+Then = Callable[[tuple[Committed, ...]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one look at the database brings: a change to show, or the sentence that refuses it."""
+
+    wish: int  #: which of the operator's wishes it answers
+    planned: Planned | None
+    shown: Shown | None
+    refusal: str = ""
+    inode: int | None = None  #: of the file that was looked at
+
+
+class PlanScreen(PlanView[Outcome]):
+    """What a change would do; `a` does it."""
+
+    HELP = f"""
+A preview: nothing has been changed yet, nothing is locked, and leaving costs nothing. a applies exactly what
+is shown here, in one short transaction that is noted in the history, where u takes it back. When somebody
+else is writing, it waits a few seconds for its turn; esc gives that up, and nothing is changed.
+
+{HELP_VIEW}
+
+The preview is checked again whenever the file changes. When the database has moved on so that the plan no
+longer fits, it is planned anew and shown again with what moved; nothing is applied that was not shown. Digits
+turn the choices that stand above the head, if there are any.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("apply", "open", "choice-1", "choice-2", "choice-3")
+    )
+
+    def __init__(
+        self,
+        planner: Planner,
+        *,
+        title: str = "Preview",
+        about: str = "",
+        choices: Sequence[Choice] = (),
+        then: Then | None = None,
+    ) -> None:
+        """Preview what *planner* plans: a plan, or the plans of a batch, which are applied one by one.
+
+        *title* says where this is (``Dissolve, conversation 3``), *about* what is done, for the help;
+        *choices* are shown with a digit each, and the planner reads their values. *then* gets what was
+        committed once all is applied and the screen is closed; the screen below has been told to select
+        ``Plan.select`` by then (`CommandScreen.stand_on`).
+        """
+        super().__init__()
+        self._planner = planner
+        self._title = title
+        self._about = about
+        self._choices = tuple(choices)
+        self._then = then
+        self._planned: Planned | None = None  #: what `a` applies; None: nothing yet, or no more
+        self._inode: int | None = None  #: of the file that it was planned on, or checked against since
+        self._wish = 0  #: grows with every choice: a look that began before one is worth nothing
+        self._refusal = ""  #: why there is no plan
+        self._failure = ""  #: why what is shown was not applied
+        self._moved: tuple[Moved, ...] = ()  #: why it must be planned anew
+        self._select: str | int | None = None
+        self._spent = 0.0  #: seconds that the last look took
+        self._applying = False
+        self._slow = False  #: and that takes its time
+        self._stop = threading.Event()  #: what is being applied is not wanted any more
+        self._done: list[Committed] = []
+        self._finished = False
+
+    def on_mount(self) -> None:
+        """Say where this is."""
+        self.query_one(TitleBar).where = self._title
+        self.ordinals.empty = self.edits.empty = "Planning …"
+        self._say_state()
+        self.head.again()
+        self.main_widget().focus()
+
+    def on_screen_resume(self) -> None:
+        """Leave, when all was applied while another screen was in front."""
+        if self._finished:
+            self.call_later(self._leave)
+
+    def explained(self) -> str:
+        """What this change does, then what a preview is."""
+        return f"{self._about.strip()}\n\n{self.HELP.strip()}"
+
+    @property
+    def committing(self) -> bool:
+        """Whether what is shown is being applied, or has been."""
+        return self._applying or self._finished
+
+    def stopped(self) -> bool:
+        """Whether what is being applied is not wanted any more; asked in the thread of a commit too."""
+        return self._stop.is_set()
+
+    # -- planning ----------------------------------------------------------------------------------------
+
+    async def fetch(self) -> Outcome:
+        """Check what is shown against the database; plan when nothing is, or it is stale."""
+        if self._planned is not None:
+            await asyncio.sleep(min(LONGEST_WAIT, (SHARE - 1) * self._spent))
+        begun, wish = time.monotonic(), self._wish
+        state = self.session.database.state
+        try:
+            planned = await self.session.read(plan_for, self._planner, self._planned, self._moved)
+        except LcmError as error:
+            return Outcome(wish, None, None, error.message)
+        before = self.shown
+        shown = await asyncio.to_thread(lambda: before if before == (new := shown_of(planned)) else new)
+        self._spent = time.monotonic() - begun
+        return Outcome(wish, planned, shown, inode=None if state is None else state.inode)
+
+    def show(self, data: Outcome) -> None:
+        """Show it; what has not changed stays as it is."""
+        if self._applying or data.wish != self._wish:
+            return  # another look follows
+        self._moved = ()
+        self._planned, self._refusal, self._inode = data.planned, data.refusal, data.inode
+        self.show_change(data.shown, empty=data.refusal and "There is nothing to apply.")
+        self._say_state()
+
+    def _plan_anew(self, moved: tuple[Moved, ...] = ()) -> None:
+        self._planned, self._moved = None, moved
+        self._wish += 1
+        self._say_state()
+        self.load()
+
+    def data_changed(self) -> None:
+        """Look again, but not at what is just being written."""
+        if not self._applying:
+            super().data_changed()
+
+    def action_reload(self) -> None:
+        """Plan anew, whether it still fits or not."""
+        self._failure = ""
+        self._plan_anew()
+
+    # -- what is said ------------------------------------------------------------------------------------
+
+    def lines_above(self, width: int) -> list[Line]:
+        """Why it cannot be done or was not, or that it takes its time; then the choices."""
+        said = Span(self._refusal or self._failure, "error")
+        if self._slow:
+            said = Span(
+                f"It may have to wait until nobody else writes; {self.key_of('back')} stops it.", "warn"
+            )
+        lines: list[Line] = []
+        if said.text:
+            block = WrappedBlock(Block(spans=(Span(" "), said), indent=3), max(width - 1, 12))
+            lines += [block.line(at) for at in range(len(block))]
+        if self._choices:
+            spans = [Span(" ")]
+            for number, choice in enumerate(self._choices[:3], 1):
+                key = self.key_of(f"choice-{number}")
+                spans += [
+                    Span(f"{key} ", "key"),
+                    Span(f"{choice.title}: ", "dim"),
+                    Span(f"{choice.value}   "),
+                ]
+            lines.append(tuple(spans))
+        return lines
+
+    def _say_state(self) -> None:
+        bar = self.query_one(TitleBar)
+        if self._applying:
+            total = len(self._done) + (len(self._planned.plans) if self._planned else 0)
+            which = "" if total < 2 else f" {len(self._done) + 1:,} of {total:,}"
+            end = "stopping" if self._stop.is_set() else f"{self.key_of('back')} stops"
+            bar.note = f"applying{which}, {end}"
+        elif self._refusal:
+            bar.note = "refused"
+        else:
+            bar.note = "preview: nothing changed yet" if self._planned else "planning …"
+        self.refresh_bars()
+
+    def why_not(self, command: str) -> str | None:
+        """What is being applied is not applied again; what is refused cannot be applied."""
+        if self._applying and command in {"apply", "choice-1", "choice-2", "choice-3", "reload"}:
+            return "it is being applied at this moment"
+        match command:
+            case "apply":
+                return self._why_not_apply()
+            case "choice-1" | "choice-2" | "choice-3":
+                there = int(command[-1]) <= len(self._choices)
+                return None if there else "there is no such choice here"
+            case _:
+                return super().why_not(command)
+
+    def _why_not_apply(self) -> str | None:
+        if self._refusal:
+            return "it was refused, for the reason that is shown"
+        if self._planned is None:
+            return "it is still being planned"
+        return None if any(self._planned.plans) else "there is nothing to change"
+
+    # -- choices -----------------------------------------------------------------------------------------
+
+    def action_choice_1(self) -> None:
+        """Turn the first choice."""
+        self._turn(0)
+
+    def action_choice_2(self) -> None:
+        """Turn the second choice."""
+        self._turn(1)
+
+    def action_choice_3(self) -> None:
+        """Turn the third choice."""
+        self._turn(2)
+
+    def _turn(self, place: int) -> None:
+        self._choices[place].turn()
+        self.turned()
+        self._failure = ""
+        self.head.again()
+        self._plan_anew()
+
+    def turned(self) -> None:
+        """A choice was turned; screens that say something else then replace this."""
+
+    # -- applying ----------------------------------------------------------------------------------------
+
+    async def action_back(self) -> None:
+        """Leave; while it is applied, stop before the next commit. What was applied of a batch stays."""
+        if self._applying:
+            self._stop.set()
+            self._say_state()
+            return
+        if self._done and self._then is not None:
+            self._then(tuple(self._done))
+        await super().action_back()
+
+    def action_apply(self) -> None:
+        """Apply exactly what is shown."""
+        if self._planned is not None:
+            self._applying, self._failure = True, ""
+            self._stop.clear()
+            self._say_state()
+            self.work_on("apply", self._apply, self._planned, exclusive=False)
+
+    def _say_slow(self) -> None:
+        if self._applying and not self._finished:
+            self._slow = True
+            self.head.again()
+
+    async def _apply(self, planned: Planned) -> None:
+        moved: tuple[Moved, ...] = ()
+        try:
+            if await self.settled():
+                self.set_timer(SLOW_SECONDS, self._say_slow)
+                await self._commit(planned)
+        except StalePlanError as error:
+            moved = error.moved
+        except CancelledError as error:
+            self._failure = _STOPPED if self._done else error.message
+        except LcmError as error:
+            self._failure = error.message
+        finally:
+            self._applying = self._slow = False
+            if not self._finished and self.is_attached:  # the app may be ending
+                self._say_state()
+                self.head.again()
+        if self._finished:
+            self._leave()
+        elif moved:
+            self._plan_anew(moved)
+        else:
+            self.load()
+
+    async def settled(self) -> bool:
+        """Ask what must be asked before the first commit; False: the operator would rather not go on."""
+        return await backup_settled(self)
+
+    async def before_commit(self, plan: Plan) -> None:
+        """Put on the disk what must lie there by then; an LcmError from it stops the change."""
+
+    async def _commit(self, planned: Planned) -> None:
+        """Commit the plans one by one; those that are done are not shown again when a later one fails."""
+        if not self._done:
+            self._select = planned.plans[0].select
+        for place, plan in enumerate(planned.plans):
+            check_wanted(self.stopped)
+            await self.before_commit(plan)
+            database, inode = self.session.database, self._inode
+            self._done.append(await commit_plan(database, plan, inode=inode, stopped=self.stopped))
+            rest = planned.plans[place + 1 :]
+            if rest:
+                self._planned = Planned(rest, planned.preview)
+                self._say_state()
+        self._finished = True
+
+    def _leave(self) -> None:
+        """Close the screen, and let the one below stand on what the change brought."""
+        if self.app.screen is not self:
+            return
+        done, select = tuple(self._done), self._select
+        stack = self.app.screen_stack
+        below = stack[-2]
+        self.app.pop_screen()
+        for screen in stack:
+            if isinstance(screen, CommandScreen):
+                screen.data_changed()
+        if isinstance(below, CommandScreen) and select is not None:
+            below.stand_on(select)
+        self._tell_done(done)
+        if self._then is not None:
+            self._then(done)
+
+    def _tell_done(self, done: Sequence[Committed]) -> None:
+        """Say what was done and how it is taken back; and what did not follow."""
+        last = done[-1].operation
+        if last is None:
+            self.app.notify("Done.", timeout=DONE_SECONDS)
+        else:
+            what = last.title if len(done) == 1 else f"{len(done):,} changes, the last: {last.title}"
+            self.app.notify(
+                f"{what}. Operation {last.id}: U, then u takes it back.", title="Done", timeout=DONE_SECONDS
+            )
+        for problem in dict.fromkeys(one.search for one in done if one.search):
+            self.app.notify(problem, title="Search index", severity="warning", timeout=DONE_SECONDS)

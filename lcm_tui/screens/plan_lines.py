@@ -1,0 +1,338 @@
+"""A change as something to look at: its head, ordinals side by side, edits and SQL as lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from lcm_core.change.errors import Moved, said
+from lcm_core.change.plan import (
+    Cells,
+    Delete,
+    Edit,
+    Insert,
+    Ref,
+    Renumber,
+    RowCount,
+    Splice,
+    Symbol,
+    ref_of,
+)
+from lcm_core.change.planning import Planned
+from lcm_core.change.preview import Shifted, Tokens, words_of
+from lcm_core.change.sql_text import sql_of
+from lcm_core.change.verify import Step
+from lcm_core.store.context import ContextEntry
+
+from lcm_tui.screens.context_lines import NO_VALUE, PENDING, kind_name, number
+from lcm_tui.widgets.composition import gauge, share_text
+from lcm_tui.widgets.spans import (
+    Column,
+    Layout,
+    Line,
+    Span,
+    StyleName,
+    depth_style,
+    lay_out,
+    role_style,
+    row_of,
+)
+from lcm_tui.widgets.wrapped import Block, WrappedBlock
+
+#: Of the titles of a batch this many are said in the head.
+TITLES = 3
+#: Cells of a gauge, at most.
+GAUGE = 60
+
+COLUMNS = (
+    Column("sign", "", 1, keep=99),
+    Column("what", "", 6, keep=98),
+    Column("old", "old #", 6, right=True, keep=97),
+    Column("new", "new #", 6, right=True, keep=96),
+    Column("kind", "kind", 9, keep=80),
+    Column("id", "id", 20, keep=95),
+    Column("tokens", "tokens", 8, right=True, keep=85),
+    Column("preview", "begins", 12, grows=True, keep=50),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is known of an item without the database: its row is in the edits."""
+
+    kind: str
+    tokens: int | None
+    text: str
+    depth: int | None = None
+    role: str | None = None
+
+
+#: A line of the ordinals: an item that comes, goes or moves, or words between.
+ShiftRow = Shifted | str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A change as the screen shows it."""
+
+    titles: tuple[str, ...]
+    shift: tuple[ShiftRow, ...]
+    steps: tuple[Step, ...]
+    words: tuple[str, ...]  #: of the edits, one line each
+    rows: tuple[RowCount, ...]
+    tokens: Tokens | None  #: None: only the change is known
+    change: int  #: tokens
+    contexts: int  #: how many it touches
+    entering: int  #: items that come into a context
+    leaving: int  #: items that go out of one
+    moving: int  #: items that only change their ordinal
+    warnings: tuple[str, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    held: dict[Ref, Held] = field(default_factory=dict)  #: rows that the edits make or delete
+
+    @property
+    def items(self) -> int:
+        """Items that come, go or move."""
+        return self.entering + self.leaving + self.moving
+
+    def sql(self) -> Iterator[str]:
+        """The statements that it stands for."""
+        return sql_of(self.steps)
+
+
+def shown_of(planned: Planned) -> Shown:
+    """What is planned, for the screen."""
+    seen = planned.preview
+    return Shown(
+        titles=tuple(plan.title for plan in planned.plans),
+        shift=tuple(_with_headings(seen.shift)),
+        steps=seen.steps,
+        words=tuple(word for step in seen.steps for word in words_of(step)),
+        rows=seen.rows,
+        tokens=seen.tokens,
+        change=seen.tokens.change,
+        contexts=len({one.conversation_id for one in seen.shift}),
+        entering=len(seen.entering),
+        leaving=len(seen.leaving),
+        moving=len(seen.moving),
+        warnings=seen.warnings,
+        moved=planned.moved,
+        held=held_by(step.edit for step in seen.steps),
+    )
+
+
+def shown_edits(title: str, edits: Sequence[Edit], rows: tuple[RowCount, ...], change: int) -> Shown:
+    """What an operation did, from what the history kept of it."""
+    steps = tuple(Step(edit) for edit in edits)
+    shift = tuple(_shift_of(edits))
+    return Shown(
+        titles=(title,),
+        shift=shift,
+        steps=steps,
+        words=tuple(word for step in steps for word in words_of(step)),
+        rows=rows,
+        tokens=None,
+        change=change,
+        contexts=len({edit.conversation_id for edit in edits if isinstance(edit, Splice | Renumber)}),
+        entering=sum(isinstance(row, Shifted) and row.old is None for row in shift),
+        leaving=sum(isinstance(row, Shifted) and row.new is None for row in shift),
+        moving=sum(isinstance(row, Shifted) and None not in (row.old, row.new) for row in shift),
+        held=held_by(edits),
+    )
+
+
+def held_by(edits: Iterable[Edit]) -> dict[Ref, Held]:
+    """The summaries and messages that some edits make or delete."""
+    found: dict[Ref, Held] = {}
+    for edit in edits:
+        if isinstance(edit, Insert | Delete) and edit.table in ("messages", "summaries"):
+            row = edit.row if isinstance(edit, Insert) else edit.before
+            ref = row.get("message_id" if edit.table == "messages" else "summary_id")
+            if isinstance(ref, int | str | Symbol):
+                found[ref] = _held(row)
+    return found
+
+
+def _held(row: Cells) -> Held:
+    tokens, text, depth = row.get("token_count"), row.get("content"), row.get("depth")
+    kind, role = row.get("kind"), row.get("role")
+    depth = depth if isinstance(depth, int) else 0
+    return Held(
+        str(role) if role is not None else kind_name(str(kind), depth),
+        tokens if isinstance(tokens, int) else None,
+        text if isinstance(text, str) else "",
+        None if role is not None else depth,
+        None if role is None else str(role),
+    )
+
+
+# -- ordinals ----------------------------------------------------------------------------------------------
+
+
+def _with_headings(shift: Sequence[Shifted]) -> Iterator[ShiftRow]:
+    """Items under the conversation they belong to, when there is more than one."""
+    several = len({one.conversation_id for one in shift}) > 1
+    for owner, group in groupby(shift, key=lambda one: one.conversation_id):
+        if several:
+            yield f"context of {owner_name(owner)}"
+        yield from group
+
+
+def owner_name(owner: object) -> str:
+    """A conversation in words; one that the plan makes has no number yet."""
+    return "the new conversation" if isinstance(owner, Symbol) else f"conversation {owner}"
+
+
+def _shift_of(edits: Iterable[Edit]) -> Iterator[ShiftRow]:
+    """What committed splices took out and put in; what moved behind them is told in words."""
+    for edit in edits:
+        if isinstance(edit, Renumber):
+            for move in edit.moves:
+                yield Shifted(edit.conversation_id, move.item.ref, move.old, move.new)
+        elif isinstance(edit, Splice):
+            for row in edit.removed:
+                yield Shifted(edit.conversation_id, ref_of(row), _ordinal(row), None)
+            for row in edit.inserted:
+                yield Shifted(edit.conversation_id, ref_of(row), None, _ordinal(row))
+            if edit.shift:
+                yield f"everything behind moved by {edit.shift:+,}"
+
+
+def _ordinal(row: Cells) -> int | None:
+    found = row.get("ordinal")
+    return found if isinstance(found, int) else None
+
+
+def columns(width: int) -> Layout:
+    """The columns of the ordinals for a list of *width* cells."""
+    return lay_out(COLUMNS, width)
+
+
+def shift_line(row: ShiftRow, entry: ContextEntry | None, held: Held | None, width: int) -> Line:
+    """An item with its old and new ordinal side by side; *entry* is None while it has not been read."""
+    if isinstance(row, str):
+        return (Span(f"── {row} ", "heading"),)
+    sign, word, style = _standing(row)
+    cells = {
+        "sign": Span(sign, style),
+        "what": Span(word, style),
+        "old": Span(NO_VALUE if row.old is None else str(row.old), style if row.new is None else "text"),
+        "new": Span(NO_VALUE if row.new is None else str(row.new), style if row.old is None else "text"),
+        "id": Span(item_name(row.ref), "key"),
+    }
+    return row_of(columns(width), cells | _details(row.ref, entry, held, width))
+
+
+def _standing(row: Shifted) -> tuple[str, str, StyleName]:
+    if row.old is None:
+        return "+", "enters", "ok"
+    if row.new is None:
+        return "-", "leaves", "error"
+    return "→", "moves", "dim"
+
+
+def item_name(ref: Ref) -> str:
+    """What an item stands for, by its id."""
+    if isinstance(ref, Symbol):
+        return "a new message"
+    if ref is None:
+        return "nothing"
+    return ref if isinstance(ref, str) else f"m{ref}"
+
+
+def _details(ref: Ref, entry: ContextEntry | None, held: Held | None, width: int) -> dict[str, Span]:
+    """Kind, tokens and the beginning of the text: from the database, else from the edits."""
+    if entry is not None and not entry.dangling:
+        style = depth_style(entry.depth) if entry.is_summary else role_style(entry.role)
+        kind = kind_name(entry.kind or "", entry.depth or 0) if entry.is_summary else entry.role or ""
+        return _cells(kind, style, entry.tokens, entry.preview, width)
+    if held is not None:
+        style = role_style(held.role) if held.role is not None else depth_style(held.depth)
+        return _cells(held.kind, style, held.tokens, held.text, width)
+    if entry is not None and ref is not None:
+        return {"kind": Span("no row", "error")}
+    return {"kind": Span(PENDING if ref is not None else "", "dim")}
+
+
+def _cells(kind: str, style: StyleName, tokens: int | None, text: str, width: int) -> dict[str, Span]:
+    return {
+        "kind": Span(kind, style),
+        "tokens": Span(NO_VALUE if tokens is None else number(tokens, 8)),
+        "preview": Span(" ".join(text[: 4 * width].split()), "dim"),
+    }
+
+
+# -- the head ----------------------------------------------------------------------------------------------
+
+
+def head_lines(shown: Shown, budget: int, width: int) -> list[Line]:
+    """What happens in words: what it is, warnings, items and tokens before and after, rows."""
+    lines: list[Line] = []
+    for title in shown.titles[:TITLES]:
+        lines += _wrapped(title, "title", width)
+    if len(shown.titles) > TITLES:
+        lines += _wrapped(f"and {len(shown.titles) - TITLES:,} more", "dim", width)
+    if shown.moved:
+        why = said(moved.text for moved in shown.moved)
+        lines += _wrapped(f"! The database moved on, so this was planned anew: {why}.", "warn", width)
+    for warning in shown.warnings:
+        lines += _wrapped(f"! {warning}.", "warn", width)
+    lines += _wrapped(_items_text(shown), "text", width)
+    lines += token_lines(shown, budget, width)
+    lines += _wrapped(rows_text(shown.rows), "text", width)
+    return lines
+
+
+def _wrapped(text: str, style: StyleName, width: int) -> list[Line]:
+    """A text within the margins; what goes on stands under what it goes on from."""
+    block = WrappedBlock(Block(spans=(Span(" "), Span(text, style)), indent=3), max(width - 1, 12))
+    return [block.line(at) for at in range(len(block))]
+
+
+def _items_text(shown: Shown) -> str:
+    if not shown.shift:
+        return "items   no context changes"
+    where = f" in {shown.contexts} contexts" if shown.contexts > 1 else ""
+    moved = _counted(shown.moving, "move")
+    if shown.tokens is None and not shown.moving:
+        moved = "others moved along"
+    return f"items   {_counted(shown.leaving, 'leave')}, {_counted(shown.entering, 'enter')}, {moved}{where}"
+
+
+def _counted(count: int, verb: str) -> str:
+    return f"{count:,} {verb}{'s' if count == 1 else ''}"
+
+
+def rows_text(rows: Sequence[RowCount]) -> str:
+    """Rows per table: added, changed, deleted."""
+    return "rows    " + ("; ".join(_row_text(one) for one in rows) or "none")
+
+
+def _row_text(one: RowCount) -> str:
+    counts = (("+", one.insert), ("~", one.update), ("-", one.delete))
+    return " ".join([one.table, *(f"{sign}{count:,}" for sign, count in counts if count)])
+
+
+def token_lines(shown: Shown, budget: int, width: int) -> list[Line]:
+    """Tokens of the context before and after, each with a gauge of the budget when it is one context."""
+    tokens = shown.tokens
+    if not shown.shift and tokens is not None and not (tokens.before or tokens.after):
+        return []
+    if tokens is None or shown.contexts != 1:
+        return _wrapped(f"tokens  {_tokens_text(shown)}", "text", width)
+    change: StyleName = "warn" if tokens.after > budget else "text"
+    lines = _wrapped(f"tokens  {_tokens_text(shown)}, budget {budget:,}", change, width)
+    for name, amount in (("before", tokens.before), ("after", tokens.after)):
+        share = amount / budget
+        text = share_text(share)
+        room = min(width - 20, GAUGE)
+        spans = [Span(f" {name:<7}", "dim"), *(gauge(share, room) if room > 4 else ()), Span(f" {text}")]
+        lines.append(tuple(spans))
+    return lines
+
+
+def _tokens_text(shown: Shown) -> str:
+    if shown.tokens is None:
+        return f"{shown.change:+,} in the context"
+    return f"{shown.tokens.before:,} → {shown.tokens.after:,} ({shown.change:+,})"

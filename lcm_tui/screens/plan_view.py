@@ -1,0 +1,376 @@
+"""A screen that shows a change: the head in words, and below it ordinals, edits and SQL to go through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, TypeVar
+
+from lcm_core.change.plan import Ref
+from lcm_core.change.preview import Shifted
+from lcm_core.records import ContextItem, MessageId, SummaryId, Timestamp
+from lcm_core.store import context as store
+from lcm_core.store.context import ContextEntry
+from lcm_core.text import cell_width
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.strip import Strip
+
+from lcm_tui.commands import bindings
+from lcm_tui.screens.base import DataScreen
+from lcm_tui.screens.item_text import document, load_item
+from lcm_tui.screens.plan_lines import ShiftRow, Shown, columns, head_lines, item_name, shift_line
+from lcm_tui.widgets.bars import Heading
+from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Line, Span, strip_of
+from lcm_tui.widgets.text import Block, Document, TextView, heading
+
+D = TypeVar("D")
+
+#: The head takes at most this share of the screen.
+HEAD_SHARE: Final = 0.6
+#: What is shown of an edit or a statement on its line.
+LINE_CHARACTERS: Final = 400
+#: What is shown of a text as a whole.
+WHOLE_CHARACTERS: Final = 200_000
+PANES: Final = ("ordinals", "edits", "sql")
+
+
+class Lines(Drawn):
+    """Some lines, as many as there are."""
+
+    DEFAULT_CSS = """
+    Lines { height: auto; width: 1fr; background: $surface; }
+    """
+
+    def __init__(self, compose: Callable[[int], Sequence[Line]], *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._compose_lines = compose
+        self._lines: Sequence[Line] = ()
+
+    def again(self) -> None:
+        """Ask for the lines again; no more than a share of the screen is taken."""
+        width = self.size.width or self.app.size.width
+        self._lines = self._compose_lines(width)
+        height = max(1, min(len(self._lines), int(self.app.size.height * HEAD_SHARE)))
+        if self.styles.height is None or self.styles.height.value != height:
+            self.styles.height = height
+        self.refresh()
+
+    def _on_resize(self, event: events.Resize) -> None:
+        self.again()
+
+    def render_line(self, y: int) -> Strip:
+        """One of them."""
+        line = self._lines[y] if y < len(self._lines) else ()
+        return strip_of(line, self.style_of, self.size.width)
+
+
+class PaneBar(Drawn):
+    """The names of the panes, the one in front marked; a click on one brings it there."""
+
+    DEFAULT_CSS = """
+    PaneBar { height: 1; width: 1fr; background: $panel; }
+    """
+
+    def __init__(self, panes: Callable[[], Sequence[tuple[str, bool]]], *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._panes = panes
+
+    def render_line(self, y: int) -> Strip:
+        """The one line."""
+        spans = [Span(text, "key" if front else "dim") for text, front in self._texts()]
+        return strip_of((Span(" "), *spans, Span("  tab: next", "dim")), self.style_of, self.size.width)
+
+    def _texts(self) -> list[tuple[str, bool]]:
+        return [(f"[{name}] " if front else f" {name}  ", front) for name, front in self._panes()]
+
+    async def _on_click(self, event: events.Click) -> None:
+        at = 1
+        for place, (text, _) in enumerate(self._texts()):
+            at += cell_width(text)
+            if event.x < at:
+                screen = self.screen
+                if isinstance(screen, PlanView):
+                    screen.show_pane(PANES[place])
+                return
+
+
+class WholeScreen(ModalScreen[None]):
+    """A text over the screen."""
+
+    DEFAULT_CSS = """
+    WholeScreen { align: center middle; }
+    WholeScreen > Vertical { width: 90%; max-width: 120; height: 90%; background: $surface; padding: 1 2; }
+    WholeScreen TextView { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "Back", id="whole-back"),
+    ]
+
+    def __init__(self, text: Document) -> None:
+        super().__init__()
+        self._document = text
+
+    def compose(self) -> ComposeResult:
+        """One text to scroll."""
+        with Vertical():
+            yield TextView(self._document)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A line of the edits or of the SQL."""
+
+    place: int
+
+
+HELP_VIEW = """
+The head says in words what the change is, how many items of the context come, go or move, what that makes of
+the tokens and of the budget, and the rows per table: + added, ~ changed, - deleted.
+
+Below stand the ordinals, old and new side by side: + enters, - leaves, → moves. tab goes on to the edits, one
+row of the database each, and to the SQL they stand for. enter shows the line under the cursor whole, and
+/ searches.
+""".strip()
+
+
+class PlanView(DataScreen[D]):
+    """A change, as far as it is known."""
+
+    HELP = HELP_VIEW
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
+    DEFAULT_CSS = """
+    PlanView {
+        #ordinals { height: 1fr; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: Shown | None = None
+        self.head = Lines(self._head, id="head")
+        self.ordinals = LineView[ShiftRow](self._draw_shift, empty="", id="shift")
+        self.edits = LineView[Numbered](self._draw_edit, empty="No row changes.", id="edits")
+        self.sql = LineView[Numbered](self._draw_sql, empty="Reading …", id="sql")
+        self._pane = "ordinals"
+        self._needle = ""
+        self._origin = 0  #: where a search began
+        self._entries: dict[Ref, ContextEntry] = {}
+        self._statements: Sequence[str] | None = None  #: None: nobody has looked yet
+        self._panes_bar = PaneBar(self._pane_names, id="panes")
+
+    # -- layout ------------------------------------------------------------------------------------------
+
+    def compose_body(self) -> ComposeResult:
+        """The head, the names of the panes, and the panes."""
+        yield self.head
+        yield self._panes_bar
+        with Vertical(id="ordinals"):
+            yield Heading(columns, id="heading")
+            yield self.ordinals
+        self.edits.display = self.sql.display = False
+        yield self.edits
+        yield self.sql
+
+    def main_widget(self) -> LineView[ShiftRow] | LineView[Numbered]:
+        """The list of the pane in front."""
+        if self._pane == "edits":
+            return self.edits
+        return self.sql if self._pane == "sql" else self.ordinals
+
+    def _pane_names(self) -> list[tuple[str, bool]]:
+        shown = self.shown
+        titles = {"ordinals": "Ordinals", "edits": "Edits", "sql": "SQL"}
+        if shown is not None:
+            titles["ordinals"] += f" {shown.items:,}"
+            titles["edits"] += f" {len(shown.words):,}"
+        return [(titles[name], name == self._pane) for name in PANES]
+
+    def show_pane(self, name: str) -> None:
+        """Bring a pane to the front."""
+        self._pane = name
+        self.query_one("#ordinals").display = name == "ordinals"
+        self.edits.display = name == "edits"
+        self.sql.display = name == "sql"
+        self.main_widget().focus()
+        self._panes_bar.refresh()
+        if name == "sql" and self._statements is None and self.shown is not None:
+            self.work_on("sql", self._make_sql, self.shown)
+
+    def action_pane(self) -> None:
+        """Go to the next pane."""
+        self.show_pane(PANES[(PANES.index(self._pane) + 1) % len(PANES)])
+
+    # -- what is shown -----------------------------------------------------------------------------------
+
+    def show_change(self, shown: Shown | None, *, empty: str = "") -> None:
+        """Show a change in place of the one before; *empty* stands in its lists when there is none."""
+        if shown is None or shown is not self.shown:
+            self.shown = shown
+            self._statements = None
+            self._entries = {}
+            for view in (self.edits, self.sql, self.ordinals):
+                view.empty = empty or "Nothing changes here."
+            self.ordinals.empty = empty or "No context changes: all items keep their ordinals."
+            rows = shown.shift if shown else ()
+            # A cursor that nobody has moved stays at the top, also when a heading comes in front of it.
+            top = rows[0] if rows and isinstance(rows[0], str) and self.ordinals.cursor == 0 else None
+            self.ordinals.replace(rows, select=top)
+            self.edits.replace([Numbered(place) for place in range(len(shown.words))] if shown else [])
+            if self._pane == "sql" and shown is not None:
+                self.work_on("sql", self._make_sql, shown)
+            else:
+                self.sql.replace([])
+            self._read_sight()
+        self.head.again()
+        self._panes_bar.refresh()
+
+    def _head(self, width: int) -> list[Line]:
+        lines = list(self.lines_above(width))
+        if self.shown is not None:
+            lines += head_lines(self.shown, self.session.budget, width)
+        return lines
+
+    def lines_above(self, width: int) -> Sequence[Line]:
+        """What a screen says above the head."""
+        return ()
+
+    async def _make_sql(self, shown: Shown) -> None:
+        """Write the SQL when somebody looks: it may be a statement for each of 35,000 items."""
+        statements = await asyncio.to_thread(lambda: tuple(shown.sql()))
+        if shown is self.shown:
+            self._statements = statements
+            self.sql.replace([Numbered(place) for place in range(len(statements))])
+
+    def _draw_shift(self, row: ShiftRow, width: int) -> Sequence[Line]:
+        if isinstance(row, str) or self.shown is None:
+            return (shift_line(row, None, None, width),)
+        return (shift_line(row, self._entries.get(row.ref), self.shown.held.get(row.ref), width),)
+
+    def _draw_edit(self, key: Numbered, width: int) -> Sequence[Line]:
+        words = self.shown.words if self.shown is not None else ()
+        return ((Span(f" {words[key.place][:LINE_CHARACTERS]}"),) if key.place < len(words) else (),)
+
+    def _draw_sql(self, key: Numbered, width: int) -> Sequence[Line]:
+        held = self._statements or ()
+        return ((Span(f" {held[key.place][:LINE_CHARACTERS]}"),) if key.place < len(held) else (),)
+
+    # -- what is in sight ----------------------------------------------------------------------------------
+
+    @on(LineView.Scrolled, "#shift")
+    def _scrolled(self) -> None:
+        self._read_sight()
+
+    def _read_sight(self) -> None:
+        self.work_on("sight", self._read_entries)
+
+    async def _read_entries(self) -> None:
+        """Read what the items in sight are."""
+        rows = [row for row in self.ordinals.visible_keys if isinstance(row, Shifted)]
+        wanted = [item for row in rows if row.ref not in self._entries and (item := _item(row.ref))]
+        if wanted:
+            for entry in await self.session.read(store.entries_of, wanted):
+                item = entry.item
+                ref: Ref = item.message_id if item.summary_id is None else item.summary_id
+                self._entries[ref] = entry
+            self.ordinals.redraw(rows)
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def why_not(self, command: str) -> str | None:
+        """Nothing to open, nothing to search in."""
+        if command == "open" and self.main_widget().selected is None:
+            return "nothing is selected"
+        if command == "search" and not self.main_widget().keys:
+            return "there is nothing to search in"
+        if command in {"next", "previous-match"} and not self._needle:
+            return "nothing has been searched for yet"
+        return super().why_not(command)
+
+    # -- searching ---------------------------------------------------------------------------------------
+
+    def action_search(self) -> None:
+        """Ask for an id or words; the pane in front is searched."""
+        self._origin = self.main_widget().cursor
+        self.ask("search: an id, or words of a line", self._needle)
+
+    def answered(self, text: str, *, done: bool) -> None:
+        """Go to the first line from the cursor on that holds it, as it is typed."""
+        self._needle = text
+        if text and not self._find(self._origin, 1) and done:
+            self.app.notify(f"No line holds “{text}”.", timeout=3)
+
+    def action_next(self) -> None:
+        """Go to the next match."""
+        self._find(self.main_widget().cursor + 1, 1)
+
+    def action_previous_match(self) -> None:
+        """Go to the match before."""
+        self._find(self.main_widget().cursor - 1, -1)
+
+    def _find(self, start: int, step: int) -> bool:
+        """Stand on the next line that holds what is searched for, round the end of the list."""
+        view: LineView[Any] = self.main_widget()
+        needle = self._needle.casefold()
+        count = len(view.keys)
+        for at in range(start, start + step * count, step):
+            key = view.keys[at % count]
+            if needle in self._text_of(key).casefold():
+                view.select(key)
+                return True
+        return False
+
+    def _text_of(self, key: ShiftRow | Numbered) -> str:
+        """What a line says, as far as it is known without reading."""
+        if isinstance(key, Shifted):
+            word = "enters" if key.old is None else "leaves" if key.new is None else "moves"
+            return f"{word} {item_name(key.ref)}"
+        if isinstance(key, str) or self.shown is None:
+            return str(key)
+        held = self.shown.words if self._pane == "edits" else self._statements or ()
+        return held[key.place] if key.place < len(held) else ""
+
+    def selected_id(self) -> str | None:
+        """The id of the selected item."""
+        row = self.ordinals.selected if self._pane == "ordinals" else None
+        return item_name(row.ref) if isinstance(row, Shifted) else None
+
+    @on(LineView.Opened)
+    async def _opened(self) -> None:
+        await self.action_run("open")
+
+    def action_open(self) -> None:
+        """Show the line under the cursor whole."""
+        key = self.main_widget().selected
+        if isinstance(key, Shifted):
+            self.work_on("whole", self._open_item, key)
+        elif isinstance(key, Numbered) and self.shown is not None:
+            texts = self.shown.words if self._pane == "edits" else self._statements or ()
+            self.app.push_screen(WholeScreen((Block(texts[key.place][:WHOLE_CHARACTERS]),)))
+
+    async def _open_item(self, row: Shifted) -> None:
+        """The text of an item: as it stands in the database, else as the edits have it."""
+        held = self.shown.held.get(row.ref) if self.shown is not None else None
+        item = _item(row.ref)
+        body: Document = ()
+        if item is not None:
+            ref = item.message_id if item.summary_id is None else item.summary_id
+            data = await self.session.read(load_item, ref)
+            body = document(data, self.session, wrapped=False, limit=WHOLE_CHARACTERS)
+        if not body and held is not None:
+            body = (Block(held.text[:WHOLE_CHARACTERS]),)
+        missing = (Block("Its row is gone.", "error"),)
+        self.app.push_screen(WholeScreen((heading(item_name(row.ref)), *(body or missing))))
+
+
+def _item(ref: Ref) -> ContextItem | None:
+    """An item to be read; None for what has no row yet."""
+    if isinstance(ref, str):
+        return ContextItem(0, "summary", None, SummaryId(ref), Timestamp(""))
+    return ContextItem(0, "message", MessageId(ref), None, Timestamp("")) if isinstance(ref, int) else None

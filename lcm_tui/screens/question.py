@@ -1,0 +1,64 @@
+"""A question with a few answers, each a key; nothing happens until one is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from lcm_tui.widgets.spans import Span
+from lcm_tui.widgets.text import Block, Document, TextView, heading
+
+#: A key and what it means.
+Answer = tuple[str, str]
+
+
+class Question(ModalScreen[str]):
+    """Ask something; the result is the key of the answer, or empty when it was left."""
+
+    DEFAULT_CSS = """
+    Question { align: center middle; }
+    Question > Vertical {
+        width: 76; max-width: 100%; height: auto; max-height: 100%; background: $surface; padding: 1 2;
+    }
+    Question TextView { background: $surface; height: 12; max-height: 100%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Leave", id="question-leave"),
+    ]
+
+    def __init__(self, title: str, body: Document, answers: Sequence[Answer]) -> None:
+        """*answers*: keys and words; ``esc`` leaves and is added."""
+        super().__init__()
+        self._title = title
+        self._body = body
+        self._answers = (*answers, ("esc", "leave; nothing is done"))
+
+    def compose(self) -> ComposeResult:
+        """The question and its keys."""
+        lines = [
+            Block(spans=(Span(f"{key:<7}", "key"), Span(words)), indent=7) for key, words in self._answers
+        ]
+        with Vertical():
+            yield TextView((heading(self._title), *self._body, Block(), *lines))
+
+    def on_mount(self) -> None:
+        """As tall as what it says, if there is room."""
+        text = self.query_one(TextView)
+        text.styles.height = min(max(len(text.document) + 4, 10), max(self.app.size.height - 4, 6))
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that is an answer."""
+        for key, _ in self._answers[:-1]:
+            if event.key == key or event.character == key:
+                event.stop()
+                self.dismiss(key)
+
+    def action_leave(self) -> None:
+        """Leave."""
+        self.dismiss("")

@@ -1,0 +1,334 @@
+"""How an assembly looks: its head in two lines, its messages as a list, and one message to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lcm_core.assemble.export import spoken
+from lcm_core.assemble.js import stringify
+from lcm_core.assemble.ledger import Fate, Ledger
+from lcm_core.assemble.message import Block as SentBlock
+from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
+from lcm_core.assemble.result import Assembled, Source, Step
+from lcm_core.operations.compaction.distance import Distance
+from lcm_core.text import cell_width, preview
+
+from lcm_tui.screens.context_lines import NO_VALUE, PENDING, WIDEST_ID, number
+from lcm_tui.widgets.composition import share_text
+from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, lay_out, row_of, text_of
+from lcm_tui.widgets.text import Block, Document, field, heading
+
+#: JSON longer than this is shown as it is: laying it out would be felt.
+PRETTY: Final = 200_000
+#: Fields of a document about a message.
+FIELD: Final = 9
+#: Repairs that the account names one by one.
+NAMED_REPAIRS: Final = 200
+
+_COLUMNS: Final = (
+    Column("mark", "", 1, keep=99),
+    Column("number", "#", 5, right=True, keep=98),
+    Column("role", "role", 10, keep=97),
+    Column("from", "stands for", len(WIDEST_ID), keep=90),
+    Column("sent", "sent", 7, right=True, keep=95),
+    Column("stored", "stored", 7, right=True, keep=70),
+    Column("preview", "preview", 12, grows=True, keep=60),
+)
+
+
+# -- the head --------------------------------------------------------------------------------------------
+
+
+def fitted(parts: Sequence[Line], width: int, between: str = " · ") -> Line:
+    """As many of some parts as have room beside each other, the first ones first."""
+    spans: list[Span] = [Span(" ")]
+    left = width - 1
+    for part in parts:
+        needed = cell_width(text_of(part)) + (cell_width(between) if len(spans) > 1 else 0)
+        if needed > left:
+            continue
+        if len(spans) > 1:
+            spans.append(Span(between, "dim"))
+        spans += part
+        left -= needed
+    return tuple(spans)
+
+
+def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, width: int) -> Line:
+    """What is sent, what is not and since which step, and what was mended."""
+    if ledger is None:
+        return (Span(f" {problem}", "error"),) if problem else (Span(" assembling …", "dim"),)
+    one = ledger.assembled
+    begin: list[Line] = [(Span("assembling …", "dim"),)] if working else []
+    if one.metadata.source is not Source.ASSEMBLED:
+        begin.append((Span(str(one.metadata.source), "warn"),))
+    begin.append((Span(f"sent {_counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
+    if one.over_budget:
+        begin.append((Span("tail over budget", "error"),))
+    mended = f"~ {_counted(len(one.repairs), 'repair')}"
+    repaired: list[Line] = [(Span(mended, "warn"),)] if one.repairs else []
+    rest: list[Line] = [
+        (Span(f"stored {one.stored_tokens:,}", "dim"),),
+        (Span(f"rules {one.rules}", "dim"),),
+    ]
+    short, long = _left_out(ledger)
+    needed = [*begin, long, *repaired]
+    left_out = long if fitted(needed, width) == fitted(needed, 1_000) else short
+    return fitted([*begin, left_out, *repaired, *rest], width)
+
+
+def _left_out(ledger: Ledger) -> tuple[Line, Line]:
+    """How many items are not sent; then also in which steps they went."""
+    total = ledger.assembled.evicted_items
+    if not total:
+        nothing = (Span("nothing is left out", "ok"),)
+        return nothing, nothing
+    steps = ", ".join(f"{step} {ledger.left_out[step]:,}" for step in Step if ledger.left_out.get(step))
+    short = (Span(f"- {total:,} not sent", "warn"),)
+    return short, (*short, Span(f": {steps}", "dim"))
+
+
+def shares_line(ledger: Ledger | None, distance: Distance | None, width: int) -> Line:
+    """How the tokens that are sent are spread, and how far the next compaction is; as much as has room."""
+    long, short = distance_line(distance), distance_line(distance, short=True)
+    whole, parts = _shares(ledger, whole=True), _shares(ledger)
+    for line in ((*whole, long), (*parts, long)):
+        fits = fitted(line, width)
+        if fits == fitted(line, 1_000):
+            return fits
+    return fitted((*parts, short), width)
+
+
+def _shares(ledger: Ledger | None, *, whole: bool = False) -> list[Line]:
+    """Each share, *whole* with its tokens."""
+    total = 0 if ledger is None else sum(ledger.assembled.weights)
+    if ledger is None or not total:
+        return []
+    shares = ledger.assembled.shares
+    named: tuple[tuple[str, int, StyleName], ...] = (
+        ("tail", shares.tail, "tail"),
+        ("recent", shares.recent, "leaf"),
+        ("older", shares.older, "d1"),
+        ("root", shares.root, "d3"),
+    )
+    found: list[Line] = []
+    for name, tokens, style in named:
+        part = share_text(tokens / total) if tokens else "0"
+        found.append((Span(f"{name} ", style), Span(f"{tokens:,} = {part}" if whole and tokens else part)))
+    return found
+
+
+def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
+    """How far the next compaction is."""
+    if distance is None:
+        return (Span(f"compaction {PENDING}", "dim"),)
+    if distance.due:
+        over = f"{distance.tokens:,} > {distance.threshold:,}"
+        by_raw = distance.tokens <= distance.threshold
+        why = f"{distance.raw:,} raw before the tail" if by_raw else over
+        due = Span("compaction is due", "warn")
+        return (due,) if short else (due, Span(f" ({why})", "dim"))
+    left = Span(f"compaction in {distance.left:,}")
+    return (left,) if short else (left, Span(f" (at {distance.threshold:,})", "dim"))
+
+
+def _counted(number_of: int, one: str) -> str:
+    return f"{number_of:,} {one}" if number_of == 1 else f"{number_of:,} {one}s"
+
+
+# -- in the list of items --------------------------------------------------------------------------------
+
+
+def fate_fields(fate: Fate | None, ledger: Ledger | None) -> Iterator[Block]:
+    """What becomes of an item, beside what is recorded of it."""
+    if fate is None or ledger is None:
+        yield field("sent", PENDING, "dim", width=FIELD)
+        return
+    if fate.step is None:
+        yield field("sent", f"as message {fate.number:,}: {fate.tokens:,} tokens", width=FIELD)
+    else:
+        told = f"{fate.tokens:,} tokens"
+        weighs = f", {told}" if fate.tokens and told not in fate.why else ""
+        yield field("not sent", f"{fate.step}: {fate.why}{weighs}", "warn", width=FIELD)
+    for repair in fate.repairs:
+        call = f" ({repair.call_id})" if repair.call_id else ""
+        yield field("repaired", f"{repair.what}{call}", "warn", width=FIELD)
+
+
+# -- the messages as sent --------------------------------------------------------------------------------
+
+
+def sent_columns(width: int) -> Layout:
+    """The columns for a list of messages, *width* cells wide."""
+    return lay_out(_COLUMNS, width)
+
+
+def sent_line(ledger: Ledger, at: int, width: int, mark: str = "") -> Line:
+    """A message as a line; *mark* is the operator's."""
+    message, origin = ledger.assembled.messages[at], ledger.assembled.messages[at].origin
+    repairs = ledger.repairs_of(message)
+    made_up = origin.kind is OriginKind.SYNTHETIC
+    said = preview(spoken(message))
+    mended = " · ".join(dict.fromkeys(str(one.what) for one in repairs))
+    shown = Span(f"{mended} · {said}", "warn") if mended else Span(said)
+    sign: tuple[str, StyleName] = ("+", "warn") if made_up else ("~", "warn") if repairs else ("", "text")
+    if not sign[0] and _in_tail(ledger.assembled, origin):
+        sign = ("│", "tail")
+    stored = origin.stored_tokens
+    cells = {
+        "mark": Span(*sign),
+        "number": Span(f"{at + 1}", "dim"),
+        "role": Span(str(message.role), role_as_sent(message)),
+        "from": Span(f"{stands_for(origin)} {mark}".rstrip(), "warn" if made_up else "key"),
+        "sent": Span(number(ledger.assembled.weights[at], 7)),
+        "stored": Span(NO_VALUE if stored is None else number(stored, 7), "dim"),
+        "preview": shown,
+    }
+    return row_of(sent_columns(width), cells)
+
+
+def account_line(ledger: Ledger, width: int) -> Line:
+    """The line above the messages, for all of them together."""
+    one = ledger.assembled
+    return fitted(
+        (
+            (Span("all of it", "heading"),),
+            (Span(f"{one.metadata.source}, {one.selection}"),),
+            (Span(f"system prompt: {one.system.kind}", "dim"),),
+            (Span(f"cache {one.metadata.cache.state}", "dim"),),
+            (Span(f"hash {one.messages_hash}", "dim"),),
+        ),
+        width,
+    )
+
+
+def role_as_sent(message: SentMessage) -> StyleName:
+    """The colour of a role: that of what the message stands for."""
+    if message.origin.kind is OriginKind.SUMMARY:
+        return depth_style(message.origin.depth)
+    if message.origin.kind is OriginKind.FOCUS_BRIEF:
+        return "brief"
+    roles: dict[str, StyleName] = {"user": "role-user", "assistant": "role-assistant"}
+    return roles.get(str(message.role), "role-tool")
+
+
+def stands_for(origin: Origin) -> str:
+    """What a message stands for, as the list of items names it."""
+    if origin.message_id is not None:
+        return f"m{origin.message_id}"
+    made_up = origin.kind is OriginKind.SYNTHETIC
+    return origin.summary_id or origin.brief_id or ("made up here" if made_up else str(origin.kind))
+
+
+def _in_tail(one: Assembled, origin: Origin) -> bool:
+    first = one.tail.first_ordinal
+    return origin.ordinal is not None and (
+        (first is not None and origin.ordinal >= first) or origin.ordinal in one.tail.promoted
+    )
+
+
+def searched_text(message: SentMessage) -> str:
+    """What a search among messages looks at: role, what it stands for, and all that it says."""
+    return f"{message.role} {stands_for(message.origin)} {message.call_id or ''} {spoken(message)}"
+
+
+# -- to read ---------------------------------------------------------------------------------------------
+
+
+def message_document(ledger: Ledger, at: int) -> Document:
+    """A message as the model gets it: its role, where it came from, then its text or its blocks."""
+    message, weight = ledger.assembled.messages[at], ledger.assembled.weights[at]
+    origin = message.origin
+    total = len(ledger.assembled.messages)
+    depth = f" (D{origin.depth})" if origin.depth else " (leaf)" if origin.depth == 0 else ""
+    place = "" if origin.ordinal is None else f", ordinal {origin.ordinal}"
+    stored = "" if origin.stored_tokens is None else f", stored {origin.stored_tokens:,}"
+    blocks = [
+        Block(spans=(Span("role: ", "heading"), Span(str(message.role), role_as_sent(message)))),
+        field("message", f"{at + 1:,} of {total:,}", width=FIELD),
+        field("from", f"{stands_for(origin)}{depth}{place}", width=FIELD),
+        field("tokens", f"{weight:,} as sent{stored}", width=FIELD),
+    ]
+    if _in_tail(ledger.assembled, origin):
+        blocks.append(field("", "in the protected tail: sent whatever the budget", "tail", width=FIELD))
+    if message.call_id is not None:
+        error = ", an error" if message.is_error else ""
+        blocks.append(field("answers", f"{message.tool_name or ''} {message.call_id}{error}", width=FIELD))
+    mended = ledger.repairs_of(message)
+    blocks += [field("repaired", str(repair.what), "warn", width=FIELD) for repair in mended]
+    if origin.kind is OriginKind.SYNTHETIC:
+        blocks.append(field("", "no row: made so that the tool call before it has a result", "warn", FIELD))
+    return (*blocks, Block(), *_body(message))
+
+
+def _body(message: SentMessage) -> Iterator[Block]:
+    if isinstance(message.content, str):
+        yield Block(message.content)
+        return
+    for block in message.content:
+        named = " ".join(word for word in (block.tool_name, block.call_id) if word)
+        yield heading(f"{block.kind} {named}".rstrip())
+        yield Block(_block_text(block))
+
+
+def _block_text(block: SentBlock) -> str:
+    if block.kind is BlockKind.TEXT:
+        return block.text
+    written = stringify(block.document)
+    if len(written) > PRETTY:
+        return written
+    return json.dumps(json.loads(written), indent=2, ensure_ascii=False)
+
+
+def account_document(ledger: Ledger, distance: Distance | None) -> Document:
+    """The assembly as a whole: the metadata that a host gets, the system prompt, steps, repairs."""
+    one, meta = ledger.assembled, ledger.assembled.metadata
+    authority = "authoritative" if meta.prompt_authoritative else "not authoritative"
+    reason = f": {meta.fallback_reason}" if meta.fallback_reason else ""
+    tail = one.tail
+    cap = f", at most {tail.max_tokens:,} tokens" if tail.max_tokens is not None else ""
+    protected = (
+        "nothing is protected"
+        if tail.first_ordinal is None
+        else f"from ordinal {tail.first_ordinal}: {_counted(tail.items, 'item')}, {tail.tokens:,} tokens"
+    )
+    sensitive = ", changing the prompt would lose it" if meta.cache.mutation_sensitive else ""
+    rows: list[tuple[str, str]] = [
+        ("source", f"{meta.source}{reason}, {authority} for the size of the prompt"),
+        ("rules", f"{one.rules}, selection {one.selection}"),
+        ("context", f"{_counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
+        ("sent", f"{_counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
+        ("estimated", f"{one.estimated_tokens:,} tokens before mending; stored {one.stored_tokens:,}"),
+        ("tail", f"{protected} (rule: {_counted(tail.count, 'newest message')}{cap})"),
+        ("compaction", text_of(distance_line(distance)).removeprefix("compaction ")),
+        ("cache", f"{meta.cache.state}: {meta.cache.reason}{sensitive}"),
+        ("hash", one.messages_hash),
+    ]
+    body = [heading("What is sent as a whole"), *(field(name, value, width=11) for name, value in rows)]
+    body += [Block(), heading("Left out"), *_steps(ledger)]
+    if one.repairs:
+        body += [Block(), heading(f"Mended, so that a provider accepts it: {len(one.repairs):,}")]
+        body += [Block(text, "warn") for text in _repairs(one)]
+    body += [Block(), heading("Added to the system prompt (what it says, not the engine's own words)")]
+    return (*body, Block(one.system.text or "nothing"))
+
+
+def _steps(ledger: Ledger) -> Iterator[Block]:
+    if not ledger.assembled.evicted_items:
+        yield Block("nothing")
+    for step in Step:
+        if count := ledger.left_out.get(step):
+            yield field(str(step), _counted(count, "item"), width=14)
+    if (unread := ledger.assembled.unread) is not None:
+        where = f"ordinals {unread.first_ordinal:,} to {unread.last_ordinal:,} were not read: they cannot fit"
+        yield field("", where, "dim", width=14)
+
+
+def _repairs(one: Assembled) -> Iterator[str]:
+    for repair in one.repairs[:NAMED_REPAIRS]:
+        call = f" ({repair.call_id})" if repair.call_id else ""
+        yield f"{stands_for(repair.origin)}: {repair.what}{call}"
+    if len(one.repairs) > NAMED_REPAIRS:
+        yield f"… and {len(one.repairs) - NAMED_REPAIRS:,} more"

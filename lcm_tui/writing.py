@@ -1,0 +1,83 @@
+"""Who writes summaries, by options, environment and config: the same for the command line and the app."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lcm_core.settings import Settings, SummarySettings
+from lcm_core.summarize.cost import Budget
+from lcm_core.summarize.credentials import KeySource
+from lcm_core.summarize.models.opening import Chosen, Writer, choose_model, open_writer
+from lcm_core.summarize.prompts import Prompts, operators_prompts, prompts_at
+
+
+@dataclass(frozen=True, slots=True)
+class Modelling:
+    """What was chosen, not connected yet."""
+
+    chosen: Chosen
+    settings: SummarySettings
+    prompts: Prompts  #: what is asked, the operator's own templates among them
+
+    @property
+    def words(self) -> str:
+        """Who is asked, for people."""
+        return str(self.chosen.choice)
+
+    @property
+    def key(self) -> str | None:
+        """Where the key comes from, masked; None: no key is used."""
+        return self.chosen.key_origin
+
+    @property
+    def prompt_notes(self) -> tuple[str, ...]:
+        """What is to be known of the operator's own prompts, when somebody is asked.
+
+        Raises:
+            ConfigurationError: a prompt cannot be read.
+        """
+        return self.prompts.notes() if self.chosen.choice.base_url else ()
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float | None:
+        """What so many tokens cost, in USD; None: the price is not known."""
+        price = self.chosen.price
+        return None if price is None else price.of(input_tokens, output_tokens)
+
+    def open(self, budget: Budget | None = None) -> Writer:
+        """The writer; it connects with its first request. Writers of one batch share its *budget*.
+
+        Raises:
+            ConfigurationError: a limit of cost cannot be kept.
+        """
+        return open_writer(self.chosen, self.settings, self.prompts, budget)
+
+
+def choose_writer(
+    settings: Settings,
+    summary: SummarySettings | None = None,
+    *,
+    key_variable: str | None = None,
+    key_file: Path | None = None,
+    prompts: Path | None = None,
+) -> Modelling:
+    """Choose who is asked; *summary* are the settings with options over them. Nothing is sent.
+
+    *prompts* is a folder of prompts, or one file, in place of those beside our config. It reads files where
+    a key is looked for.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together, or there are no prompts.
+    """
+    wanted = settings.summary if summary is None else summary
+    source = KeySource(os.environ, settings.state_dir.value, key_variable, key_file)
+    own = operators_prompts(settings.user_config_file.value) if prompts is None else prompts_at(prompts)
+    return Modelling(choose_model(wanted, source), wanted, own)
+
+
+def cost_text(cost: float | None) -> str:
+    """A cost for people."""
+    if cost is None:
+        return "not known"
+    return "nothing" if cost == 0 else f"${cost:.2f}" if cost >= 0.01 else f"${cost:.4f}"
