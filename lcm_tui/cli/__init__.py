@@ -40,22 +40,40 @@ log = logging.getLogger(__name__)
 _MODULES = {
     **{
         name: name
-        for name in ("status", "conversations", "messages", "summaries", "context", "files", "config")
+        for name in (
+            "status",
+            "conversations",
+            "messages",
+            "summaries",
+            "context",
+            "files",
+            "config",
+            "prompts",
+        )
     },
     **dict.fromkeys(("backup", "restore"), "backup"),
-    **dict.fromkeys(("doctor", "demo", "completion"), "other"),
+    **{name: name for name in ("dissolve", "history", "reindex")},
+    **{name: name for name in ("transplant", "merge")},
+    **{name: name for name in ("backfill", "migrate")},
+    **{name: name for name in ("compact", "doctor")},
+    **{name: name for name in ("rewrite", "repair")},
+    **dict.fromkeys(("prune", "import"), "prune"),
+    **dict.fromkeys(("demo", "completion"), "other"),
 }
 #: First words that take a second.
-_GROUPS = frozenset({"conversations", "messages", "summaries", "context", "files", "config"})
+_GROUPS = frozenset(
+    {"conversations", "messages", "summaries", "context", "files", "config", "history", "prompts"}
+)
 _EPILOG = (
     "Every command prints JSON with --json. Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, "
-    "4 configuration, 5 database, 6 findings, 8 busy, 9 refused, 10 cancelled."
+    "4 configuration, 5 database, 6 findings, 7 stale, 8 busy, 9 refused, 10 cancelled."
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the result is its exit code (design.md section 4)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    output.open_missing_streams()
     handler = logfile.install()
     invocation = Invocation(first_presentation(given))
     try:
@@ -95,8 +113,15 @@ def _outcome(arguments: list[str], invocation: Invocation) -> Outcome:
     root = _tree(ordered)
     try:
         outcome: Outcome = root.main(ordered, prog_name=PROGRAM, standalone_mode=False, obj=invocation)
+        sys.stdout.flush()  # of help, which is not printed by us
     except PARSING_ERROR as error:
         raise refusal(error, frozenset(_options_of(_tree(None)))) from None
+    except SystemExit:  # how help ends the program when its reader has gone
+        raise BrokenPipeError from None
+    except OSError as error:
+        if flags & {"--help", "-h"} and not isinstance(error, BrokenPipeError):
+            raise output.unwritten(sys.stdout, error) from error
+        raise
     return outcome
 
 
@@ -129,6 +154,8 @@ def _fail(error: LcmError, invocation: Invocation) -> int:
         output.print_error(error, invocation.presentation)
     except BrokenPipeError:
         output.silence(sys.stderr)
+    except LcmError:
+        log.warning("an error could not be shown: %s", error.message)
     return error.exit_code
 
 

@@ -9,13 +9,14 @@ from datetime import datetime, tzinfo
 from typing import Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
-from lcm_core.errors import ExitCode
+from lcm_core.errors import ExitCode, LcmError
 from lcm_core.settings import Json, JsonObject, Settings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.listing import Position
 from lcm_core.times import format_local, parse_utc
 
 from lcm_tui.cli import cursors
+from lcm_tui.cli.failures import error_document
 from lcm_tui.cli.options import Presentation
 from lcm_tui.cli.readable import Block, Note
 
@@ -36,12 +37,21 @@ class Answer:
     meta: JsonObject
     pagination: JsonObject | None = None
     exit_code: ExitCode = ExitCode.DONE
+    failed: LcmError | None = None  #: what ended it when only part of it was done
 
     @property
     def envelope(self) -> JsonObject:
         """The answer as the engine's command wraps it."""
         page: dict[str, Json] = {} if self.pagination is None else {"pagination": self.pagination}
-        return {"ok": True, "command": self.command, "data": self.data, **page, "meta": self.meta}
+        error: dict[str, Json] = {} if self.failed is None else {"error": error_document(self.failed)}
+        return {
+            "ok": self.failed is None,
+            "command": self.command,
+            "data": self.data,
+            **error,
+            **page,
+            "meta": self.meta,
+        }
 
 
 @dataclass(frozen=True, slots=True)

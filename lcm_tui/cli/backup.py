@@ -38,7 +38,8 @@ To: TypeAlias = Annotated[
     ),
 ]
 Check: TypeAlias = Annotated[
-    bool, typer.Option("--check", metavar="", help="Read the whole copy again and check every page of it.")
+    bool,
+    typer.Option("--quick-check", metavar="", help="Read the whole copy again and check every page of it."),
 ]
 Force: TypeAlias = Annotated[
     bool, typer.Option("--force", metavar="", help="Replace a file that has this name.")

@@ -18,12 +18,20 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ContextMessage
 from lcm_core.text import preview
 
-from lcm_tui.cli import documents, options
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli import context_compare, context_snapshots, documents, options
+from lcm_tui.cli.answer import Run
+from lcm_tui.cli.assembled import (
+    Assembled,
+    Export,
+    Prompt,
+    RuleSet,
+    assembly_options,
+    show_assembled,
+)
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Table, counted, shown
-from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.registry import Group, Outcome, command
+from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.session import DEFAULT_BUDGET
@@ -60,23 +68,36 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(cls=Group, help="The context of a conversation: what the model sees.")
     app.add_typer(group, name="context")
     command(group, "show")(show)
+    context_compare.register(group)
+    context_snapshots.register(group)
 
 
 def show(
     run: Run,
-    conversation: options.ConversationArgument = None,
-    conversation_id: options.ByConversationId = None,
-    session_key: options.BySessionKey = None,
+    conversation: ConversationOptions,
     budget: options.Budget = None,
-) -> Answer:
-    """Show what the model sees of a conversation, item by item, and where the fresh tail begins."""
-    named = selector("context.show", conversation, conversation_id, session_key)
+    as_sent: Assembled = False,
+    prompt: Prompt = None,
+    rules: RuleSet = None,
+    export: Export = None,
+) -> Outcome:
+    """Show what stands in a context, item by item; with --assembled what the model gets of it."""
+    named = conversation.selector("context.show")
     asked = None if budget is None else options.budget_of(budget)
+    wanted = assembly_options(assembled=as_sent, prompt=prompt, rules=rules, export=export)
+    if wanted is not None:
+        return show_assembled(run, named, budget_for(run, asked), wanted)
     found = run.read(load_context, run, named, asked)
     missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
     return run.answer(
         "context.show", context_document(found), context_blocks(run, found), not_recorded=missing
     )
+
+
+def budget_for(run: Run, asked: int | None) -> int:
+    """The budget that a context is measured against: the one asked for, else what is configured."""
+    settings = run.settings
+    return asked or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
 
 
 async def load_context(reader: Reader, run: Run, named: Selector, budget: int | None) -> ShownContext:
@@ -98,7 +119,7 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
         tail_of(list(_raw(entries)), reader.schema, settings),
         [as_text(brief) for brief in await list_briefs(reader, key)],
         await focus_overlay(reader, key, run.zone),
-        budget or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET,
+        budget_for(run, budget),
     )
 
 

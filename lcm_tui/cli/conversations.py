@@ -28,7 +28,7 @@ from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Prose, Table
 from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 
@@ -64,23 +64,11 @@ def register(app: typer.Typer) -> None:
 
 def list_(
     run: Run,
-    limit: options.Limit = None,
-    cursor: options.Cursor = None,
-    after: options.After = None,
-    before: options.Before = None,
-    between: options.Between = None,
-    recency: options.Recency = None,
+    paged: options.PageOptions,
+    times: options.TimeOptions,
 ) -> Answer:
     """List conversations, archived ones too: the one that the engine updated last comes first."""
-    window = options.window(
-        "conversations",
-        limit=limit,
-        cursor=cursor,
-        after=after,
-        before=before,
-        between=between,
-        recency=recency,
-    )
+    window = options.window("conversations", paged, times)
     schema, page = run.read(_load_list, run.settings, window)
     paging = Paging("conversations", window.limit, len(page.items), page.next)
     items: list[Json] = [
@@ -149,12 +137,10 @@ def _state(schema: Schema, record: Conversation) -> Cell:
 
 def show(
     run: Run,
-    conversation: options.ConversationArgument = None,
-    conversation_id: options.ByConversationId = None,
-    session_key: options.BySessionKey = None,
+    conversation: ConversationOptions,
 ) -> Answer:
     """Show one conversation: its counts, its context, and what the engine notes about it."""
-    named = selector("conversations.show", conversation, conversation_id, session_key)
+    named = conversation.selector("conversations.show")
     found = run.read(_load, run.settings, named)
     return run.answer(
         "conversations.show", _document(found), _blocks(run, found), not_recorded=_not_recorded(found.schema)

@@ -14,7 +14,7 @@ from lcm_tui.cli.machine import json_text
 
 VERSION = 1
 #: Lists whose ids are numbers; those of the others are text.
-_NUMBERED = frozenset({"conversations", "messages"})
+_NUMBERED = frozenset({"conversations", "messages", "history"})
 _MAX_CHARACTERS = 4_000
 
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lcm_core.errors import ExitCode, LcmError
+from lcm_core.settings import Json
+
+
+def error_document(error: LcmError) -> dict[str, Json]:
+    """An error as the engine's envelope holds it (engine.md 6.4)."""
+    details: dict[str, Json] = {"details": dict(error.details)} if error.details else {}
+    return {"code": error.code, "message": error.message, **details}
 
 
 class RefusedError(LcmError):

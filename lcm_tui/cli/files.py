@@ -23,7 +23,7 @@ from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
 from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.stored import as_text
 
 #: What ``--content`` reads at the most.
@@ -52,21 +52,13 @@ def register(app: typer.Typer) -> None:
 
 def list_(
     run: Run,
-    conversation: options.ConversationArgument = None,
-    conversation_id: options.ByConversationId = None,
-    session_key: options.BySessionKey = None,
-    limit: options.Limit = None,
-    cursor: options.Cursor = None,
-    after: options.After = None,
-    before: options.Before = None,
-    between: options.Between = None,
-    recency: options.Recency = None,
+    conversation: ConversationOptions,
+    paged: options.PageOptions,
+    times: options.TimeOptions,
 ) -> Answer:
     """List the large files of a conversation, or of all, the newest first."""
-    named = selector("files.list", conversation, conversation_id, session_key, needed=False)
-    window = options.window(
-        "files", limit=limit, cursor=cursor, after=after, before=before, between=between, recency=recency
-    )
+    named = conversation.selector("files.list", needed=False)
+    window = options.window("files", paged, times)
     schema, owner, page = run.read(_load_list, named, window)
     stored = [_resolved(run.settings, file) for file in page.items]
     return run.answer(

@@ -40,7 +40,11 @@ def open_app(run: Run, version: Version = False) -> int:
 
 
 def run_the_app(settings: Settings, *, demo: bool) -> int:
-    """Run the app until it is left; it is imported only here, for its start takes a while."""
+    """Run the app until it is left; it is imported only here, for its start takes a while.
+
+    Textual draws at most so many frames a second: at its own 60, a key right behind a frame waits 16 ms.
+    """
+    os.environ.setdefault("TEXTUAL_FPS", "120")
     from lcm_tui.app import run_app
 
     return run_app(settings, demo=demo)

@@ -20,7 +20,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
 from lcm_tui.cli.readable import Block, Cell, Facts, Prose, counted
 from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import Selector, chosen, selector
+from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.tails import tail_of
 
 
@@ -52,24 +52,17 @@ def register(app: typer.Typer) -> None:
 
 def list_(
     run: Run,
-    conversation: options.ConversationArgument = None,
-    conversation_id: options.ByConversationId = None,
-    session_key: options.BySessionKey = None,
-    limit: options.Limit = None,
-    cursor: options.Cursor = None,
+    *,
+    conversation: ConversationOptions,
+    paged: options.PageOptions,
     include_content: options.IncludeContent = False,
     role: options.Roles = None,
-    after: options.After = None,
-    before: options.Before = None,
-    between: options.Between = None,
-    recency: options.Recency = None,
+    times: options.TimeOptions,
 ) -> Answer:
     """List the messages of a conversation, the newest first."""
-    named = selector("messages.list", conversation, conversation_id, session_key)
+    named = conversation.selector("messages.list")
     roles = options.roles_of(role)
-    window = options.window(
-        "messages", limit=limit, cursor=cursor, after=after, before=before, between=between, recency=recency
-    )
+    window = options.window("messages", paged, times)
     found = run.read(_load_list, named, window, roles, include_content)
     items = found.page.items
     blocks: list[Block] = [message_table(run, items, found.parts)]
@@ -97,13 +90,11 @@ async def _load_list(
 
 def tail(
     run: Run,
-    conversation: options.ConversationArgument = None,
-    conversation_id: options.ByConversationId = None,
-    session_key: options.BySessionKey = None,
+    conversation: ConversationOptions,
     count: options.Count = None,
 ) -> Answer:
     """Show the fresh tail: the newest messages of the context, which compaction may not touch."""
-    named = selector("messages.tail", conversation, conversation_id, session_key)
+    named = conversation.selector("messages.tail")
     wanted = None if count is None else options.whole_number("count", count, 1, options.MAX_LIMIT)
     found = run.read(_load_tail, run.settings, named, wanted)
     messages, limits = found.messages, found.tail

@@ -180,7 +180,8 @@ def invalid(option: str, problem: str, value: JsonScalar = None) -> UsageError:
     details: dict[str, JsonScalar] = {"option": option}
     if value is not None:
         details["value"] = value
-    return UsageError(f"--{option} {problem}.", details=details)
+    typed = option if option.isupper() else f"--{option}"  # an argument goes by its name in capitals
+    return UsageError(f"{typed} {problem}.", details=details)
 
 
 def whole_number(option: str, value: str, minimum: int, maximum: int = MAX_NUMBER) -> int:
@@ -204,21 +205,30 @@ def readable_text(option: str, value: str) -> str:
     return value
 
 
-def window(
-    resource: str,
-    *,
-    limit: str | None,
-    cursor: str | None,
-    after: str | None,
-    before: str | None,
-    between: str | None,
-    recency: str | None,
-) -> Window:
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """Which page of a list is asked for."""
+
+    limit: Limit = None
+    cursor: Cursor = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOptions:
+    """Of which time the rows of a list are to be."""
+
+    after: After = None
+    before: Before = None
+    between: Between = None
+    recency: Recency = None
+
+
+def window(resource: str, page: PageOptions, times: TimeOptions = TimeOptions()) -> Window:
     """The page and the time that the options of a list ask for (engine.md 6.4)."""
-    since, until = _span(after, before, between, recency)
+    since, until = _span(times.after, times.before, times.between, times.recency)
     return Window(
-        DEFAULT_LIMIT if limit is None else whole_number("limit", limit, 1, MAX_LIMIT),
-        None if cursor is None else cursors.decode(resource, cursor),
+        DEFAULT_LIMIT if page.limit is None else whole_number("limit", page.limit, 1, MAX_LIMIT),
+        None if page.cursor is None else cursors.decode(resource, page.cursor),
         since,
         until,
     )
@@ -244,11 +254,11 @@ def depth_of(value: str | None) -> int | None:
     return None if value is None else whole_number("depth", value, 0)
 
 
-def budget_of(value: str) -> int:
+def budget_of(value: str, option: str = "budget") -> int:
     """The token budget asked for, as the app takes it too: ``128000``, ``128k``, ``1.5m``."""
     budget = parse_budget(value)
     if budget is None:
-        raise invalid("budget", "must be a number of tokens such as 128000 or 128k", value)
+        raise invalid(option, "must be a number of tokens such as 128000 or 128k", value)
     return budget
 
 
@@ -262,20 +272,21 @@ def _span(
         first, dots, last = between.partition("..")
         if not dots:
             raise invalid("between", "must be two times with two dots between them", between)
-        start, end = _time("between", first), _time("between", last)
+        start, end = moment_of("between", first), moment_of("between", last)
         if start >= end:
             raise invalid("between", "must name the earlier time first", between)
         return start, end
     if recency is not None and after is not None:
         raise invalid("recency", "cannot be combined with --after")
-    since = _ago(recency) if recency is not None else None if after is None else _time("after", after)
-    until = None if before is None else _time("before", before)
+    since = _ago(recency) if recency is not None else None if after is None else moment_of("after", after)
+    until = None if before is None else moment_of("before", before)
     if after is not None and since is not None and until is not None and since >= until:
         raise invalid("after", "must be earlier than --before", after)
     return since, until
 
 
-def _time(option: str, value: str) -> datetime:
+def moment_of(option: str, value: str) -> datetime:
+    """A time asked for, in UTC."""
     moment = parse_utc(value)
     if moment is None:
         raise invalid(option, "must be a time such as 2026-03-02 or 2026-03-02T14:30:00Z", value)

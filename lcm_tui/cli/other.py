@@ -1,4 +1,4 @@
-"""Commands without a database of the operator's: ``doctor``, ``demo``, ``completion``, help, version."""
+"""Commands without a database of the operator's: ``demo``, ``completion``, help, version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from lcm_core.settings import Options, OutputFormat, Source, resolve
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.completing import SHELLS, script_for
-from lcm_tui.cli.documents import Document
 from lcm_tui.cli.launch import has_terminal, run_the_app
 from lcm_tui.cli.readable import Note, Verbatim
 from lcm_tui.cli.registry import PROGRAM, Outcome, command
@@ -35,16 +34,8 @@ ShellArgument: TypeAlias = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to *app*."""
-    command(app, "doctor")(doctor)
     command(app, "demo")(demo)
     command(app, "completion")(completion)
-
-
-def doctor(run: Run) -> Answer:
-    """Say that no check is made yet; nothing is read."""
-    message = "No check was run: this version of lcm-tui has none yet, they come with a later one."
-    data: Document = {"available": False, "databaseReadOnly": True, "message": message}
-    return Answer("doctor", data, [Note(message)], {})
 
 
 def demo(run: Run) -> Outcome:
@@ -137,9 +128,21 @@ def help_() -> Answer:
             "files show <file-id>",
             "config show",
             "config get <path>",
+            "prompts list",
+            "prompts show <prompt>",
+            "prompts render <prompt>",
+            "prompts diff <prompt>",
+            "prompts export [<prompt>...]",
             "backup",
             "restore <backup>",
-            "doctor",
+            f"dissolve {selected} --summary-id <id>",
+            f"history list {optional}",
+            "history show <operation-id>",
+            "history undo (<operation-id> | --batch <batch> | --last)",
+            "history redo (<operation-id> | --batch <batch> | --last)",
+            "history prune",
+            "reindex",
+            "doctor [<conversation-id> | --all]",
             "demo",
             "completion <shell>",
         ],
@@ -162,8 +165,22 @@ def help_() -> Answer:
         "tailOptions": ["--count <1..500>"],
         "contextOptions": ["--budget <tokens>"],
         "fileOptions": ["--content"],
-        "backupOptions": ["--to <path>", "--check", "--force", "--yes"],
+        "backupOptions": ["--to <path>", "--quick-check", "--force", "--yes"],
+        "promptOptions": [
+            "--prompt-dir <path>",
+            "--aggressive",
+            "--target-tokens <integer>",
+            "--source <path>",
+            "--previous-context <path>",
+            "--to <path>",
+            "--force",
+        ],
         "restoreOptions": ["--apply", "--dry-run", "--yes"],
+        "changeOptions": ["--dry-run", "--apply", "--yes", "--sql"],
+        "dissolveOptions": ["--summary-id <id>", "--keep", "--levels <integer>", "--budget <tokens>"],
+        "pruneHistoryOptions": ["--before <iso-timestamp>", "--keep-newest <integer>"],
+        "reindexOptions": ["--table <name>"],
+        "doctorOptions": ["--check <id>", "--whole-file", "--fix <id>", "--keep-sources"],
         "timeOptions": [
             "--after <iso-timestamp>",
             "--before <iso-timestamp>",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from lcm_core.errors import LcmError
@@ -12,9 +13,10 @@ from lcm_core.settings import Json
 from lcm_core.text import safe_line
 
 from lcm_tui.cli.answer import Answer
+from lcm_tui.cli.failures import error_document
 from lcm_tui.cli.machine import json_text, table_text
 from lcm_tui.cli.options import Presentation
-from lcm_tui.cli.readable import Page
+from lcm_tui.cli.readable import Block, Page
 
 
 def print_answer(answer: Answer, presentation: Presentation) -> None:
@@ -30,13 +32,20 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
     write(sys.stdout, text + "\n", utf8=presentation.json or presentation.engine_table)
 
 
+def print_aside(blocks: Sequence[Block], presentation: Presentation) -> None:
+    """Show people something on standard error, so that standard output holds the answer alone."""
+    terminal = sys.stderr.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    page = Page(width, color=terminal and presentation.color and _wants_color())
+    write(sys.stderr, page.render(blocks) + "\n\n", utf8=False)
+
+
 def print_error(error: LcmError, presentation: Presentation) -> None:
     """Write an error to standard error: one sentence, or the engine's envelope."""
     if not presentation.json:
         write(sys.stderr, safe_line(error.message) + "\n", utf8=False)
         return
-    details: dict[str, Json] = {"details": dict(error.details)} if error.details else {}
-    document: Json = {"ok": False, "error": {"code": error.code, "message": error.message, **details}}
+    document: Json = {"ok": False, "error": error_document(error)}
     text = json_text(document, pretty=presentation.pretty, for_terminal=sys.stderr.isatty())
     write(sys.stderr, text + "\n", utf8=True)
 
@@ -45,12 +54,35 @@ def write(stream: TextIO, text: str, *, utf8: bool) -> None:
     """Write *text* whole. Bytes that were no UTF-8 in the database leave as they were."""
     encoding = "utf-8" if utf8 else stream.encoding or "utf-8"
     binary = getattr(stream, "buffer", None)
-    if binary is None:
-        stream.write(text)
-    else:
+    try:
+        if binary is None:
+            stream.write(text)
+        else:
+            stream.flush()
+            binary.write(_encoded(text, encoding))
         stream.flush()
-        binary.write(_encoded(text, encoding))
-    stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritten(stream, error) from error
+
+
+def unwritten(stream: TextIO, error: OSError) -> LcmError:
+    """What is said when *stream* takes nothing more; it is silenced."""
+    silence(stream)
+    return LcmError(
+        f"The output could not be written ({error.strerror or error}). What the command did is done; "
+        "give its output another place.",
+        code="OUTPUT_FAILED",
+    )
+
+
+def open_missing_streams() -> None:
+    """Where the shell closed standard output or error (``>&-``), what is written goes nowhere."""
+    # typeshed promises both; Python leaves None for a descriptor that was closed at its start.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def silence(stream: TextIO) -> None:

@@ -18,6 +18,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.options import Presentation
+from lcm_tui.cli.parameters import expanded, gathered
 
 P = ParamSpec("P")
 Outcome: TypeAlias = Answer | int
@@ -26,7 +27,16 @@ PROGRAM = "lcm-tui"
 #: Options that take no value.
 FLAGS = frozenset(
     {"--json", "--pretty", "--no-color", "--help", "-h", "--version", "--include-content", "--content"}
-    | {"--apply", "--dry-run", "--yes", "--check", "--force"}
+    | {"--assembled"}
+    | {"--apply", "--dry-run", "--yes", "--quick-check", "--force", "--sql", "--keep", "--last"}
+    | {"--aggressive"}
+    | {"--skip-duplicates", "--assume-rollover"}
+    | {"--recompact", "--single-root"}
+    | {"--all", "--whole-file", "--keep-sources"}
+    | {"--archive", "--delete", "--forget", "--empty", "--no-session-key", "--orphaned", "--archived"}
+    | {"--vacuum"}
+    | {"--leaf", "--sweep", "--if-due", "--no-fallback"}
+    | {"--resume", "--show-prompts", "--no-previous", "--subtree", "--stale", "--contaminated"}
 )
 #: What typer raises for a command line that makes no sense; the class is exported under no name of its own.
 PARSING_ERROR: type[Exception] = next(
@@ -84,12 +94,16 @@ _COMMON_NAMES = frozenset(parameter.name for parameter in _COMMON_PARAMETERS)
 
 
 def with_common_options(function: Callable[Concatenate[Run, P], Outcome]) -> Callable[..., Outcome]:
-    """*function* as typer calls it: with the common options, which become the `Run` it takes first."""
+    """*function* as typer calls it: with the common options, which become the `Run` it takes first.
+
+    A parameter that is annotated with a dataclass stands for the options of its fields (`parameters`).
+    """
     hints = get_type_hints(function, include_extras=True)
     own = [
         parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
         for parameter in list(inspect.signature(function).parameters.values())[1:]
     ]
+    taken = [option for parameter in own for option in expanded(parameter)]
 
     # Typer passes keywords by name, which no signature can promise.
     common: Callable[..., Run] = _common
@@ -101,12 +115,12 @@ def with_common_options(function: Callable[Concatenate[Run, P], Outcome]) -> Cal
         try:
             run = common(**{name: values.pop(name) for name in _COMMON_NAMES})
             context.obj.presentation = run.presentation
-            return outcome_of(run, **values)
+            return outcome_of(run, **{parameter.name: gathered(parameter, values) for parameter in own})
         except KeyboardInterrupt:
             raise CancelledError("Cancelled; nothing was changed.") from None
 
     first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    invoke.__signature__ = inspect.Signature([first, *own, *_COMMON_PARAMETERS])  # type: ignore[attr-defined]
+    invoke.__signature__ = inspect.Signature([first, *taken, *_COMMON_PARAMETERS])  # type: ignore[attr-defined]
     invoke.__doc__ = function.__doc__
     return invoke
 
@@ -189,10 +203,15 @@ def refusal(error: Exception, known_options: frozenset[str]) -> UsageError:
         return _option_refusal(error, option, dotted, known_options)
     parameter = getattr(error, "param", None)
     if type(error).__name__ == "MissingParameter" and parameter is not None:
-        usage = " ".join([PROGRAM, *words, str(parameter.metavar)])
+        needed = [str(one.metavar) for one in context.command.params if _is_needed(one)] if context else []
+        usage = " ".join([PROGRAM, *words, *(needed or [str(parameter.metavar)])])
         return UsageError(f"{dotted} needs an argument: {usage}.", details={"command": dotted})
     text = str(getattr(error, "format_message", error.__str__)())
     return UsageError(text.rstrip(".") + ".", details={"command": dotted} if dotted else None)
+
+
+def _is_needed(parameter: Any) -> bool:
+    return bool(parameter.required) and parameter.param_type_name == "argument"
 
 
 def _option_refusal(error: Exception, option: str, dotted: str, known_options: frozenset[str]) -> UsageError:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import typer
 from lcm_core.dag.previous import PreviousChoice, PreviousContext
-from lcm_core.errors import NotFoundError, UsageError
-from lcm_core.records import ConversationId, Message, MessageId, SummaryId
+from lcm_core.records import ConversationId, Message, MessageId
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import (
@@ -17,7 +16,6 @@ from lcm_core.store.listing import (
     Window,
     listed_summaries,
     messages_by_id,
-    summary_ids_beginning,
     summary_page,
 )
 from lcm_core.store.previous import previous_context
@@ -31,10 +29,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
 from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import Selector, chosen, selector
-
-#: Ids that an ambiguous beginning names in its refusal.
-_CANDIDATES = 10
+from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen, summary_beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +63,18 @@ def register(app: typer.Typer) -> None:
 
 def list_(
     run: Run,
-    conversation: options.ConversationArgument = None,
-    conversation_id: options.ByConversationId = None,
-    session_key: options.BySessionKey = None,
-    limit: options.Limit = None,
-    cursor: options.Cursor = None,
+    *,
+    conversation: ConversationOptions,
+    paged: options.PageOptions,
     include_content: options.IncludeContent = False,
     depth: options.Depth = None,
     kind: options.Kind = None,
-    after: options.After = None,
-    before: options.Before = None,
-    between: options.Between = None,
-    recency: options.Recency = None,
+    times: options.TimeOptions,
 ) -> Answer:
     """List the summaries of a conversation, or of all: those that cover the newest time first."""
-    named = selector("summaries.list", conversation, conversation_id, session_key, needed=False)
+    named = conversation.selector("summaries.list", needed=False)
     filters = _Filters(options.depth_of(depth), options.kind_of(kind), include_content)
-    window = options.window(
-        "summaries", limit=limit, cursor=cursor, after=after, before=before, between=between, recency=recency
-    )
+    window = options.window("summaries", paged, times)
     schema, owner, page = run.read(_load_list, named, window, filters)
     whole = [_prose(run, item) for item in page.items] if include_content else []
     return run.answer(
@@ -133,7 +121,7 @@ def show(run: Run, summary_id: options.SummaryArgument) -> Answer:
 
 
 async def _load(reader: Reader, wanted: str) -> _Shown:
-    [summary] = await listed_summaries(reader, [await _by_beginning(reader, wanted)])
+    [summary] = await listed_summaries(reader, [await summary_beginning(reader, wanted)])
     summary_id = summary.summary.summary_id
     source_ids = [edge.source for edge in await sources_of(reader, summary_id)]
     message_ids = [MessageId(key) for key in await source_message_ids(reader, summary_id)]
@@ -149,28 +137,6 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
         messages,
         await part_texts(reader, messages),
         tuple(str(key) for key in (*source_ids, *message_ids) if key not in there),
-    )
-
-
-async def _by_beginning(reader: Reader, wanted: str) -> SummaryId:
-    """The summary whose id is *wanted*, or the only one whose id begins so.
-
-    Raises:
-        NotFoundError: there is none.
-        UsageError: there are several.
-    """
-    found = await summary_ids_beginning(reader, wanted, _CANDIDATES + 1) if wanted else []
-    if wanted in found or len(found) == 1:
-        return SummaryId(wanted) if wanted in found else found[0]
-    if not found:
-        raise NotFoundError(
-            f"No summary matched id {wanted}.", code="SUMMARY_NOT_FOUND", details={"summaryId": wanted}
-        )
-    listed = ", ".join(found[:_CANDIDATES]) + (", ..." if len(found) > _CANDIDATES else "")
-    raise UsageError(
-        f"Several summaries begin with {wanted}: {listed}. Give more of the id.",
-        code="AMBIGUOUS_ID",
-        details={"summaryId": wanted, "candidates": listed},
     )
 
 
@@ -190,7 +156,7 @@ def previous(run: Run, summary_id: options.SummaryArgument) -> Answer:
 
 
 async def _load_previous(reader: Reader, wanted: str) -> PreviousContext:
-    return await previous_context(reader, await _by_beginning(reader, wanted))
+    return await previous_context(reader, await summary_beginning(reader, wanted))
 
 
 def _choice_document(choice: PreviousChoice) -> Document:

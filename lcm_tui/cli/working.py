@@ -64,6 +64,35 @@ class Meter:
             sys.stderr.flush()
 
 
+class StatusLine:
+    """One line on standard error that says how a work stands; nothing when that is no terminal."""
+
+    def __init__(self) -> None:
+        self._on = sys.stderr.isatty()
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Show *text* in place of what stood there."""
+        if not self._on:
+            return
+        text = clip(safe_line(text), max(shutil.get_terminal_size().columns - 1, 1))
+        if text != self._shown:
+            self._write("\r" + text.ljust(len(self._shown)))
+            self._shown = text
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self._write("\r" + " " * len(self._shown) + "\r")
+            self._shown = ""
+
+    @staticmethod
+    def _write(text: str) -> None:
+        with contextlib.suppress(OSError):  # a terminal that went away must not end the work
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
 def _line(now: Progress, spent: float) -> str:
     text = now.step.value.capitalize()
     if not now.total:
@@ -125,11 +154,32 @@ def ask(question: str, *, default: bool = False) -> None:
     """
     sys.stderr.write(f"{safe_line(question)} [{'Y/n' if default else 'y/N'}] ")
     sys.stderr.flush()
-    given = sys.stdin.readline()
+    try:
+        given = sys.stdin.readline()
+    except KeyboardInterrupt:
+        sys.stderr.write(os.linesep)
+        raise
     answer = given.strip().lower()
     if not given:
         sys.stderr.write(os.linesep)
     if not (answer in ("y", "yes") or (default and given and not answer)):
+        raise CancelledError("Cancelled; nothing was changed.")
+
+
+def ask_to_type(question: str, wanted: str) -> None:
+    """Have a person type something that nobody types without meaning it.
+
+    Raises:
+        RefusedError: there is no terminal.
+        CancelledError: something else was typed.
+    """
+    if not can_ask():
+        raise RefusedError(
+            "Nobody can be asked without a terminal, so nothing was changed: add --yes to agree."
+        )
+    sys.stderr.write(f"{safe_line(question)} ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != wanted:
         raise CancelledError("Cancelled; nothing was changed.")
 
 

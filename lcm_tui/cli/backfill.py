@@ -1,0 +1,265 @@
+"""``backfill``: a session that the database does not know, or knows in part, from its transcript."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.change.errors import RefusedError
+from lcm_core.errors import UsageError
+from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
+from lcm_core.operations.appending import Session
+from lcm_core.operations.backfill import Backfill, find_transcript, plan_backfill, session_of
+from lcm_core.operations.backfill_files import BackfillFiles
+from lcm_core.operations.importing import Transcript, import_rules, read_transcript
+from lcm_core.store.database import Database, Reader
+from lcm_core.times import iso_z
+
+from lcm_tui.cli import backfill_steps as steps
+from lcm_tui.cli import changing, modelling, options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import SqlFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Facts, Prose
+from lcm_tui.cli.registry import command
+
+#: Lines of the transcript that are named at most.
+_PROBLEMS = 20
+
+Agent: TypeAlias = Annotated[str | None, typer.Argument(metavar="AGENT", help="Whose session it is.")]
+SessionId: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="SESSION", help="Its id, or the name of its file.")
+]
+File: TypeAlias = Annotated[
+    str | None, typer.Option("--file", metavar="PATH", help="The transcript itself, wherever it lies.")
+]
+Key: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", help="The session's key, where its folder does not say it."),
+]
+Title: TypeAlias = Annotated[
+    str | None, typer.Option("--title", metavar="TEXT", help="Title of a new conversation.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    command(app, "backfill")(backfill)
+
+
+def backfill(
+    run: Run,
+    *,
+    agent: Agent = None,
+    session: SessionId = None,
+    file: File = None,
+    key: Key = None,
+    title: Title = None,
+    recompact: steps.Recompact = False,
+    single_root: steps.SingleRoot = False,
+    transplant_to: steps.TransplantTo = None,
+    leaf_chunk_tokens: steps.LeafChunk = None,
+    leaf_target_tokens: steps.LeafTarget = None,
+    condensed_target_tokens: steps.CondensedTarget = None,
+    leaf_fanout: steps.LeafFanout = None,
+    condensed_fanout: steps.CondensedFanout = None,
+    hard_fanout: steps.HardFanout = None,
+    fresh_tail: steps.FreshTail = None,
+    model: modelling.ModelFlags,
+    flags: SqlFlags,
+) -> Answer:
+    """Import a session's transcript, whole and as the engine would; shown only, without --apply."""
+    wishes = steps.wishes(
+        recompact=recompact,
+        single_root=single_root,
+        transplant_to=transplant_to,
+        leaf_chunk_tokens=leaf_chunk_tokens,
+        leaf_target_tokens=leaf_target_tokens,
+        condensed_target_tokens=condensed_target_tokens,
+        leaf_min_fanout=leaf_fanout,
+        condensed_min_fanout=condensed_fanout,
+        condensed_min_fanout_hard=hard_fanout,
+        fresh_tail_count=fresh_tail,
+    )
+    more = steps.Steps(run, wishes, model)
+    disk = _disk(run, agent, session, file)
+    named = session_of(disk)
+    if key is not None:
+        named = Session(named.session_id, options.readable_text("--key", key))
+    files = BackfillFiles(run.settings.large_files_dir.value)
+    work = _Work(run, disk, named, read_transcript(disk.path), title, more, files)
+    try:
+        told = changing.run_change(run, "backfill", work.plan, flags, before_commit=files.write)
+    finally:
+        asyncio.run(work.take_back())
+    if told.failed is not None or work.conversation_id is None:
+        return told
+    return more.go_on(told, work.conversation_id, flags)
+
+
+def _disk(run: Run, agent: str | None, session: str | None, file: str | None) -> DiskSession:
+    """The session that the command line names."""
+    if file is not None:
+        if agent is not None:
+            raise UsageError("--file and AGENT SESSION exclude each other.", details={"option": "file"})
+        return _of_file(Path(file).expanduser())
+    if agent is None or session is None:
+        raise UsageError("backfill needs AGENT SESSION, or --file PATH.", details={"option": "file"})
+    return find_transcript(run.settings.sessions.value, agent, session)
+
+
+def _of_file(path: Path) -> DiskSession:
+    """What the folder of a file says about it; a file that it does not list stands for itself."""
+    listed = find_sessions(path.parent).sessions
+    found = next((one for one in listed if one.path.name == path.name), None)
+    if found is not None:
+        return found
+    read = read_transcript(path)
+    header = read.index.header
+    name = path.name.removesuffix(".jsonl")
+    return DiskSession(
+        agent=None,
+        session_id=(header.session_id if header else None) or name,
+        session_key=None,
+        topic=None,
+        path=path,
+        size=read.index.stamp.size,
+        modified=read.modified,
+        state=SessionState.LIVE,
+        packed=False,
+        header=header,
+    )
+
+
+@dataclass(slots=True)
+class _Work:
+    """One run of the command: what is planned, and the files that were written for it."""
+
+    run: Run
+    disk: DiskSession
+    session: Session
+    transcript: Transcript
+    title: str | None
+    more: steps.Steps
+    files: BackfillFiles
+    conversation_id: int | None = None  #: None: nothing is imported, and nothing is there
+
+    async def plan(self, reader: Reader) -> changing.Proposal:
+        """What is left to import."""
+        settings = self.run.settings
+        rules = import_rules(reader.schema, settings.engine)
+        shown = await plan_backfill(
+            reader,
+            self.session,
+            self.transcript,
+            rules,
+            large_files=settings.large_files_dir.value,
+            archived=self.disk.state is not SessionState.LIVE,
+            title=self.title,
+        )
+        if shown.doubtful:
+            raise RefusedError(
+                f"Conversation {shown.conversation_id} holds {shown.present:,} messages, and none of the "
+                f"newest is in {self.disk.path}: nothing says where the file's messages belong. Nothing was "
+                "changed; give the file that the conversation was made from.",
+                code="NO_ANCHOR",
+            )
+        self.files.expect(shown.appends)
+        self.conversation_id = shown.conversation_id if shown.appends or not shown.is_new else None
+        after = await self.more.foresee(reader, shown)
+        return changing.Proposal(
+            [append.plan for append in shown.appends],
+            data={**_document(self.disk, shown), **after.data},
+            blocks=[*_blocks(self.run, self.disk, shown), *after.blocks],
+            nothing=_nothing(shown),
+            brief=True,
+        )
+
+    async def take_back(self) -> None:
+        """Remove the files whose rows were not committed after all."""
+        if self.files.written:
+            async with await Database.open(self.run.settings.database.value) as database:
+                await self.files.take_back(database)
+
+
+def _nothing(shown: Backfill) -> str:
+    if shown.is_new:
+        return "The transcript holds no message that is stored: there is nothing to import."
+    return f"Conversation {shown.conversation_id} has all of it: there is nothing to import."
+
+
+def _document(disk: DiskSession, shown: Backfill) -> Document:
+    index, tally, header = shown.transcript.index, shown.tally, shown.transcript.index.header
+    return {
+        "session": {
+            "agent": disk.agent,
+            "sessionId": shown.session.session_id,
+            "sessionKey": shown.session.session_key,
+            "startedAt": iso_z(header.started_at) if header and header.started_at else None,
+        },
+        "transcript": {
+            "path": str(disk.path),
+            "bytes": index.stamp.size,
+            "entries": index.entry_count,
+            "messages": len(shown.transcript.positions),
+            "abandoned": index.abandoned,
+            "badLines": index.bad_lines,
+            "problems": [
+                {"line": problem.line, "reason": problem.reason} for problem in index.problems[:_PROBLEMS]
+            ],
+        },
+        "conversation": {
+            "conversationId": shown.conversation_id,
+            "new": shown.is_new,
+            "messages": shown.present,
+        },
+        "import": {
+            "messages": tally.stored,
+            "tokens": tally.tokens,
+            "roles": dict(sorted(tally.roles.items())),
+            "skipped": {reason.value: count for reason, count in sorted(tally.skipped.items())},
+            "leftOut": shown.anchor.left_out,
+            "provenBy": shown.anchor.proof.value,
+            "files": tally.payloads,
+            "fileBytes": tally.payload_bytes,
+            "earliestAt": iso_z(tally.first) if tally.first else None,
+            "latestAt": iso_z(tally.last) if tally.last else None,
+            "parts": len(shown.appends),
+            "modelCalls": 0,
+        },
+        "importWarnings": list(shown.warnings),
+    }
+
+
+def _blocks(run: Run, disk: DiskSession, shown: Backfill) -> list[Block]:
+    index, tally = shown.transcript.index, shown.tally
+    into = f"conversation {shown.conversation_id}"
+    where = f"{into}, new" if shown.is_new else f"{into}, which has {shown.present:,} messages"
+    facts: list[tuple[str, Cell]] = [
+        ("Transcript", str(disk.path)),
+        (
+            "Read",
+            f"{index.entry_count:,} entries, {len(shown.transcript.positions):,} messages the host sees",
+        ),
+        ("Into", where),
+        ("Session key", shown.session.session_key),
+    ]
+    if tally.stored:
+        roles = ", ".join(f"{count:,} {role}" for role, count in sorted(tally.roles.items()))
+        facts += [
+            ("To import", f"{tally.stored:,} messages ({roles}), {tally.tokens:,} tokens"),
+            ("From", run.time(iso_z(tally.first) if tally.first else None)),
+            ("To", run.time(iso_z(tally.last) if tally.last else None)),
+            ("Payloads to files", f"{tally.payloads:,} ({tally.payload_bytes:,} bytes)"),
+            ("Model calls", "none for the import"),
+        ]
+    blocks: list[Block] = [Facts(facts, title="Backfill")]
+    lines = [f"line {problem.line:,}: {problem.reason}" for problem in index.problems[:_PROBLEMS]]
+    if len(index.problems) > _PROBLEMS:
+        lines.append(f"and {index.problem_count - _PROBLEMS:,} more")
+    if lines or shown.warnings:
+        blocks.append(Prose("\n".join([*shown.warnings, *lines]), title="What is not imported, and why"))
+    return blocks

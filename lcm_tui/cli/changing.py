@@ -1,0 +1,401 @@
+"""The one road of every command that changes a database: plan, show, ask, commit, say how to take it back.
+
+Without ``--apply`` nothing is locked and nothing is written. A plan that the database has outrun is made
+again and shown again with what moved. Several plans are a batch: committed one by one, and when one fails,
+what was done is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+import shlex
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lcm_core.change.commit import Committed, commit
+from lcm_core.change.copying import CancelledError as GivenUpError
+from lcm_core.change.errors import ReplacedError, StalePlanError, said
+from lcm_core.change.plan import Plan, RowCount, row_counts
+from lcm_core.change.planning import joined
+from lcm_core.change.preview import Preview, preview
+from lcm_core.errors import ExitCode, LcmError
+from lcm_core.settings import JsonObject, Source
+from lcm_core.store.database import Database, Reader
+
+from lcm_tui.cli import answer, output
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.failures import CancelledError
+from lcm_tui.cli.previews import (
+    preview_blocks,
+    preview_document,
+    rows_document,
+    rows_table,
+    rows_text,
+    some,
+    warning_notes,
+)
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table
+from lcm_tui.cli.registry import PROGRAM
+from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
+from lcm_tui.session import DEFAULT_BUDGET
+
+#: How often a plan that went stale is made again when nobody looks at it (``--yes``).
+ATTEMPTS = 3
+
+_STOPPED = "Cancelled; what was done before stays."
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a command would do, with what it has to say besides."""
+
+    plans: Sequence[Plan]
+    data: JsonObject = field(default_factory=dict)  #: more fields of the answer's ``data``
+    blocks: Sequence[Block] = ()  #: shown before the plans
+    nothing: str = "There is nothing to change."  #: what is said when no plan changes anything
+    brief: bool = False  #: people are shown *blocks* and the rows by table, for there are too many of them
+    more: bool = False  #: the rest is planned when these were committed, and committed without asking again
+
+
+#: Makes the plans; called again when they are stale, then for what is left to do. Those of a batch are seen
+#: as one plan, in which later edits see what earlier ones did, and committed one by one.
+Planner = Callable[[Reader], Awaitable[Plan | Sequence[Plan] | Proposal]]
+
+
+def run_change(
+    run: Run,
+    command: str,
+    planner: Planner,
+    flags: ChangeFlags,
+    *,
+    budget: int | None = None,
+    journal: bool = True,
+    before_commit: Callable[[Plan], None] = lambda plan: None,
+    ask: Callable[[], None] | None = None,
+) -> Answer:
+    """Show what *planner* plans and, with ``--apply``, do it.
+
+    *budget* None means the configured one. *before_commit* is called right before each commit, once it is
+    agreed to: for what must lie on the disk by then. *ask* asks another question than whether to do it.
+
+    Raises:
+        LcmError: the planner's refusals; with ``--apply`` those of a commit while nothing was done yet.
+    """
+    against = budget_of(run, budget)
+    changing = _Changing(run, command, planner, flags, against, journal, before_commit, ask)
+    shown = changing.plan()
+    if not flags.apply or not shown.plans:
+        return changing.answer(shown, ())
+    return changing.apply(shown)
+
+
+def budget_of(run: Run, given: int | None) -> int:
+    """The budget that contexts are measured against: as *given*, else as configured."""
+    settings = run.settings
+    return given or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Plans as they are previewed, and the file that they were made on."""
+
+    proposal: Proposal
+    plans: tuple[Plan, ...]  #: those that change something
+    preview: Preview | None  #: of all of them; None: there are none
+    inode: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A plan that was committed."""
+
+    plan: Plan
+    committed: Committed
+    rows: tuple[RowCount, ...]  #: that it wrote
+    slim: bool = False  #: its edits are let go, for many more are to come
+
+    def slimmed(self) -> _Done:
+        """The same without the edits."""
+        plan, committed = (
+            dataclasses.replace(self.plan, edits=()),
+            dataclasses.replace(self.committed, edits=()),
+        )
+        return _Done(plan, committed, self.rows, slim=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changing:
+    """One run of a changing command."""
+
+    run: Run
+    command: str
+    planner: Planner
+    flags: ChangeFlags
+    budget: int
+    journal: bool
+    before_commit: Callable[[Plan], None]
+    ask: Callable[[], None] | None
+    batch: str = field(default_factory=lambda: f"batch_{secrets.token_hex(8)}")
+
+    # -- planning ----------------------------------------------------------------------------------------
+
+    def plan(self, *, again: bool = False) -> _Shown:
+        """Plan, and work out what that would do, in one read transaction; *again*: the rest of a batch."""
+        return asyncio.run(self._plan(again))
+
+    def _plan_again(self, *, begun: bool) -> _Shown:
+        try:
+            return self.plan(again=begun)
+        except KeyboardInterrupt:
+            if begun:
+                raise CancelledError(_STOPPED) from None
+            raise
+
+    async def _plan(self, again: bool) -> _Shown:
+        path = self.run.settings.database.value
+        async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
+            proposal, plans, shown = await database.read(self._load, again)
+            inode = None if database.state is None else database.state.inode
+            return _Shown(proposal, plans, shown, inode)
+
+    async def _load(self, reader: Reader, again: bool) -> tuple[Proposal, tuple[Plan, ...], Preview | None]:
+        planned = await self.planner(reader)
+        if isinstance(planned, Plan):
+            planned = (planned,)
+        proposal = planned if isinstance(planned, Proposal) else Proposal(planned)
+        plans = [plan for plan in proposal.plans if plan]
+        if again or proposal.more or len(plans) > 1:
+            plans = [dataclasses.replace(plan, batch=plan.batch or self.batch) for plan in plans]
+        return proposal, tuple(plans), await preview(reader, joined(plans)) if plans else None
+
+    # -- doing -------------------------------------------------------------------------------------------
+
+    def apply(self, shown: _Shown) -> Answer:
+        """Ask, commit, and plan again as often as the database moves on."""
+        done: list[_Done] = []
+        stale = 0
+        moved: tuple[str, ...] = ()
+        agreed = False
+        try:
+            while shown.plans:
+                if not agreed:
+                    self._agree(shown, moved, begun=bool(done))
+                try:
+                    self._commit(shown, done)
+                    if not shown.proposal.more:
+                        break
+                    agreed, done[:] = True, [one.slimmed() for one in done]
+                except (StalePlanError, ReplacedError) as error:
+                    stale, moved, agreed = stale + 1, _what_moved(error), False
+                    if self.flags.yes and stale >= ATTEMPTS:
+                        raise
+                shown = self._plan_again(begun=bool(done))
+        except LcmError as error:
+            if not done:
+                raise
+            return self.answer(shown, done, moved, failed=error)
+        return self.answer(shown, done, moved)
+
+    def _agree(self, shown: _Shown, moved: Sequence[str], *, begun: bool) -> None:
+        """Show the preview and ask, unless that was answered beforehand."""
+        if self.flags.yes:
+            return
+        if can_ask():
+            blocks = [*_again(moved), *self._preview_blocks(shown)]
+            output.print_aside(blocks, self.run.presentation)
+        number = len(shown.plans)
+        question = "Make this change?" if number == 1 else f"Make these {number} changes?"
+        try:
+            if self.ask is not None:
+                self.ask()
+            else:
+                ask_before_change(question, yes=False)
+        except (CancelledError, KeyboardInterrupt):
+            if begun:
+                raise CancelledError(_STOPPED) from None
+            raise
+
+    def _commit(self, shown: _Shown, done: list[_Done]) -> None:
+        """Commit the plans one by one; ctrl-C ends it between two, or while the lock is waited for."""
+        path = self.run.settings.database.value
+        with interruptible() as stopped:
+            try:
+                for number, plan in enumerate(shown.plans):
+                    if number and stopped():
+                        raise CancelledError(_STOPPED)
+                    self.before_commit(plan)
+                    committed = commit(
+                        path,
+                        plan,
+                        wait=answer.BUSY_SECONDS,
+                        journal=self.journal,
+                        inode=shown.inode,
+                        stopped=stopped,
+                    )
+                    done.append(_Done(plan, committed, row_counts(committed.edits)))
+            except GivenUpError as error:
+                raise CancelledError(_STOPPED if done else error.message) from None
+            except KeyboardInterrupt:
+                raise CancelledError(
+                    "Cancelled during a commit, which was made whole or not at all: "
+                    f"`{PROGRAM} history list` says which."
+                ) from None
+
+    # -- saying ------------------------------------------------------------------------------------------
+
+    def answer(
+        self,
+        shown: _Shown,
+        done: Sequence[_Done],
+        moved: Sequence[str] = (),
+        *,
+        failed: LcmError | None = None,
+    ) -> Answer:
+        """What is planned, or what was done; *moved* is why it had to be planned again."""
+        ahead = _ahead(shown, done) if failed or not done else ()
+        told = self.run.answer(
+            self.command,
+            {
+                **shown.proposal.data,
+                **self._document(shown, ahead, done),
+                **({"plannedAgainFor": list(moved)} if moved else {}),
+            },
+            self._done_blocks(shown, ahead, done, moved, failed) if done else self._planned_blocks(shown),
+        )
+        return dataclasses.replace(told, exit_code=ExitCode.CANCELLED, failed=failed) if failed else told
+
+    def _document(self, shown: _Shown, ahead: Sequence[Plan], done: Sequence[_Done]) -> Document:
+        document = {} if shown.preview is None else preview_document(shown.preview, sql=self.flags.sql)
+        if any(one.slim for one in done):
+            document = _of_many(document, done)
+        parts = [self._part(one.plan, one.committed, one.rows) for one in done]
+        parts += [self._part(one, None, row_counts(one.edits)) for one in ahead]
+        document["applied"] = bool(done) and not ahead
+        document["operationId"] = None
+        if len(parts) == 1:
+            return {**document, **parts[0]}
+        document["batch"] = self._batch_of([*(one.plan for one in done), *ahead])
+        if done:
+            document["undo"] = self._undo_batch(done) or None
+        return {**document, "plans": list(parts)}
+
+    def _part(self, plan: Plan, committed: Committed | None, rows: Sequence[RowCount]) -> Document:
+        """One plan, and what became of it."""
+        document: Document = {
+            "title": plan.title,
+            "kind": plan.kind,
+            "conversationId": plan.conversation_id,
+            "rows": rows_document(rows),
+            "applied": committed is not None,
+            "operationId": committed.id or None if committed else None,
+        }
+        if committed is not None:
+            document["undo"] = self._undo(committed) or None
+            document["searchIndex"] = committed.search
+            document["waitedSeconds"] = round(committed.waited, 3)
+            document["heldSeconds"] = round(committed.held, 3)
+        return document
+
+    def _planned_blocks(self, shown: _Shown) -> list[Block]:
+        if not shown.plans:
+            return [*shown.proposal.blocks, Note(shown.proposal.nothing)]
+        return [*self._preview_blocks(shown), Note("Nothing was changed; --apply does it.")]
+
+    def _preview_blocks(self, shown: _Shown) -> list[Block]:
+        blocks: list[Block] = [*shown.proposal.blocks]
+        if shown.preview is not None and shown.proposal.brief:
+            blocks += [rows_table(shown.preview.rows), *(warning_notes(shown.preview))]
+        elif shown.preview is not None:
+            blocks += preview_blocks(shown.preview, self.budget, sql=self.flags.sql)
+        if len(shown.plans) > 1:
+            titles = some([f"{number}  {plan.title}" for number, plan in enumerate(shown.plans, 1)])
+            title = "Committed one by one, each an operation of its own"
+            blocks.append(Prose("\n".join(titles), title=title))
+        return blocks
+
+    def _done_blocks(
+        self,
+        shown: _Shown,
+        ahead: Sequence[Plan],
+        done: Sequence[_Done],
+        moved: Sequence[str],
+        failed: LcmError | None,
+    ) -> list[Block]:
+        seen = not self.flags.yes or failed is not None  # it was shown before the question
+        blocks = [] if seen else [*_again(moved), *self._preview_blocks(shown)]
+        if len(done) == 1:
+            blocks.append(Facts(list(self._done_facts(done[0])), title=f"Done: {done[0].plan.title}"))
+        else:
+            blocks += self._batch_blocks(done)
+        if failed is not None:
+            made = f"{len(done):,} of {len(done) + len(ahead):,} changes were made and stay"
+            blocks.append(Note(f"{made}. The next was not: {failed.message}"))
+        return blocks
+
+    def _batch_blocks(self, done: Sequence[_Done]) -> Iterator[Block]:
+        columns = (Column("Operation"), Column("Tokens", right=True), Column("Done", grows=True))
+        rows = [(one.committed.id or None, f"{one.committed.tokens:+,}", one.plan.title) for one in done]
+        yield Table(columns, rows)
+        yield from (Note(f"{warning}.") for warning in {one.committed.search for one in done} if warning)
+        if undo := self._undo_batch(done):
+            yield Facts([("To take all of it back", undo)])
+
+    def _done_facts(self, done: _Done) -> Iterator[tuple[str, Cell]]:
+        committed = done.committed
+        if committed.id:
+            yield "Operation", committed.id
+        yield "Rows", rows_text(done.rows)
+        yield "Tokens in context", f"{committed.tokens:+,}"
+        if committed.id:
+            yield "To take it back", self._undo(committed)
+        if committed.search is not None:
+            yield "Search", committed.search
+
+    def _undo(self, committed: Committed) -> str:
+        """The command that takes a change back; empty when none does."""
+        return self._line("history", "undo", committed.id, "--apply") if committed.id else ""
+
+    def _undo_batch(self, done: Sequence[_Done]) -> str:
+        batch = self._batch_of([one.plan for one in done if one.committed.id])
+        return self._line("history", "undo", "--batch", batch, "--apply") if batch else ""
+
+    def _line(self, *words: str) -> str:
+        """A command line on the same database."""
+        database = self.run.settings.database
+        named = ["--db", shlex.quote(str(database.value))] if database.source is Source.COMMAND_LINE else []
+        return " ".join([PROGRAM, *words, *named])
+
+    @staticmethod
+    def _batch_of(plans: Sequence[Plan]) -> str | None:
+        return next((plan.batch for plan in plans if plan.batch), None)
+
+
+def _of_many(last: Document, done: Sequence[_Done]) -> Document:
+    """What was previewed last, as part of more than is kept: what all of it wrote, without the edits."""
+    found: dict[str, RowCount] = {}
+    for one in (count for each in done for count in each.rows):
+        held = found.get(one.table, RowCount(one.table, 0, 0, 0))
+        found[one.table] = RowCount(
+            one.table, held.insert + one.insert, held.update + one.update, held.delete + one.delete
+        )
+    kept = {name: value for name, value in last.items() if name not in ("edits", "shift", "sql", "tokens")}
+    return {**kept, "kind": done[0].plan.kind, "rows": rows_document([found[name] for name in sorted(found)])}
+
+
+def _what_moved(error: StalePlanError | ReplacedError) -> tuple[str, ...]:
+    """Why a plan was given up."""
+    return tuple(one.text for one in error.moved) if isinstance(error, StalePlanError) else (error.message,)
+
+
+def _again(moved: Sequence[str]) -> list[Block]:
+    return [Note(f"The database moved on, so this was planned again: {said(moved)}.")] if moved else []
+
+
+def _ahead(shown: _Shown, done: Sequence[_Done]) -> tuple[Plan, ...]:
+    """The plans that were not committed."""
+    made = {id(one.plan) for one in done}
+    return tuple(plan for plan in shown.plans if id(plan) not in made)

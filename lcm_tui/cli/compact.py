@@ -1,0 +1,312 @@
+"""``compact``: the passes that the engine would make, foreseen without a call, and made when asked."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from lcm_core.compaction_rules import NAMED, CompactionSettings
+from lcm_core.errors import ExitCode, LcmError, UsageError
+from lcm_core.operations.compaction.forecast import Foresight, foresee
+from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback, setting_of
+from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
+from lcm_core.operations.compaction.run import Operation, Runner, Setting, Step
+from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped
+from lcm_core.settings import Source
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
+from lcm_core.summarize.models.opening import Writer
+from lcm_core.summarize.request import ProviderAuthError
+from lcm_core.text import safe_line
+
+from lcm_tui.cli import answer as answers
+from lcm_tui.cli import changing, compact_report, modelling, options, output
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.failures import CancelledError
+from lcm_tui.cli.readable import Note
+from lcm_tui.cli.registry import PROGRAM, command
+from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
+from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
+from lcm_tui.compacting import KEY_REFUSED, step_words
+
+Leaf: TypeAlias = Annotated[
+    bool,
+    typer.Option("--leaf", metavar="", help="One leaf, and what the engine condenses after it by itself."),
+]
+Sweep: TypeAlias = Annotated[
+    bool,
+    typer.Option("--sweep", metavar="", help="Leaves until nothing is left, then condensed; the default."),
+]
+UntilUnder: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--until-under", metavar="TOKENS", help="Sweep after sweep until the context is so small."),
+]
+SingleRoot: TypeAlias = Annotated[
+    bool,
+    typer.Option("--single-root", metavar="", help="Down to one summary before the fresh tail."),
+]
+Tail: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--tail", metavar="N", help="Newest messages to leave alone; else as configured."),
+]
+Chunk: TypeAlias = Annotated[
+    str | None, typer.Option("--chunk", metavar="TOKENS", help="Size of a chunk; else as configured.")
+]
+IfDue: TypeAlias = Annotated[
+    bool, typer.Option("--if-due", metavar="", help="Only if the engine would do it by itself now.")
+]
+NoFallback: TypeAlias = Annotated[
+    bool,
+    typer.Option("--no-fallback", metavar="", help="Stop where no model gave a shorter text; cut nothing."),
+]
+
+RuleSet: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--rules",
+        metavar="|".join(NAMED),
+        autocompletion=lambda: list(NAMED),
+        help="The rules of another engine than the one that wrote the file.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    command(app, "compact")(compact)
+
+
+def compact(
+    run: Run,
+    *,
+    conversation: ConversationOptions,
+    leaf: Leaf = False,
+    sweep: Sweep = False,
+    until_under: UntilUnder = None,
+    single_root: SingleRoot = False,
+    budget: options.Budget = None,
+    tail: Tail = None,
+    chunk: Chunk = None,
+    if_due: IfDue = False,
+    no_fallback: NoFallback = False,
+    rules: RuleSet = None,
+    model: modelling.ModelFlags,
+    flags: ChangeFlags,
+) -> Answer:
+    """Compact a conversation as its engine would, pass by pass; shown only, without --apply and any call."""
+    name, operation = _operation(leaf, sweep, until_under, single_root, if_due)
+    work = CompactWork(
+        run,
+        conversation.selector("compact"),
+        name,
+        operation,
+        modelling.modelling(run, model),
+        changing.budget_of(run, None if budget is None else options.budget_of(budget)),
+        None if tail is None else options.whole_number("tail", tail, 0),
+        None if chunk is None else options.whole_number("chunk", chunk, 1),
+        no_fallback,
+        rules=_rules(rules),
+    )
+    shown = work.foresee()
+    if not flags.apply or not shown.foresight.passes:
+        return work.planned(shown)
+    return work.apply(shown, agreed=flags.yes)
+
+
+def _rules(name: str | None) -> str | None:
+    if name is not None and name not in NAMED:
+        raise options.invalid("rules", f"must be {' or '.join(NAMED)}", name)
+    return name
+
+
+def _operation(
+    leaf: bool, sweep: bool, until_under: str | None, single_root: bool, if_due: bool
+) -> tuple[str, Operation[Any]]:
+    """What is to be done, by its name and as the passes of it."""
+    named = [leaf, sweep, until_under is not None, single_root]
+    if sum(named) > 1:
+        raise UsageError(
+            "--leaf, --sweep, --until-under and --single-root exclude each other.",
+            details={"option": "sweep"},
+        )
+    if if_due and (single_root or until_under is not None):
+        raise UsageError(
+            "--if-due goes with --leaf and --sweep: the engine does nothing else by itself.",
+            details={"option": "if-due"},
+        )
+    target = None if until_under is None else options.budget_of(until_under)
+    asked = (
+        (leaf, Mode.LEAF),
+        (single_root, Mode.SINGLE_ROOT),
+        (until_under is not None, Mode.UNTIL_UNDER),
+        (True, Mode.SWEEP),
+    )
+    mode = next(mode for named, mode in asked if named)
+    return mode.value, operation_of(mode, target=target, if_due=if_due)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactWork:
+    """One run of the command."""
+
+    run: Run
+    named: Selector
+    name: str
+    operation: Operation[Any]
+    model: modelling.Modelling
+    budget: int
+    tail: int | None
+    chunk: int | None
+    no_fallback: bool
+    adjust: Callable[[CompactionSettings], CompactionSettings] = lambda settings: settings
+    rules: str | None = None  #: by name; None: as the schema says
+
+    def foresee(self) -> compact_report.Shown:
+        """What would be done, read in one transaction."""
+        return self.run.read(self._foresee)
+
+    async def _foresee(self, reader: Reader) -> compact_report.Shown:
+        owner = (await chosen(reader, self.named)).conversation_id
+        setting = self.setting(reader.schema)
+        shown = self.shown(await load_context(reader, owner, setting.rendering), setting)
+        return replace(shown, warnings=await warnings_of(reader, owner))
+
+    def setting(self, schema: Schema) -> Setting:
+        """How a database of this schema is compacted by these options."""
+        setting = setting_of(
+            schema,
+            self.run.settings.engine,
+            self.run.zone,
+            self.budget,
+            tail=self.tail,
+            chunk=self.chunk,
+            rules=self.rules,
+        )
+        return replace(setting, settings=self.adjust(setting.settings))
+
+    def shown(self, loaded: Loaded, setting: Setting) -> compact_report.Shown:
+        """What would be done to a context, also to one that nobody has written yet."""
+        foresight: Foresight[Any] = foresee(loaded, setting, self.operation)
+        return compact_report.Shown(
+            loaded.conversation_id, self.name, setting, foresight, self.model, self.rules is not None
+        )
+
+    def planned(self, shown: compact_report.Shown) -> Answer:
+        """The answer of a dry run."""
+        blocks = compact_report.planned_blocks(shown)
+        if shown.foresight.passes:
+            blocks.append(Note("No call was made and nothing was changed; --apply does it."))
+        return self.run.answer("compact", {**compact_report.document(shown), "applied": False}, blocks)
+
+    # -- doing -------------------------------------------------------------------------------------------
+
+    def apply(self, shown: compact_report.Shown, *, agreed: bool) -> Answer:
+        """Ask, then make pass after pass; ctrl-C ends it between two of them."""
+        if not agreed and can_ask():
+            output.print_aside(compact_report.planned_blocks(shown), self.run.presentation)
+        ask_before_change(f"Compact conversation {shown.conversation_id}?", yes=agreed)
+        done = _Done()
+        try:
+            with interruptible() as stopped:
+                asyncio.run(self._apply(shown, done, stopped))
+        except KeyboardInterrupt:
+            done.failed = CancelledError("Cancelled; the passes that were made stay.")
+        except LcmError as error:
+            if not done.made:
+                raise
+            done.failed = error
+        return self._answer(shown, done)
+
+    async def _apply(self, shown: compact_report.Shown, done: _Done, stopped: Callable[[], bool]) -> None:
+        path = self.run.settings.database.value
+        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
+            writer = self.model.open()
+            try:
+                await self._passes(database, shown, writer, done, stopped)
+            finally:
+                await writer.aclose()
+
+    async def _passes(
+        self,
+        database: Database,
+        shown: compact_report.Shown,
+        writer: Writer,
+        done: _Done,
+        stopped: Callable[[], bool],
+    ) -> None:
+        runner: Runner[Any] = Runner(
+            database,
+            shown.conversation_id,
+            shown.setting,
+            writer,
+            self.operation,
+            accept=refuse_fallback if self.no_fallback else None,
+        )
+        try:
+            async for step in runner.steps():
+                done.steps.append(step)
+                self._tell(done, step)
+                if stopped():
+                    raise CancelledError("Cancelled; the passes that were made stay.")
+        finally:
+            done.batch = runner.batch
+            await runner.note()
+        done.result = runner.result
+
+    @property
+    def _tells(self) -> bool:
+        """Whether people see each pass when it has been made."""
+        return can_ask() and not self.run.presentation.json
+
+    def _tell(self, done: _Done, step: Step) -> None:
+        """A line of progress for people."""
+        if self._tells:
+            line = safe_line(step_words(len(done.steps), step))
+            output.write(sys.stderr, f"{line}\n", utf8=False)
+
+    def _answer(self, shown: compact_report.Shown, done: _Done) -> Answer:
+        refused = isinstance(done.result, Result) and done.result.auth_failure
+        if refused and done.failed is None:
+            done.failed = ProviderAuthError(KEY_REFUSED)
+            if not done.made:
+                raise done.failed
+        data = {
+            **compact_report.document(shown),
+            "applied": done.failed is None,
+            "batch": done.batch or None,
+            "made": [compact_report.step_document(step) for step in done.made],
+            "skipped": sum(isinstance(step.outcome, Skipped) for step in done.steps),
+            "lost": sum(isinstance(step.outcome, Moved) for step in done.steps),
+        }
+        blocks = compact_report.done_blocks(done.steps, self._undo(done.batch), done.failed, told=self._tells)
+        told = self.run.answer("compact", data, blocks)
+        if done.failed is None:
+            return told
+        return Answer(told.command, told.data, told.blocks, told.meta, None, ExitCode.CANCELLED, done.failed)
+
+    def _undo(self, batch: str) -> str:
+        """The command that takes all of it back."""
+        database = self.run.settings.database
+        named = f" --db {shlex.quote(str(database.value))}" if database.source is Source.COMMAND_LINE else ""
+        return f"{PROGRAM} history undo --batch {batch} --apply{named}"
+
+
+@dataclass(slots=True)
+class _Done:
+    """What was done so far."""
+
+    steps: list[Step] = field(default_factory=list)
+    batch: str = ""
+    result: Any = None
+    failed: LcmError | None = None
+
+    @property
+    def made(self) -> list[Step]:
+        """The passes that made something."""
+        return [step for step in self.steps if isinstance(step.outcome, Made)]

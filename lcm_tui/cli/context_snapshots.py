@@ -1,0 +1,211 @@
+"""``context snapshots``: what an engine that runs gave to its host, and what of it can be shown again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.assemble.export import origin_name, spoken
+from lcm_core.records import Conversation
+from lcm_core.snapshots import Reconstruction, reconstruct
+from lcm_core.store.assemblies import Snapshot, SnapshotItem, get_snapshot, list_snapshots
+from lcm_core.store.database import Reader
+from lcm_core.text import preview, safe_text
+
+from lcm_tui.cli import documents, options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
+from lcm_tui.cli.registry import command
+from lcm_tui.cli.selecting import Selector, chosen
+
+#: Messages that are gone and that a line for people names.
+NAMED = 8
+EMPTY = "No snapshot is kept: none but an engine that runs in a Python host keeps them."
+
+Owner: TypeAlias = Annotated[
+    str, typer.Argument(metavar="CONVERSATION_ID", help="The conversation whose contexts they are.")
+]
+Show: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--show", metavar="SNAPSHOT_ID", help="What was sent then, as far as its rows still stand."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    conversation: Conversation
+    snapshot: Snapshot
+    found: Reconstruction
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command to the ``context`` group."""
+    command(group, "snapshots")(snapshots)
+
+
+def snapshots(
+    run: Run,
+    conversation: Owner,
+    limit: options.Limit = None,
+    show: Show = None,
+) -> Answer:
+    """List the contexts that an engine gave to its host, the newest first, or show one of them again."""
+    named = Selector(options.whole_number("conversation-id", conversation, 1), None)
+    if show is not None:
+        shown = run.read(_load, run, named, options.readable_text("--show", show))
+        return run.answer("context.snapshots", _shown_document(shown), list(_shown_blocks(run, shown)))
+    most = options.DEFAULT_LIMIT
+    if limit is not None:
+        most = options.whole_number("limit", limit, 1, options.MAX_LIMIT)
+    owner, found = run.read(_list, named, most)
+    data: Document = {
+        "conversation": documents.conversation(owner),
+        "items": [_document(one) for one in found],
+    }
+    return run.answer("context.snapshots", data, [_table(run, found)])
+
+
+async def _list(reader: Reader, named: Selector, limit: int) -> tuple[Conversation, list[Snapshot]]:
+    owner = await chosen(reader, named)
+    return owner, await list_snapshots(reader, owner.conversation_id, limit=limit)
+
+
+async def _load(reader: Reader, run: Run, named: Selector, snapshot_id: str) -> _Shown:
+    owner = await chosen(reader, named)
+    one = await get_snapshot(reader, owner.conversation_id, snapshot_id)
+    return _Shown(owner, one, await reconstruct(reader, one, run.zone))
+
+
+# -- JSON ------------------------------------------------------------------------------------------------
+
+
+def _document(one: Snapshot) -> Document:
+    return {
+        "id": one.id,
+        "createdAt": one.created_at,
+        "rules": one.rules,
+        "timezone": one.zone,
+        "budget": one.budget,
+        "selection": one.selection,
+        "messages": len(one.sent),
+        "evicted": one.evicted,
+        "sentTokens": one.sent_tokens,
+        "messagesHash": one.messages_hash,
+        "metadata": one.metadata,
+    }
+
+
+def _item(one: SnapshotItem) -> Document:
+    return {"origin": str(one.kind), "ordinal": one.ordinal, "ref": one.ref, "tokens": one.tokens}
+
+
+def _shown_document(shown: _Shown) -> Document:
+    found = shown.found
+    return {
+        "conversation": documents.conversation(shown.conversation),
+        "snapshot": _document(shown.snapshot),
+        "items": [_item(one) for one in shown.snapshot.sent],
+        "mendedAway": [_item(one) for one in shown.snapshot.dropped],
+        "exact": found.exact,
+        "gone": [_item(one) for one in found.gone],
+        "notKept": found.not_kept,
+        "messages": [message.document() for message in found.messages],
+    }
+
+
+# -- for people ------------------------------------------------------------------------------------------
+
+
+def _table(run: Run, found: list[Snapshot]) -> Table:
+    columns = (
+        Column("Snapshot"),
+        Column("Time"),
+        Column("Source"),
+        Column("Budget", right=True),
+        Column("Sent", right=True),
+        Column("Tokens", right=True),
+        Column("Not sent", right=True),
+        Column("Cache", spare=1),
+        Column("Hash", spare=2),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            safe_text(one.id),
+            run.time(one.created_at),
+            _said(one, "source"),
+            one.budget,
+            len(one.sent),
+            one.sent_tokens,
+            one.evicted,
+            _said(one, "cacheState"),
+            safe_text(one.messages_hash),
+        )
+        for one in found
+    ]
+    return Table(columns, rows, empty=EMPTY)
+
+
+def _said(one: Snapshot, name: str) -> str:
+    value = one.metadata.get(name)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "not known" if value is None else safe_text(f"{value:,}" if isinstance(value, int) else str(value))
+
+
+def _shown_blocks(run: Run, shown: _Shown) -> Iterator[Block]:
+    one, found = shown.snapshot, shown.found
+    reason = one.metadata.get("fallbackReason")
+    facts: list[tuple[str, Cell]] = [
+        ("Conversation", f"{shown.conversation.conversation_id}  {shown.conversation.lane}"),
+        ("Snapshot", f"{safe_text(one.id)}, {run.time(one.created_at)}"),
+        ("Source", _said(one, "source") + (f": {safe_text(str(reason))}" if reason else "")),
+        ("Authoritative", _said(one, "promptAuthoritative")),
+        ("Tokens", f"{one.sent_tokens:,} sent of {one.budget:,}, rules of {safe_text(one.rules)}"),
+        ("Sent", f"{counted(len(one.sent), 'message', 'messages')}, {one.evicted:,} items not sent"),
+        ("Fresh tail", f"{_said(one, 'freshTailCount')} items, {_said(one, 'freshTailTokens')} tokens"),
+        (
+            "History",
+            f"{_said(one, 'rawHistoryEstimatedTokens')} tokens, {_said(one, 'rawHistoryDebtTokens')} of them "
+            "raw before the tail",
+        ),
+        ("Cache", f"{_said(one, 'cacheState')}: {_said(one, 'cacheReason')}"),
+        ("Hash", safe_text(one.messages_hash)),
+        ("Shown again", _how_true(found)),
+    ]
+    yield Facts(facts)
+    columns = (
+        Column("#", right=True),
+        Column("Role"),
+        Column("From"),
+        Column("Ordinal", right=True, spare=2),
+        Column("Text", grows=True),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            at,
+            str(message.role),
+            origin_name(message),
+            message.origin.ordinal,
+            preview(spoken(message)),
+        )
+        for at, message in enumerate(found.messages, 1)
+    ]
+    yield Table(columns, rows, "What stands of it", empty="Nothing of what was sent stands any more.")
+    if found.gone:
+        names = ", ".join(safe_text(one.name) for one in found.gone[:NAMED])
+        more = f" and {len(found.gone) - NAMED:,} more" if len(found.gone) > NAMED else ""
+        yield Note(f"Gone from the database: {names}{more}.")
+    if found.not_kept:
+        messages = counted(found.not_kept, "message", "messages")
+        yield Note(f"{messages} came from the host's own list, of which a snapshot keeps no text.")
+
+
+def _how_true(found: Reconstruction) -> str:
+    if found.exact:
+        return "exactly what was sent: the hash is the same"
+    if found.gone or found.not_kept:
+        return "in part"
+    return "from rows that have changed since, or with another time zone: the hash is another"

@@ -1,0 +1,309 @@
+"""``doctor``: what the checks find in a database, and fixes for what can be mended without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.change.resync import resync
+from lcm_core.dag.checks.duplicates import Repetition
+from lcm_core.dag.checks.explained import without_fix
+from lcm_core.dag.checks.registry import choose
+from lcm_core.errors import ExitCode, LcmError, NotFoundError, UsageError
+from lcm_core.findings import Confidence, Finding, FixId, Report, key_of
+from lcm_core.operations.fix import Fixes, Keep, plan_fixes
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.scan import repetitions_of, run_checks
+
+from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of
+from lcm_tui.cli import answer, changing
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import ChangeFlags, SqlFlags
+from lcm_tui.cli.changing import Proposal
+from lcm_tui.cli.checking import CheckMeter
+from lcm_tui.cli.doctor_report import finding_document, report_blocks, report_document
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.failures import RefusedError
+from lcm_tui.cli.readable import Block, Column, Note, Table, counted
+from lcm_tui.cli.registry import command
+from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
+from lcm_tui.cli.working import ask_before_change, interruptible
+
+All: TypeAlias = Annotated[
+    bool, typer.Option("--all", metavar="", help="The whole file; so without a conversation.")
+]
+Checks: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check", metavar="ID", help="Only these checks (A11, or a family: A); several with commas or again."
+    ),
+]
+WholeFile: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--whole-file", metavar="", help="Search tables and pages too, of a conversation or a large file."
+    ),
+]
+FixOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fix",
+        metavar="ID",
+        help="Fix a finding by its id, all of a check (A4), or everything that is broken (all).",
+    ),
+]
+KeepSources: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--keep-sources",
+        metavar="",
+        help="Where a summary and all that it covers stand in a context, take the summary out.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    command(app, "doctor")(doctor)
+
+
+def doctor(
+    run: Run,
+    *,
+    conversation: ConversationOptions,
+    everything: All = False,
+    check: Checks = None,
+    whole_file: WholeFile = False,
+    fix: FixOption = None,
+    keep_sources: KeepSources = False,
+    flags: SqlFlags,
+) -> Answer:
+    """Check the database; --fix mends what needs no model (shown only, without --apply)."""
+    named = conversation.selector("doctor", needed=False)
+    if everything and named.given:
+        raise UsageError("doctor takes a conversation or --all.", details={"option": "all"})
+    asked = _Asked(named, _split(check), whole_file)
+    if fix is None:
+        if keep_sources or flags.apply or flags.sql:
+            option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
+            raise UsageError(f"--{option} belongs to --fix.", details={"option": option})
+        examined = asyncio.run(_examine(run, asked))
+        told = run.answer("doctor", report_document(examined.report, examined.repeated), _blocks(examined))
+        return told if examined.report.clean else dataclasses.replace(told, exit_code=ExitCode.FINDINGS)
+    wanted = _split(fix) or ()
+    only = asked.checks or _checks_of(wanted)
+    examined = asyncio.run(_examine(run, dataclasses.replace(asked, checks=only, whole_file=True)))
+    selected = _selected(examined.report, wanted)
+    keep = Keep.SOURCES if keep_sources else Keep.SUMMARIES
+    passed = _suspicious(examined.report) if "all" in wanted else frozenset[str]()
+    return _Fixing(run, examined.report.conversation_id, selected, keep, flags, passed).answer()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be examined."""
+
+    named: Selector
+    checks: tuple[str, ...] | None
+    whole_file: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Examined:
+    """What the checks found, and the messages that were stored again."""
+
+    report: Report
+    repeated: tuple[tuple[ConversationId, Repetition], ...]
+
+
+def _split(values: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The values of an option that may be given several times, or with commas."""
+    if values is None:
+        return None
+    return tuple(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
+
+
+async def _examine(run: Run, asked: _Asked) -> _Examined:
+    settings = run.settings
+    path = settings.database.value
+    meter = CheckMeter()
+    async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
+        owner = (await database.read(chosen, asked.named)).conversation_id if asked.named.given else None
+        size = 0 if database.state is None else database.state.size
+        try:
+            report = await run_checks(
+                database,
+                conversation=owner,
+                only=asked.checks,
+                folders=folders_of(settings),
+                whole_file=asked.whole_file or (owner is None and size <= WHOLE_BYTES),
+                limits=limits_of(settings),
+                progress=meter,
+            )
+        finally:
+            meter.clear()
+        repeated: list[tuple[ConversationId, Repetition]] = []
+        for conversation in dict.fromkeys(
+            one.conversation_id for one in report.findings() if one.check in ("E3", "E4")
+        ):
+            if conversation is not None:
+                repeated += [(conversation, one) for one in await repetitions_of(database, conversation)]
+        return _Examined(report, tuple(repeated))
+
+
+def _blocks(examined: _Examined) -> list[Block]:
+    return report_blocks(examined.report, examined.repeated)
+
+
+# -- fixing ----------------------------------------------------------------------------------------------
+
+
+def _checks_of(wanted: Iterable[str]) -> tuple[str, ...] | None:
+    """The checks that have to be asked for what is to be fixed; None: all."""
+    if "all" in wanted:
+        return None
+    names = tuple(dict.fromkeys(one.partition(":")[0] for one in wanted))
+    choose(names)
+    return names
+
+
+def _selected(report: Report, wanted: Sequence[str]) -> tuple[Finding, ...]:
+    """The findings that are to be fixed.
+
+    Raises:
+        UsageError: nothing is named.
+        NotFoundError: no finding has this id.
+        RefusedError: what was named cannot be fixed without guessing.
+    """
+    if not wanted:
+        raise UsageError("--fix needs the id of a finding, a check or `all`.", details={"option": "fix"})
+    found: dict[int, Finding] = {}
+    for name in wanted:
+        if name == "all":
+            these = [one for one in report.findings(Confidence.BROKEN) if one.fix]
+        elif ":" in name:
+            these = [one for one in report.findings() if key_of(one) == name]
+            if not these:
+                raise NotFoundError(f"The doctor finds nothing with the id {name}.", details={"id": name})
+        else:
+            ids = {check.id for check in choose([name])}
+            these = [one for one in report.findings() if one.check in ids]
+        fixable = [one for one in these if one.fix not in (None, FixId.MERGE_SPLIT)]
+        if these and not fixable and name != "all":
+            raise _no_fix(name, these[0])
+        found.update((id(one), one) for one in fixable)
+    return tuple(found.values())
+
+
+def _suspicious(report: Report) -> frozenset[str]:
+    """The ids of what `all` leaves alone, though it has a fix."""
+    found = report.findings(Confidence.SUSPICIOUS)
+    return frozenset(key_of(one) for one in found if one.fix not in (None, FixId.MERGE_SPLIT))
+
+
+def _no_fix(name: str, finding: Finding) -> RefusedError:
+    if finding.fix is FixId.MERGE_SPLIT:
+        return RefusedError(f"{name}: split sessions are put together by `lcm-tui merge`.")
+    return RefusedError(f"{name} has no fix: {finding.sentence.rstrip('.')}. {without_fix(finding.check)}")
+
+
+@dataclasses.dataclass(slots=True)
+class _Fixing:
+    """One run of ``doctor --fix``."""
+
+    run: Run
+    conversation_id: ConversationId | None
+    findings: tuple[Finding, ...]
+    keep: Keep
+    flags: ChangeFlags
+    passed: frozenset[str] = frozenset()  #: ids of suspicious findings with a fix, which `all` passes over
+    fixes: Fixes | None = None
+
+    def answer(self) -> Answer:
+        """Show the plan, make it when that was asked for, and bring the search tables in step."""
+        told = changing.run_change(self.run, "doctor", self._plan, self.flags)
+        search = () if self.fixes is None else self.fixes.search
+        if told.exit_code is not ExitCode.DONE or not self.flags.apply or not self.findings:
+            return dataclasses.replace(told, blocks=[*told.blocks, *_passed_blocks(self.passed)])
+        done: list[tuple[str, int]] = []
+        if search:
+            if not told.data.get("applied"):
+                ask_before_change(f"Bring {' and '.join(search)} in step?", yes=self.flags.yes)
+            path = self.run.settings.database.value
+            try:
+                with interruptible() as stopped:
+                    rows = resync(path, search, wait=answer.BUSY_SECONDS, stopped=stopped)
+            except LcmError as error:
+                if not told.data.get("applied"):
+                    raise
+                return dataclasses.replace(told, exit_code=error.exit_code, failed=error)
+            done = [(one.table, one.rows) for one in rows]
+        left, passed = asyncio.run(self._left())
+        document: Document = {
+            **told.data,
+            "applied": True,
+            "search": [{"table": table, "rows": rows} for table, rows in done],
+            "remaining": [finding_document(one) for one in left],
+        }
+        return dataclasses.replace(
+            told, data=document, blocks=[*told.blocks, *_done_blocks(done, left), *_passed_blocks(passed)]
+        )
+
+    async def _plan(self, reader: Reader) -> Proposal:
+        limits = limits_of(self.run.settings)
+        self.fixes = fixes = await plan_fixes(reader, self.findings, keep=self.keep, limits=limits)
+        data: Document = {
+            "findings": [finding_document(one) for one in self.findings],
+            "search": [{"table": table, "rows": None} for table in fixes.search],
+            "left": list(fixes.left),
+        }
+        columns = (Column("Fixes", grows=True),)
+        rows = [(f"{one.check} {one.sentence}",) for one in self.findings]
+        blocks: list[Block] = [Table(columns, rows)] if rows else []
+        if fixes.search:
+            blocks.append(Note(f"Search tables are brought in step after it: {', '.join(fixes.search)}."))
+        nothing = "No row has to change." if fixes.search else "There is nothing to fix."
+        if not fixes.plan and fixes.search and not self.flags.apply:
+            nothing += " --apply brings the search tables in step."
+        if not fixes.plan:  # else they are warnings of the plan
+            nothing += "".join(f" Left: {one}." for one in fixes.left)
+        return Proposal([fixes.plan], data, blocks, nothing)
+
+    async def _left(self) -> tuple[list[Finding], frozenset[str]]:
+        """The findings that are still there, and those that were passed over and still are."""
+        ids = {one.check for one in self.findings} | {one.partition(":")[0] for one in self.passed}
+        wanted = {key_of(one) for one in self.findings}
+        path = self.run.settings.database.value
+        async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
+            report = await run_checks(
+                database, conversation=self.conversation_id, only=ids, limits=limits_of(self.run.settings)
+            )
+        left = [one for one in report.findings() if key_of(one) in wanted and one.fix is not None]
+        return left, self.passed & {key_of(one) for one in report.findings()}
+
+
+def _passed_blocks(passed: frozenset[str]) -> list[Block]:
+    """What ``--fix all`` did not take."""
+    if not passed:
+        return []
+    found = counted(len(passed), "suspicious finding has", "suspicious findings have")
+    checks = ", ".join(sorted({one.partition(":")[0] for one in passed}))
+    return [Note(f"`all` takes what is broken only; {found} a fix too: name a check ({checks}) to take it.")]
+
+
+def _done_blocks(done: Sequence[tuple[str, int]], left: Sequence[Finding]) -> list[Block]:
+    blocks: list[Block] = []
+    if done:
+        columns = (Column("Search table"), Column("Rows written", right=True))
+        blocks.append(Table(columns, done))
+    if left:
+        rows = [(key_of(one), one.sentence) for one in left]
+        title = f"{counted(len(left), 'finding is', 'findings are')} still there"
+        blocks.append(Table((Column("Id"), Column("What", grows=True)), rows, title))
+    else:
+        blocks.append(Note("The doctor finds none of what was to be fixed any more."))
+    return blocks

@@ -1,0 +1,372 @@
+"""The road of ``rewrite`` and ``repair``: forecast, drafts, a decision on each, commits one by one.
+
+Without ``--apply`` and ``--draft`` no call is made and nothing is written. What is paid for is kept in a
+private file until it is decided, so that ``--resume`` goes on after a stop or a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.compaction_rules import compaction_rules, compaction_settings
+from lcm_core.errors import LcmError, NotFoundError, UsageError
+from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, Options, new_batch_id
+from lcm_core.operations.drafting.items import Item, State, broken_off
+from lcm_core.operations.drafting.keeping import Header, Keeper, Kept, drafts_folder, unfinished
+from lcm_core.operations.drafting.making import retention_of
+from lcm_core.operations.drafting.material import Setting, read_material, request_for
+from lcm_core.operations.drafting.rules import EXAMPLES, Rule, parse_rule
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
+from lcm_core.summarize.cost import NOTHING_SPENT, total
+from lcm_core.summarize.escalate import estimate
+from lcm_core.summarize.models.opening import Writer, budget_of
+from lcm_core.summarize.reading import Rendering
+from lcm_core.times import iso_z
+
+from lcm_tui.cli import answer as answers
+from lcm_tui.cli import drafting_report as report
+from lcm_tui.cli import modelling, options, output
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.drafting_outcome import STOPPED, Outcome, Selection, answer_of, tell
+from lcm_tui.cli.drafting_retention import measured, messages_below, retention_in
+from lcm_tui.cli.drafts_file import refuse_existing, write_drafts
+from lcm_tui.cli.drafts_taken import Taking
+from lcm_tui.cli.failures import CancelledError, RefusedError
+from lcm_tui.cli.prompts import Folder
+from lcm_tui.cli.readable import Note, counted
+from lcm_tui.cli.working import StatusLine, ask_before_change, can_ask, interruptible
+
+Draft: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--draft", metavar="FILE", help="Make the calls and write drafts there, for a look at them."
+    ),
+]
+FromDrafts: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--from-drafts", metavar="FILE", help="Take the drafts of such a file that say so."),
+]
+Resume: TypeAlias = Annotated[
+    bool, typer.Option("--resume", metavar="", help="Go on with what was stopped; with --apply or --draft.")
+]
+Accept: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--accept", metavar="RULE", help=f"What this batch takes by itself, such as: {EXAMPLES}."),
+]
+InFlight: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--in-flight", metavar="N", help=f"Calls at the same time; {IN_FLIGHT} by default."),
+]
+ShowPrompts: TypeAlias = Annotated[
+    bool, typer.Option("--show-prompts", metavar="", help="Show each prompt whole, without sending it.")
+]
+NoPrevious: TypeAlias = Annotated[
+    bool, typer.Option("--no-previous", metavar="", help="Give no previous context.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFlags:
+    """The options of a command that makes drafts."""
+
+    draft: Draft = None
+    from_drafts: FromDrafts = None
+    resume: Resume = False
+    accept: Accept = None
+    in_flight: InFlight = None
+    show_prompts: ShowPrompts = False
+    no_previous: NoPrevious = False
+    model: modelling.ModelFlags = field(default_factory=modelling.ModelFlags)
+    prompt_dir: Folder = None
+    change: ChangeFlags = field(default_factory=ChangeFlags)
+
+
+Select = Callable[[Reader], Awaitable[Selection]]
+
+
+def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Answer:
+    """Forecast, draft or commit, as *flags* say."""
+    ways = {"--draft": flags.draft, "--from-drafts": flags.from_drafts, "--resume": flags.resume or None}
+    given = [name for name, value in ways.items() if value is not None]
+    if "--from-drafts" in given and len(given) > 1:
+        raise UsageError("--from-drafts goes with neither --draft nor --resume.", details={"option": "draft"})
+    if flags.draft is not None and flags.change.apply:
+        raise UsageError(
+            "--draft and --apply exclude each other: --from-drafts FILE --apply comes after it.",
+            details={"option": "draft"},
+        )
+    rule = None if flags.accept is None else parse_rule(flags.accept)
+    work = _Work(
+        run,
+        command,
+        select,
+        flags,
+        rule,
+        modelling.modelling(run, flags.model, flags.prompt_dir),
+        IN_FLIGHT if flags.in_flight is None else options.whole_number("in-flight", flags.in_flight, 1, 64),
+    )
+    return work.do()
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One run of the command."""
+
+    run: Run
+    command: str
+    select: Select
+    flags: DraftFlags
+    rule: Rule | None
+    model: modelling.Modelling
+    in_flight: int
+
+    def do(self) -> Answer:
+        flags = self.flags
+        if flags.from_drafts is not None:
+            path = Path(flags.from_drafts).expanduser()
+            return Taking(self.run, self.command, path, self.rule, self.model, flags.change).do(self.setting)
+        kept = self._kept() if flags.resume else None
+        selection = Selection(kept.items) if kept is not None else self.run.read(self.select)
+        if not selection.items:
+            blocks = [*selection.blocks, Note(selection.nothing)]
+            return self.run.answer(self.command, {**selection.data, "items": [], "applied": False}, blocks)
+        if not flags.change.apply and flags.draft is None:
+            return self._forecast(selection, kept)
+        file = None if flags.draft is None else Path(flags.draft).expanduser().absolute()
+        if file is not None:
+            refuse_existing(file)
+        self._agree(selection, kept)
+        return answer_of(self.run, self.command, selection, self._carry_out(selection, kept, file))
+
+    def _kept(self) -> Kept:
+        found = unfinished(drafts_folder(), self.run.settings.database.value, self.command)
+        if not found:
+            raise NotFoundError(
+                f"No {self.command} of this database was stopped: there is nothing to resume.",
+                code="NOTHING_TO_RESUME",
+            )
+        return found[0]
+
+    def setting(self, schema: Schema) -> Setting:
+        """How summaries of this database are drafted."""
+        return setting_of(self.run, schema, previous=not self.flags.no_previous)
+
+    @property
+    def _words(self) -> str:
+        return "nothing" if self.rule is None else self.rule.words.removeprefix("accept ")
+
+    # -- without a call ----------------------------------------------------------------------------------
+
+    def _forecast(self, selection: Selection, kept: Kept | None = None) -> Answer:
+        undrafted = [item for item in selection.items if broken_off(item).state is State.WAITING]
+        seen = asyncio.run(self._foresee(undrafted))
+        whole = total(one.forecast for one in seen)
+        data: Document = {
+            **selection.data,
+            "applied": False,
+            "writer": self.model.document(),
+            "rule": None if self.rule is None else self.rule.words,
+            "atMost": report.forecast_document(whole),
+            "items": [report.foreseen_document(one) for one in seen],
+        }
+        blocks = [*selection.blocks, *report.foreseen_blocks(seen, self.model, self._words)]
+        if kept is not None:
+            data = {**data, "spent": report.spent_document(kept.header.spent)}
+            blocks.append(Note(report.spent_words(kept.header.spent)))
+        blocks.append(
+            Note(
+                "No call was made and nothing was changed; --draft FILE makes the drafts, --apply takes them."
+            )
+        )
+        return self.run.answer(self.command, data, blocks)
+
+    async def _foresee(self, items: Sequence[Item]) -> list[report.Foreseen]:
+        path = self.run.settings.database.value
+        writer = self.model.open()
+        seen = []
+        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
+            setting = self.setting(database.schema)
+            for item in items:
+                material = await database.read(
+                    read_material, item.summary_id, setting.rendering, with_previous=setting.previous
+                )
+                request = request_for(material, setting)
+                prompt = self.model.prompts.render(request) if self.flags.show_prompts else None
+                tokens = estimate(material.source.text, setting.rendering.rules.estimator)
+                forecast = writer.forecast(request)
+                seen.append(report.Foreseen(item, material, request, forecast, tokens, prompt))
+        await writer.aclose()
+        return seen
+
+    # -- with calls --------------------------------------------------------------------------------------
+
+    def _agree(self, selection: Selection, kept: Kept | None) -> None:
+        if self.flags.draft is None and self.rule is None and not self._asks:
+            raise RefusedError(
+                "Nobody can be asked here which drafts to take: say it with --accept RULE "
+                f"({EXAMPLES}), or make them with --draft FILE."
+            )
+        harmless = self.flags.draft is not None and not self.model.chosen.choice.base_url
+        if self.flags.change.yes or harmless:  # nobody is asked, nothing is paid and nothing is changed
+            return
+        if can_ask():
+            told = self._forecast(selection, kept)
+            output.print_aside([*told.blocks][:-1], self.run.presentation)
+        ask_before_change(f"Draft {counted(len(selection.items), 'summary', 'summaries')}?", yes=False)
+
+    def _carry_out(self, selection: Selection, kept: Kept | None, file: Path | None) -> Outcome:
+        done = Outcome()
+        try:
+            with interruptible() as stopped:
+                asyncio.run(self._make(selection, kept, file, done, stopped))
+        except KeyboardInterrupt:
+            done.failed = CancelledError(STOPPED)
+        return done
+
+    async def _make(
+        self,
+        selection: Selection,
+        kept: Kept | None,
+        file: Path | None,
+        done: Outcome,
+        stopped: Callable[[], bool],
+    ) -> None:
+        path = self.run.settings.database.value
+        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
+            budget = budget_of(self.model.settings, NOTHING_SPENT if kept is None else kept.header.spent)
+            writer = self.model.open(budget)
+            line = StatusLine()
+            keeper = self._keeper(selection.items, kept)
+            batch = self._batch(database, selection.items, writer, keeper, ahead=file is not None)
+            try:
+                await self._until_decided(batch, line, stopped)
+                if file is not None:
+                    done.data = {"file": str(file), **(await self._written(batch, file))}
+                    done.file = file
+                done.failed = batch.failed
+            finally:
+                line.clear()
+                done.items = batch.items
+                handed_over = done.file is not None and all(item.drafts for item in batch.items)
+                done.kept = not (batch.finished or handed_over)
+                keeper.close(finished=not done.kept)
+                await writer.aclose()
+            await tell(self.run, self.command, batch, writer, self.model, self.rule, done)
+            if stopped():
+                done.failed = CancelledError(STOPPED)
+
+    def _keeper(self, items: Sequence[Item], kept: Kept | None) -> Keeper:
+        if kept is not None:
+            return Keeper.reopen(kept)
+        path = str(self.run.settings.database.value)
+        header = Header(new_batch_id(), self.command, path, iso_z(datetime.now(UTC)))
+        return Keeper.create(drafts_folder(), header, items)
+
+    def _batch(
+        self, database: Database, items: Sequence[Item], writer: Writer, keeper: Keeper, *, ahead: bool
+    ) -> Batch:
+        how = Options(self.command, self.in_flight, None if ahead else self.rule, ahead)
+        setting = self.setting(database.schema)
+        budget = writer.meter.budget
+        return Batch(
+            database,
+            items,
+            setting,
+            writer,
+            how,
+            batch_id=keeper.path.stem,
+            keep=lambda item: keeper.keep(item, budget.spent),
+        )
+
+    async def _until_decided(self, batch: Batch, line: StatusLine, stopped: Callable[[], bool]) -> None:
+        """Draft, and ask about what no rule takes, until nothing is left that can be asked about."""
+        while True:
+            await self._run(batch, line, stopped)
+            line.clear()
+            if batch.options.ahead or stopped() or batch.failed is not None or not self._asks:
+                return
+            undecided = [item for item in batch.items if item.state is State.REVIEW]
+            if not undecided:
+                return
+            for item in undecided:
+                if not await self._ask(batch, item):
+                    return
+
+    @property
+    def _asks(self) -> bool:
+        return can_ask() and not self.flags.change.yes and not self.run.presentation.json
+
+    async def _run(self, batch: Batch, line: StatusLine, stopped: Callable[[], bool]) -> None:
+        work = asyncio.create_task(batch.run())
+        try:
+            while not work.done():
+                await asyncio.wait((work,), timeout=0.1)
+                line.show(report.progress_line(batch.progress()))
+                if stopped():
+                    await batch.cancel()
+                    return
+        finally:
+            if not work.done():
+                await batch.cancel()
+        await work
+
+    async def _ask(self, batch: Batch, item: Item) -> bool:
+        """Show one draft and ask; False: the operator wants to stop."""
+        draft = item.draft or item.drafts[-1]
+        material = await batch.material(item.summary_id)
+        kept = await retention_of(material, draft.text, batch.setting)
+        messages = await messages_below(batch, material)
+        below = await retention_in(batch, material, messages, draft.text) if messages else None
+        blocks = report.draft_blocks(item, draft, material, kept, below)
+        if item.why:
+            blocks.append(Note(item.why))
+        output.print_aside(blocks, self.run.presentation)
+        wanted = _decision(f"Take this text for {item.summary_id}?")  # no call is in flight that could wait
+        if wanted == "y":
+            with contextlib.suppress(LcmError):  # the item says why, and stays
+                await batch.take(item.summary_id, draft.number)
+        elif wanted == "n":
+            batch.skip(item.summary_id, "Left as it is.")
+        return wanted != "q"
+
+    async def _written(self, batch: Batch, file: Path) -> Document:
+        """The drafts in a file; those that the rule takes are marked so."""
+        taken = set()
+        if self.rule is not None:
+            for item in batch.items:
+                if item.draft is not None and not await batch.objections(item.summary_id, self.rule):
+                    taken.add(item.summary_id)
+        rule = None if self.rule is None else self.rule.words
+        described: Document = {"database": str(self.run.settings.database.value.resolve()), "rule": rule}
+        kept = {item.summary_id: await measured(batch, item) for item in batch.items}
+        write_drafts(file, self.command, batch.id, batch.items, frozenset(taken), described, kept)
+        return {"marked": sorted(taken), "retention": {str(one): found for one, found in kept.items()}}
+
+
+def setting_of(run: Run, schema: Schema, *, previous: bool = True) -> Setting:
+    """How summaries of a database of this schema are drafted."""
+    rules = compaction_rules(schema)
+    settings = compaction_settings(run.settings.engine, rules)
+    return Setting(Rendering(rules, run.zone, settings.injected_tags), settings, previous)
+
+
+def _decision(question: str) -> str:
+    """``y`` take, ``n`` leave as it is, ``q`` stop."""
+    while True:
+        sys.stderr.write(f"{question} [y/n/q] ")
+        sys.stderr.flush()
+        given = sys.stdin.readline()
+        answer = given.strip().lower()[:1]
+        if not given or answer in ("y", "n", "q"):
+            return answer or "q"

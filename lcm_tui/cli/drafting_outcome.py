@@ -1,0 +1,129 @@
+"""What came of drafts, for people and for programs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lcm_core.errors import ExitCode, LcmError
+from lcm_core.operations.drafting.batch import Batch
+from lcm_core.operations.drafting.items import SETTLED, Item, State
+from lcm_core.operations.drafting.rules import Rule
+from lcm_core.operations.stale import Stale, stale_in
+from lcm_core.settings import Source
+from lcm_core.summarize.models.opening import Writer
+
+from lcm_tui.cli import drafting_report as report
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.failures import CancelledError
+from lcm_tui.cli.modelling import Modelling
+from lcm_tui.cli.readable import Block, Note, counted
+from lcm_tui.cli.registry import PROGRAM
+
+STOPPED = "Stopped. What was committed stays and the drafts are kept: --resume goes on with them."
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a command is about, with what it has to say besides."""
+
+    items: Sequence[Item]
+    data: Document = field(default_factory=dict)
+    blocks: Sequence[Block] = ()
+    nothing: str = "There is nothing to rewrite."
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run left behind."""
+
+    items: tuple[Item, ...] = ()
+    data: Document = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list)
+    failed: LcmError | None = None
+    file: Path | None = None  #: where the drafts were written for review
+    kept: bool = False  #: what is not decided can be gone on with
+
+
+async def tell(
+    run: Run,
+    command: str,
+    batch: Batch,
+    writer: Writer,
+    model: Modelling,
+    rule: Rule | None,
+    outcome: Outcome,
+) -> None:
+    """Say what came of a batch."""
+    items = outcome.items = batch.items
+    committed = [item for item in items if item.state is State.COMMITTED]
+    undo = _line(run, "history", "undo", "--batch", batch.id, "--apply") if committed else ""
+    stale = await _stale(batch, committed)
+    progress = batch.progress()
+    outcome.data = {
+        **outcome.data,
+        "applied": bool(committed) and batch.finished,
+        "batch": batch.id,
+        "writer": model.document(),
+        "rule": None if rule is None else rule.words,
+        "usage": report.usage_document(progress.usage),
+        "spent": report.spent_document(writer.meter.budget.spent),
+        "counts": {state.value: progress.counts.get(state, 0) for state in State},
+        "undo": undo or None,
+        "items": [report.outcome_document(item) for item in items],
+        "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for _, one in stale],
+    }
+    outcome.blocks = report.outcome_blocks(items, progress, undo)
+    if stale:
+        number = counted(len(stale), "summary was", "summaries were")
+        owners = dict.fromkeys(owner for owner, _ in stale)
+        lines = " ; ".join(f"`{_line(run, 'rewrite', str(owner), '--stale')}`" for owner in owners)
+        outcome.blocks.append(Note(f"{number} made from texts that were rewritten since: {lines}."))
+    if outcome.file is not None:
+        take = _line(run, command, "--from-drafts", shlex.quote(str(outcome.file)), "--apply")
+        words = f"Drafts are in {outcome.file}: set take to true where you want them, then `{take}`."
+        outcome.blocks.append(Note(f"{words} Nothing was changed."))
+
+
+async def _stale(batch: Batch, committed: Sequence[Item]) -> list[tuple[int, Stale]]:
+    owners = dict.fromkeys(item.conversation_id for item in committed)
+    return [(owner, one) for owner in owners for one in await batch.database.read(stale_in, owner)]
+
+
+def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) -> Answer:
+    """The answer of a command; exit code 10 when only part of it was done.
+
+    Raises:
+        LcmError: what ended the run, when nothing at all came of it.
+    """
+    failed, items = outcome.failed, outcome.items
+    if failed is not None and not any(item.drafts or item.state in SETTLED for item in items):
+        raise failed
+    left = sum(item.state not in SETTLED for item in items)
+    if failed is None and outcome.file is None and left:
+        kept = " The drafts are kept: --resume goes on with them." if outcome.kept else ""
+        failed = CancelledError(
+            f"{left:,} of {len(items):,} summaries were not committed; each says why.{kept}",
+            code="BATCH_IN_PART",
+        )
+    if failed is None and outcome.file is not None:
+        without = sum(not item.drafts for item in items)
+        if without:
+            failed = CancelledError(
+                f"{without:,} of {len(items):,} summaries have no draft; each says why.", code="BATCH_IN_PART"
+            )
+    blocks = [*selection.blocks, *outcome.blocks]
+    if failed is not None:
+        blocks.append(Note(failed.message))
+    told = run.answer(command, {**selection.data, **outcome.data}, blocks)
+    return replace(told, exit_code=ExitCode.CANCELLED, failed=failed) if failed is not None else told
+
+
+def _line(run: Run, *words: str) -> str:
+    """A command line on the same database."""
+    database = run.settings.database
+    named = ["--db", shlex.quote(str(database.value))] if database.source is Source.COMMAND_LINE else []
+    return " ".join([PROGRAM, *words, *named])

@@ -1,0 +1,324 @@
+"""How drafts are shown on the command line: what would be asked, what came of it, what is to be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lcm_core.dag.previous import PreviousChoice
+from lcm_core.diff import compare, unified_text
+from lcm_core.operations.drafting.items import Item, Progress, State
+from lcm_core.operations.drafting.making import Draft, Origin
+from lcm_core.operations.drafting.material import Material
+from lcm_core.summarize.cost import Forecast, Spent, total
+from lcm_core.summarize.prompts import Prompt
+from lcm_core.summarize.request import SummaryRequest, Usage
+from lcm_core.summarize.retention import Retention
+
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.modelling import Modelling, cost_text
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table, counted
+from lcm_tui.cli.working import seconds_text
+
+#: Rows of a table for people; the whole of it is in the JSON.
+MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """One summary that would be drafted."""
+
+    item: Item
+    material: Material
+    request: SummaryRequest
+    forecast: Forecast  #: of one call
+    source_tokens: int
+    prompt: Prompt | None  #: when it was asked for
+
+
+def foreseen_document(one: Foreseen) -> Document:
+    """What would be sent for one summary."""
+    previous = one.material.previous
+    document: Document = {
+        **item_document(one.item),
+        "sourceTokens": one.source_tokens,
+        "targetTokens": one.request.target_tokens,
+        "sources": [
+            *(message.message.message_id for message in one.material.source.messages),
+            *(summary.summary.summary_id for summary in one.material.source.summaries),
+        ],
+        "gone": list(one.material.source.gone),
+        "previous": [node.summary_id for node in previous.nodes],
+        "previousSkipped": [
+            {"summaryId": skipped.summary_id, "reason": skipped.reason}
+            for skipped in previous.passed_over
+            if "broken" in skipped.reason
+        ],
+        "inputTokens": one.forecast.input_tokens,
+        "outputTokens": one.forecast.output_tokens,
+    }
+    if one.prompt is not None:
+        document["prompt"] = {
+            "template": one.prompt.template.name,
+            "system": one.prompt.system,
+            "user": one.prompt.user,
+        }
+    return document
+
+
+def item_document(item: Item) -> Document:
+    """An item without the texts of its drafts."""
+    return {
+        "summaryId": item.summary_id,
+        "conversationId": item.conversation_id,
+        "depth": item.depth,
+        "tokens": item.tokens,
+        "reason": item.reason or None,
+        "after": list(item.after),
+    }
+
+
+def outcome_document(item: Item) -> Document:
+    """What came of an item."""
+    return {
+        **item_document(item),
+        "state": item.state.value,
+        "why": item.why or None,
+        "operationId": item.operation,
+        "chosen": item.chosen,
+        "drafts": [draft_document(draft) for draft in item.drafts],
+        "threeWay": _three_way(item),
+    }
+
+
+def _three_way(item: Item) -> Document | None:
+    """What the draft was made over, what stands there now and the draft, where the first two differ."""
+    if item.theirs is None or item.draft is None:
+        return None
+    return {"base": item.draft.base.content, "theirs": item.theirs, "ours": item.draft.text}
+
+
+def draft_document(draft: Draft) -> Document:
+    """A draft and what was found of it."""
+    return {
+        "number": draft.number,
+        "origin": draft.origin.value,
+        "model": draft.model,
+        "tokens": draft.tokens,
+        "targetTokens": draft.target_tokens,
+        "sourceTokens": draft.source_tokens,
+        "accepted": draft.may_be_taken,
+        "findings": list(draft.verdict.sentences),
+        "previous": list(draft.previous),
+        "usage": usage_document(draft.usage),
+        "text": draft.text,
+    }
+
+
+def usage_document(usage: Usage) -> Document:
+    """What something cost."""
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "costUsd": usage.cost_usd,
+    }
+
+
+def spent_document(spent: Spent) -> Document:
+    """What a batch has taken in all its runs."""
+    return {"calls": spent.calls, **usage_document(spent.usage)}
+
+
+def spent_words(spent: Spent) -> str:
+    """The same for people."""
+    return f"Spent on this batch so far: {counted(spent.calls, 'call', 'calls')}, {cost_words(spent.usage)}."
+
+
+def forecast_document(forecast: Forecast) -> Document:
+    """What it would cost at most, when no call is repeated."""
+    return {
+        "calls": forecast.calls,
+        "inputTokens": forecast.input_tokens,
+        "outputTokens": forecast.output_tokens,
+        "costUsd": forecast.cost_usd,
+    }
+
+
+# -- for people ------------------------------------------------------------------------------------------
+
+
+def foreseen_blocks(seen: Sequence[Foreseen], model: Modelling, words: str) -> list[Block]:
+    """What would be asked, of whom, and what it would cost."""
+    whole = total(one.forecast for one in seen)
+    columns = (
+        Column("Summary"),
+        Column("Conv", right=True, spare=2),
+        Column("Depth", right=True),
+        Column("Why"),
+        Column("Now", right=True),
+        Column("Target", right=True),
+        Column("Source", right=True),
+        Column("Previous context", grows=True, spare=1),
+    )
+    rows = [_foreseen_row(one) for one in seen[:MOST]]
+    facts = [*model.facts(), *_cost_facts(whole), ("Taken by itself", words)]
+    blocks: list[Block] = [Table(columns, rows), Facts(facts)]
+    if len(seen) > MOST:
+        blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
+    lost = [one.item.summary_id for one in seen if one.material.source.gone]
+    if lost:
+        blocks.append(Note(f"Sources are gone of {', '.join(lost[:3])}: no draft can cover those."))
+    for one in seen:
+        if one.prompt is not None:
+            blocks.append(Prose(one.prompt.system, title=f"{one.item.summary_id}: system"))
+            blocks.append(Prose(one.prompt.user, title=f"{one.item.summary_id}: request"))
+    return blocks
+
+
+def _cost_facts(whole: Forecast) -> list[tuple[str, Cell]]:
+    """What it takes at most; nothing to say where nobody is asked."""
+    if not whole.calls:
+        return [("Cost", "nothing")]
+    return [
+        ("Calls", f"{whole.calls:,}; as many again for answers that cannot stand"),
+        ("Sent at least", f"~{whole.input_tokens:,} tokens"),
+        ("Answers at most", f"~{whole.output_tokens:,} tokens"),
+        ("Cost at most", f"~{cost_text(whole.cost_usd)}" if whole.cost_usd else cost_text(whole.cost_usd)),
+    ]
+
+
+def _foreseen_row(one: Foreseen) -> Sequence[Cell]:
+    item = one.item
+    return (
+        item.summary_id,
+        item.conversation_id,
+        item.depth,
+        item.reason or None,
+        f"{item.tokens:,}",
+        f"{one.request.target_tokens:,}",
+        f"{one.source_tokens:,}",
+        _previous_words(one.material.previous),
+    )
+
+
+def _previous_words(previous: PreviousChoice) -> str | None:
+    skipped = [one.summary_id for one in previous.passed_over if "broken" in one.reason]
+    words = ", ".join(node.summary_id for node in previous.nodes)
+    if skipped:
+        words += f"{' ' if words else ''}(not {', '.join(skipped[:2])}: broken)"
+    return words or None
+
+
+def outcome_blocks(items: Sequence[Item], progress: Progress, undo: str) -> list[Block]:
+    """What came of a batch."""
+    columns = (
+        Column("Summary"),
+        Column("Depth", right=True),
+        Column("State"),
+        Column("Tokens", right=True),
+        Column("Model", spare=1),
+        Column("Operation", spare=2),
+        Column("Why", grows=True),
+    )
+    rows: list[Sequence[Cell]] = []
+    for item in items[:MOST]:
+        draft = item.draft
+        tokens = f"{item.tokens:,}" if draft is None else f"{item.tokens:,} → {draft.tokens:,}"
+        model = None if draft is None else draft.model
+        rows.append(
+            (item.summary_id, item.depth, item.state.value, tokens, model, item.operation, item.why or None)
+        )
+    counts = ", ".join(f"{progress.counts[state]:,} {state}" for state in State if progress.counts.get(state))
+    facts: list[tuple[str, Cell]] = [
+        ("Summaries", counts),
+        ("Cost of the drafts", cost_words(progress.usage)),
+    ]
+    if undo:
+        facts.append(("To take all of it back", undo))
+    return [Table(columns, rows), Facts(facts), *_three_way_blocks(items)]
+
+
+def _three_way_blocks(items: Sequence[Item]) -> Iterator[Block]:
+    """What became of the text that a draft was made over: there, and in the draft."""
+    for item in items[:MOST]:
+        if item.theirs is not None and item.draft is not None:
+            base = item.draft.base.content
+            for words, text in (
+                ("what changed since it was drafted", item.theirs),
+                ("what the draft would change", item.draft.text),
+            ):
+                yield Prose("\n".join(unified_text(compare(base, text))), title=f"{item.summary_id}: {words}")
+
+
+def taken_blocks(items: Sequence[Item]) -> list[Block]:
+    """What would be taken from a file of drafts."""
+    columns = (
+        Column("Summary"),
+        Column("Depth", right=True),
+        Column("Tokens", right=True),
+        Column("Model"),
+        Column("Found", grows=True),
+    )
+    rows: list[Sequence[Cell]] = []
+    for item in items[:MOST]:
+        if item.draft is not None:
+            tokens = f"{item.tokens:,} → {item.draft.tokens:,}"
+            found = " ".join(item.draft.verdict.sentences) or None
+            rows.append((item.summary_id, item.depth, tokens, item.draft.model, found))
+    return [Table(columns, rows)]
+
+
+def cost_words(usage: Usage) -> str:
+    """What was spent, for people."""
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"{cost_text(usage.cost_usd)} ({tokens})" if usage.input_tokens else cost_text(usage.cost_usd)
+
+
+def progress_line(progress: Progress) -> str:
+    """How far a batch has come, on one line."""
+    words = f"{progress.done:,} of {progress.total:,} drafted, {progress.in_flight} in flight"
+    if progress.per_minute is not None:
+        words += f", {progress.per_minute:.0f}/min"
+    if progress.remaining:
+        words += f", about {seconds_text(progress.remaining)} left"
+    if progress.usage.cost_usd:
+        words += f", {cost_text(progress.usage.cost_usd)}"
+    return words
+
+
+def draft_blocks(
+    item: Item, draft: Draft, material: Material, kept: Retention, below: Retention | None
+) -> list[Block]:
+    """A draft to decide on: what changes, what was found, what it keeps, also of the messages *below*."""
+    title = (
+        f"{item.summary_id} (depth {item.depth}): {item.tokens:,} to {draft.tokens:,} tokens by {draft.model}"
+    )
+    changed = "\n".join(unified_text(compare(material.base.content, draft.text)))
+    blocks: list[Block] = [Prose(changed, title=title)]
+    if draft.origin is Origin.FALLBACK:
+        blocks.append(Note("This is a cut of the source: no answer could stand."))
+    blocks += [Note(sentence) for sentence in draft.verdict.sentences]
+    of_messages = [] if below is None else [("and of the messages below", _share(below))]
+    blocks.append(
+        Facts(
+            [
+                ("Keeps of what matters most", _share(kept)),
+                *of_messages,
+                ("Invented", some_of([one.text for one in kept.invented])),
+                ("Lost", some_of([one.text for one in kept.lost])),
+            ]
+        )
+    )
+    return blocks
+
+
+def _share(kept: Retention) -> str:
+    return "nothing to keep" if kept.share is None else f"{kept.share * 100:.0f} %"
+
+
+def some_of(texts: Sequence[str], most: int = 6) -> str:
+    """The first of some texts, and how many there are."""
+    if not texts:
+        return "nothing"
+    more = f" and {counted(len(texts) - most, 'other', 'others')}" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more

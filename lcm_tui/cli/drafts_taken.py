@@ -1,0 +1,103 @@
+"""``--from-drafts``: takes the drafts of a file that somebody has looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lcm_core.errors import LcmError
+from lcm_core.operations.drafting.batch import Batch, Options
+from lcm_core.operations.drafting.items import Item, State
+from lcm_core.operations.drafting.material import Setting
+from lcm_core.operations.drafting.rules import Rule
+from lcm_core.store.database import Database
+from lcm_core.store.schema import Schema
+
+from lcm_tui.cli import answer as answers
+from lcm_tui.cli import drafting_report as report
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.drafting_outcome import Outcome, Selection, answer_of, tell
+from lcm_tui.cli.drafts_file import Reviewed, read_drafts
+from lcm_tui.cli.failures import CancelledError
+from lcm_tui.cli.modelling import Modelling
+from lcm_tui.cli.readable import Note, counted
+from lcm_tui.cli.working import ask_before_change, interruptible
+
+Settings = Callable[[Schema], Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Takes drafts from a file."""
+
+    run: Run
+    command: str
+    path: Path
+    rule: Rule | None  #: takes drafts that nobody marked, too
+    model: Modelling
+    flags: ChangeFlags
+
+    def do(self, setting: Settings) -> Answer:
+        """Show what would be taken, or take it."""
+        reviewed = read_drafts(self.path, self.command)
+        items = [
+            replace(item, state=State.REVIEW)
+            for item in reviewed.items
+            if item.summary_id in reviewed.taken or (self.rule is not None and item.draft is not None)
+        ]
+        if not items:
+            note = Note(f"No draft in {self.path} is to be taken: set take to true, or give --accept RULE.")
+            data: Document = {"items": [], "applied": False, "file": str(self.path)}
+            return self.run.answer(self.command, data, [note])
+        if not self.flags.apply:
+            return self._foreseen(items, reviewed)
+        ask_before_change(f"Take {counted(len(items), 'draft', 'drafts')}?", yes=self.flags.yes)
+        outcome = Outcome(data={"file": str(self.path)})
+        with interruptible() as stopped:
+            asyncio.run(self._take(items, reviewed, setting, outcome, stopped))
+        return answer_of(self.run, self.command, Selection(items), outcome)
+
+    def _foreseen(self, items: Sequence[Item], reviewed: Reviewed) -> Answer:
+        documents = [
+            {**report.outcome_document(one), "take": one.summary_id in reviewed.taken} for one in items
+        ]
+        data: Document = {"file": str(self.path), "applied": False, "items": documents}
+        number = counted(len(items), "draft", "drafts")
+        note = Note(f"{number} would be taken; nothing was changed, --apply does it.")
+        return self.run.answer(self.command, data, [*report.taken_blocks(items), note])
+
+    async def _take(
+        self,
+        items: Sequence[Item],
+        reviewed: Reviewed,
+        setting: Settings,
+        outcome: Outcome,
+        stopped: Callable[[], bool],
+    ) -> None:
+        path = self.run.settings.database.value
+        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
+            writer = self.model.open()
+            how = Options(self.command)
+            batch = Batch(database, items, setting(database.schema), writer, how, batch_id=reviewed.batch)
+            for item in batch.items:
+                if stopped():
+                    outcome.failed = CancelledError("Cancelled; what was committed stays.")
+                    break
+                await self._take_one(batch, item, marked=item.summary_id in reviewed.taken)
+            await tell(self.run, self.command, batch, writer, self.model, self.rule, outcome)
+            await writer.aclose()
+
+    async def _take_one(self, batch: Batch, item: Item, *, marked: bool) -> None:
+        """Commit one draft; what is against it is said of the item, and the next one is tried."""
+        if not marked and self.rule is not None:
+            objections = await batch.objections(item.summary_id, self.rule)
+            if objections:
+                batch.skip(item.summary_id, " ".join(objections))
+                return
+        with contextlib.suppress(LcmError):
+            await batch.take(item.summary_id)

@@ -1,0 +1,365 @@
+"""``history``: what lcm-tui changed in this database, and taking it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.change.asking import answer as answered
+from lcm_core.change.codec import encode_edits
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.history import prunable, prune_history
+from lcm_core.change.journal import Operation, beginning, edits_of, get, operations
+from lcm_core.change.plan import Edit, Plan
+from lcm_core.change.preview import words_of
+from lcm_core.change.undo import (
+    latest,
+    plan_redo,
+    plan_redo_batch,
+    plan_undo,
+    plan_undo_batch,
+    undone_by,
+)
+from lcm_core.change.verify import Step
+from lcm_core.errors import UsageError
+from lcm_core.settings import Json
+from lcm_core.store.database import Reader
+from lcm_core.store.listing import Page, Position
+from lcm_core.times import iso_z
+
+from lcm_tui.cli import answer, changing, options
+from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.change_flags import ChangeFlags, SqlFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.previews import rows_document, rows_table, some
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table, counted
+from lcm_tui.cli.registry import Group, command
+from lcm_tui.cli.selecting import CANDIDATES, ConversationOptions, Selector, chosen, the_one
+from lcm_tui.cli.working import ask_before_change, interruptible
+
+EMPTY = "Nothing was changed in this database by lcm-tui, as far as its history goes back."
+
+OperationArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="OPERATION_ID", help="The operation, or the beginning of its id.")
+]
+OptionalOperation: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="OPERATION_ID", help="The operation, or the beginning of its id; or use an option."
+    ),
+]
+Batch: TypeAlias = Annotated[
+    str | None, typer.Option("--batch", metavar="BATCH", help="All that was committed together.")
+]
+Keep: TypeAlias = Annotated[
+    str | None, typer.Option("--keep-newest", metavar="N", help="Keep the newest N operations.")
+]
+Older: TypeAlias = Annotated[
+    str | None, typer.Option("--before", metavar="TIME", help="Only operations from before this time.")
+]
+Last: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--last", metavar="", help="Undo: the newest change in effect. Redo: the change that was undone last."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    group = typer.Typer(cls=Group, help="What lcm-tui changed in this database; undo and redo.")
+    app.add_typer(group, name="history")
+    command(group, "list")(list_)
+    command(group, "show")(show)
+    command(group, "undo")(undo)
+    command(group, "redo")(redo)
+    command(group, "prune")(prune)
+
+
+# -- looking ---------------------------------------------------------------------------------------------
+
+
+def list_(
+    run: Run,
+    conversation: ConversationOptions,
+    paged: options.PageOptions,
+) -> Answer:
+    """List what was changed, the newest first, with what undid it."""
+    named = conversation.selector("history.list", needed=False)
+    window = options.window("history", paged)
+    below = None if window.position is None else int(window.position.id)
+    owner, page = run.read(_load_list, named, window.limit, below)
+    items: list[Json] = [
+        {**operation_document(one.operation, one.undone_by), "inEffect": one.effective} for one in page.items
+    ]
+    return run.answer(
+        "history.list",
+        {"conversationId": owner, "items": items},
+        [_table(run, page.items)],
+        paging=Paging("history", window.limit, len(page.items), page.next),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """An operation in the list."""
+
+    operation: Operation
+    effective: bool | None  #: whether what it did holds now; None: the history does not tell any more
+    undone_by: str | None  #: what undoes it now
+
+
+async def _load_list(
+    reader: Reader, named: Selector, limit: int, below: int | None
+) -> tuple[int | None, Page[_Listed]]:
+    owner = await _owner(reader, named)
+    found = await answered(reader, operations(limit=limit + 1, below=below, conversation_id=owner))
+    items = tuple([await _standing(reader, one) for one in found[:limit]])
+    last = found[limit - 1] if len(found) > limit else None
+    return owner, Page(items, None if last is None else Position(last.created_at, last.place))
+
+
+async def _standing(reader: Reader, operation: Operation) -> _Listed:
+    try:
+        by = await undone_by(reader, operation.id)
+    except RefusedError:
+        return _Listed(operation, None, operation.undone_by)
+    return _Listed(operation, by is None, by)
+
+
+async def _owner(reader: Reader, named: Selector) -> int | None:
+    """The conversation that was named; by its number also when it is gone."""
+    if named.session_key is None:
+        return named.conversation_id
+    return (await chosen(reader, named)).conversation_id
+
+
+def operation_document(one: Operation, undone: str | None) -> Document:
+    """An operation for machines, with what undoes it now."""
+    return {
+        "operationId": one.id,
+        "kind": one.kind,
+        "title": one.title,
+        "conversationId": one.conversation_id,
+        "createdAt": one.created_at,
+        "tokens": one.tokens,
+        "rows": rows_document(one.rows),
+        "batch": one.batch,
+        "undoes": one.undoes,
+        "undoneBy": undone,
+        "exportPath": None if one.export is None else str(one.export.path),
+        "toolVersion": one.tool_version,
+    }
+
+
+def _table(run: Run, items: Sequence[_Listed]) -> Table:
+    columns = (
+        Column("Operation"),
+        Column("When", spare=1),
+        Column("Conv.", right=True, spare=2),
+        Column("Tokens", right=True, spare=3),
+        Column("Now"),
+        Column("Undone by", spare=4),
+        Column("What", grows=True),
+    )
+    rows = [
+        (
+            one.operation.id,
+            run.time(one.operation.created_at),
+            None if one.operation.conversation_id is None else str(one.operation.conversation_id),
+            f"{one.operation.tokens:+,}",
+            None if one.effective is None else "in effect" if one.effective else "undone",
+            one.undone_by,
+            one.operation.title,
+        )
+        for one in items
+    ]
+    return Table(columns, rows, empty=EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """An operation, what it did, and whether it can be taken back."""
+
+    operation: Operation
+    edits: Sequence[Edit] | None  #: None: they cannot be read
+    undone_by: str | None  #: what undoes it now; None: it is in effect
+    why_not: str | None  #: why it can be neither undone nor redone
+
+    @property
+    def effective(self) -> bool:
+        """Whether what it did holds now."""
+        return self.undone_by is None
+
+
+def show(run: Run, operation_id: OperationArgument) -> Answer:
+    """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
+    found = run.read(_load, options.readable_text("OPERATION_ID", operation_id))
+    data: Document = {
+        "operation": operation_document(found.operation, found.undone_by),
+        "edits": None if found.edits is None else encode_edits(found.edits),
+        "inEffect": found.effective,
+        "undoable": found.effective and found.why_not is None,
+        "redoable": not found.effective and found.why_not is None,
+        "whyNot": found.why_not,
+    }
+    return run.answer("history.show", data, _blocks(run, found))
+
+
+async def _load(reader: Reader, wanted: str) -> _Shown:
+    operation = await answered(reader, get(await operation_beginning(reader, wanted)))
+    edits: Sequence[Edit] | None = None
+    by, why_not = operation.undone_by, None
+    try:
+        edits = await answered(reader, edits_of(operation))
+        by = await undone_by(reader, operation.id)
+        await (plan_undo if by is None else plan_redo)(reader, operation.id)
+    except RefusedError as error:
+        why_not = error.message
+    return _Shown(operation, edits, by, why_not)
+
+
+async def operation_beginning(reader: Reader, wanted: str) -> str:
+    """The operation whose id is *wanted*, or the only one whose id begins so; with none, *wanted* itself.
+
+    Raises:
+        UsageError: there are several, or nothing was given.
+    """
+    if not wanted:
+        raise UsageError("The id of an operation is empty. Give it, or its beginning.", code="EMPTY_ID")
+    found = await answered(reader, beginning(wanted, CANDIDATES + 1))
+    return the_one(wanted, found, "operations", "operationId") if found else wanted
+
+
+def _blocks(run: Run, found: _Shown) -> list[Block]:
+    one = found.operation
+    facts: list[tuple[str, Cell]] = [
+        ("Operation", one.id),
+        ("When", run.time(one.created_at)),
+        ("Conversation", None if one.conversation_id is None else str(one.conversation_id)),
+        ("Tokens in context", f"{one.tokens:+,}"),
+        ("Batch", one.batch),
+        ("Undoes", one.undoes),
+        ("Undone by", found.undone_by),
+        ("By lcm-tui", one.tool_version),
+        ("Now", _state(found)),
+    ]
+    blocks: list[Block] = [Facts(facts, title=one.title)]
+    if found.edits is not None:
+        words = [line for edit in found.edits for line in words_of(Step(edit))]
+        blocks.append(Prose("\n".join(some(words)), title="What it did"))
+    return [*blocks, rows_table(one.rows)]
+
+
+def _state(found: _Shown) -> str:
+    held = "in effect" if found.effective else "undone"
+    if found.why_not is not None:
+        return f"{held}: {found.why_not}"
+    return f"{held}, can be {'undone' if found.effective else 'redone'}"
+
+
+# -- undo and redo ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """What is to be taken back or made again: one of three ways to name it."""
+
+    operation_id: OptionalOperation = None
+    batch: Batch = None
+    last: Last = False
+
+
+def undo(run: Run, *, back: Back, budget: options.Budget = None, flags: SqlFlags) -> Answer:
+    """Take an operation back, whichever it is; shown only, without --apply. It can be redone."""
+    return _back(run, "history.undo", back, budget, flags, redo=False)
+
+
+def redo(run: Run, *, back: Back, budget: options.Budget = None, flags: SqlFlags) -> Answer:
+    """Make an operation again that was undone; shown only, without --apply."""
+    return _back(run, "history.redo", back, budget, flags, redo=True)
+
+
+def _back(run: Run, name: str, back: Back, budget: options.Budget, flags: SqlFlags, *, redo: bool) -> Answer:
+    asked = None if budget is None else options.budget_of(budget)
+    return changing.run_change(run, name, _planner(name, back, redo=redo), flags, budget=asked)
+
+
+def _planner(name: str, back: Back, *, redo: bool) -> changing.Planner:
+    """What makes the inverse of the operation that was named."""
+    if [back.operation_id is not None, back.batch is not None, back.last].count(True) != 1:
+        raise UsageError(
+            f"{name} needs one of OPERATION_ID, --batch BATCH and --last.", details={"command": name}
+        )
+    wanted = None if back.operation_id is None else options.readable_text("OPERATION_ID", back.operation_id)
+    group = None if back.batch is None else options.readable_text("--batch", back.batch)
+    found: list[str] = []  # what was meant stays the same when it has to be planned again
+
+    async def meant(reader: Reader) -> str:
+        if wanted is None:
+            return (await latest(reader, undone=redo)).id
+        return await operation_beginning(reader, wanted)
+
+    async def plan(reader: Reader) -> Plan | Sequence[Plan]:
+        if group is not None:
+            return await (plan_redo_batch if redo else plan_undo_batch)(reader, group)
+        if not found:
+            found.append(await meant(reader))
+        return await (plan_redo if redo else plan_undo)(reader, found[0])
+
+    return plan
+
+
+# -- forgetting ------------------------------------------------------------------------------------------
+
+
+def prune(
+    run: Run,
+    *,
+    conversation: ConversationOptions,
+    before: Older = None,
+    keep: Keep = None,
+    flags: ChangeFlags,
+) -> Answer:
+    """Forget operations, which can then no longer be undone; counted only, without --apply."""
+    named = conversation.selector("history.prune", needed=False)
+    if before is None and keep is None and not named.given:
+        raise UsageError(
+            "history.prune needs --before TIME, --keep-newest N or a conversation.",
+            details={"command": "history.prune"},
+        )
+    newest = None if keep is None else options.whole_number("keep-newest", keep, 0)
+    until = options.moment_of("before", before) if before is not None else None
+    limit = None if until is None else iso_z(until)
+    owner, count = run.read(_load_prunable, named, newest, limit)
+    number = counted(count, "operation", "operations")
+    if not flags.apply or not count:
+        what = f"To be forgotten, and no longer to be undone: {number}."
+        blocks = [Note(what), Note("Nothing was changed; --apply does it.")]
+        if not count:
+            blocks = [Note("No operation is to be forgotten.")]
+        return run.answer("history.prune", {"applied": False, "operations": count}, blocks)
+    ask_before_change(
+        f"Forget {number} for good? What they did stays; it can no longer be undone.", yes=flags.yes
+    )
+    with interruptible() as stopped:
+        gone = prune_history(
+            run.settings.database.value,
+            keep=newest,
+            before=limit,
+            conversation_id=owner,
+            wait=answer.BUSY_SECONDS,
+            stopped=stopped,
+        )
+    note = Note(f"Forgotten: {counted(gone, 'operation', 'operations')}.")
+    return run.answer("history.prune", {"applied": True, "operations": gone}, [note])
+
+
+async def _load_prunable(
+    reader: Reader, named: Selector, keep: int | None, before: str | None
+) -> tuple[int | None, int]:
+    owner = await _owner(reader, named)
+    found = await answered(reader, prunable(keep=keep, before=before, conversation_id=owner))
+    return owner, len(found)

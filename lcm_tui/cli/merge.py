@@ -1,0 +1,120 @@
+"""``merge``: sessions that a rollover split, listed, and made one conversation again."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.change.plan import Plan
+from lcm_core.errors import UsageError
+from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Reader
+from lcm_core.store.families import Member
+
+from lcm_tui.cli import changing, options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import SqlFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Note, Table
+from lcm_tui.cli.registry import command
+
+ConversationArguments: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[CONVERSATION_ID...]",
+        help="Any conversation of the session; several merge several sessions. Without one: what is split.",
+    ),
+]
+AssumeRollover: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--assume-rollover",
+        metavar="",
+        help="Where no cause is recorded: you know that it was no reset.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    command(app, "merge")(merge)
+
+
+def merge(
+    run: Run,
+    *,
+    conversations: ConversationArguments = None,
+    assume_rollover: AssumeRollover = False,
+    budget: options.Budget = None,
+    flags: SqlFlags,
+) -> Answer:
+    """Make a session that a rollover split one conversation again; shown only, without --apply."""
+    asked = None if budget is None else options.budget_of(budget)
+    if not conversations:
+        if flags.apply:
+            raise UsageError(
+                "merge --apply needs a conversation; without one it lists what is split.",
+                details={"option": "apply"},
+            )
+        found = run.read(split_sessions)
+        return run.answer("merge", {"items": [_document(one) for one in found]}, _listed(found))
+    ids = [ConversationId(options.whole_number("CONVERSATION_ID", one, 1)) for one in conversations]
+
+    async def plan(reader: Reader) -> Plan:
+        against = changing.budget_of(run, asked)
+        return await plan_merge(reader, ids, assume_rollover=assume_rollover, budget=against)
+
+    return changing.run_change(run, "merge", plan, flags, budget=asked)
+
+
+def _document(split: SplitSession) -> Document:
+    return {
+        "sessionKey": split.session_key,
+        "conversationId": split.active.id,
+        "certainty": split.certainty.value,
+        "reason": split.reason,
+        "older": [_member(one) for one in split.older],
+        "active": _member(split.active),
+    }
+
+
+def _member(one: Member) -> Document:
+    return {
+        "conversationId": one.id,
+        "archiveCause": one.conversation.archive_cause,
+        "archivedAt": one.conversation.archived_at,
+        "messageCount": one.messages,
+        "summaryCount": one.summaries,
+        "contextItems": one.context_items,
+        "earliestMessageAt": one.first_at,
+        "latestMessageAt": one.last_at,
+    }
+
+
+def _listed(found: list[SplitSession]) -> list[Block]:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            split.active.id,
+            ", ".join(str(one.id) for one in split.older),
+            sum(one.messages for one in split.older),
+            sum(one.summaries for one in split.older),
+            split.certainty.value,
+            split.reason,
+            split.session_key,
+        )
+        for split in found
+    ]
+    columns = (
+        Column("Conversation", right=True),
+        Column("Split from"),
+        Column("Messages", right=True),
+        Column("Summaries", right=True),
+        Column("Merge"),
+        Column("Why", grows=True),
+        Column("Session", grows=True, spare=1),
+    )
+    table = Table(columns, rows, empty="No session is split.")
+    return (
+        [table, Note("Show what a merge would do with: lcm-tui merge CONVERSATION_ID")] if found else [table]
+    )

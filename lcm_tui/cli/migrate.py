@@ -1,0 +1,104 @@
+"""``migrate``: an old database to the present schema, after a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+from lcm_core.change.backup import Backup, make_backup
+from lcm_core.change.holders import Holder, holders
+from lcm_core.change.migrate import Migrated, Migration, migrate, plan_migration
+from lcm_core.change.targets import default_target
+
+from lcm_tui.cli import answer
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Facts, Note, Prose
+from lcm_tui.cli.registry import command
+from lcm_tui.cli.working import Meter, ask_before_change, interruptible
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    command(app, "migrate")(migrate_)
+
+
+def migrate_(run: Run, flags: ChangeFlags) -> Answer:
+    """Bring an old database to the engine's present schema, after a backup; shown only, without --apply."""
+    path = run.settings.database.value
+    migration = run.read(plan_migration)
+    holding = holders(path)
+    if not migration or not flags.apply:
+        return run.answer("migrate", _document(migration, holding), _blocks(migration, holding))
+    ask_before_change(_question(path.name, migration, holding), yes=flags.yes)
+    meter = Meter()
+    with interruptible() as stopped:
+        try:
+            backup = make_backup(path, default_target(path, label="before-migration"), meter, stopped)
+        finally:
+            meter.clear()
+        done = migrate(path, wait=answer.BUSY_SECONDS, stopped=stopped)
+    document = {**_document(migration, holding), **_done_document(done, backup)}
+    return run.answer("migrate", document, _done_blocks(done, backup))
+
+
+def _question(name: str, migration: Migration, holding: Sequence[Holder]) -> str:
+    stop = f" {holding[0].text} has it open: stop it first." if holding else ""
+    return f"Bring {name} ({migration.version}) to the present schema, after a backup?{stop}"
+
+
+def _document(migration: Migration, holding: Sequence[Holder]) -> Document:
+    return {
+        "applied": False,
+        "version": migration.version,
+        "tables": list(migration.tables),
+        "columns": list(migration.columns),
+        "indexes": list(migration.indexes),
+        "searchTables": list(migration.search_tables),
+        "droppedIndexes": list(migration.dropped),
+        "steps": list(migration.steps),
+        "holders": [{"pid": holder.pid, "name": holder.name} for holder in holding],
+    }
+
+
+def _done_document(done: Migrated, backup: Backup) -> Document:
+    return {
+        "applied": True,
+        "backup": str(backup.path),
+        "searchTables": list(done.search_tables),
+        "rows": dict(done.rows),
+    }
+
+
+def _blocks(migration: Migration, holding: Sequence[Holder]) -> list[Block]:
+    facts: list[tuple[str, Cell]] = [("Written by LCM", migration.version)]
+    if not migration:
+        return [Facts(facts), Note("It has the present schema: there is nothing to do.")]
+    named = (
+        ("Tables to make", migration.tables),
+        ("Columns to add", migration.columns),
+        ("Indexes to make", migration.indexes),
+        ("Indexes to drop", migration.dropped),
+        ("Search tables", migration.search_tables),
+        ("Values to work out", migration.steps),
+    )
+    blocks: list[Block] = [Facts(facts)]
+    blocks += (Prose(", ".join(names), title=f"{title} ({len(names)})") for title, names in named if names)
+    if holding:
+        who = ", ".join(holder.text for holder in holding)
+        blocks.append(Note(f"To be stopped before, for they have the database open: {who}."))
+    blocks.append(Note("A host of an older version goes on with the file; a backup is made first."))
+    blocks.append(Note("Nothing was changed; --apply does it."))
+    return blocks
+
+
+def _done_blocks(done: Migrated, backup: Backup) -> list[Block]:
+    facts: list[tuple[str, Cell]] = [
+        ("Was written by LCM", done.migration.version),
+        ("Tables made", len(done.migration.tables)),
+        ("Columns added", len(done.migration.columns)),
+        *((name.capitalize(), count) for name, count in done.rows),
+        ("Backup", str(backup.path)),
+    ]
+    return [Facts(facts), Note(f"To go back: lcm-tui restore {backup.path} --apply")]

@@ -1,0 +1,250 @@
+"""``prompts``: what a model is asked when it summarises, and the operator's own versions of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.diff import compare, unified_text
+from lcm_core.errors import LcmError
+from lcm_core.settings import Json
+from lcm_core.summarize.prompts import (
+    CLOSING,
+    FILES,
+    VARIABLES,
+    PromptError,
+    Prompts,
+    Template,
+    built_in_template,
+    operators_prompts,
+    prompts_at,
+)
+from lcm_core.summarize.request import SummaryRequest
+from lcm_prompts import SUFFIX, TEMPLATES
+
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.failures import RefusedError
+from lcm_tui.cli.options import readable_text, whole_number
+from lcm_tui.cli.readable import Block, Column, Facts, Note, Prose, Table
+from lcm_tui.cli.registry import Group, command
+
+_DEFAULT_TARGET = 1_200
+_MAX_TARGET = 1_000_000
+_SAMPLE = f"""[2026-03-02 09:14 UTC]
+Move the importer to the new queue. It must never drop a message, not even on a restart.
+
+[2026-03-02 09:21 UTC]
+Done in src/importer.py; 214 tests pass. The retry limit is still 3, which we wanted to discuss.
+{FILES} src/importer.py (changed)
+{CLOSING} the tests"""
+
+PromptArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="PROMPT", help=f"One of {', '.join(TEMPLATES)}.")
+]
+PromptArguments: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[PROMPT]...", help=f"Of {', '.join(TEMPLATES)}; else all.")
+]
+Folder: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--prompt-dir",
+        metavar="PATH",
+        help="A folder of your own prompts, or one for all depths; else the folder beside our config.",
+    ),
+]
+To: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--to", metavar="DIR", help="The folder to write into; else that of your prompts."),
+]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", metavar="", help="Replace files that are there.")]
+Aggressive: TypeAlias = Annotated[
+    bool, typer.Option("--aggressive", metavar="", help="As asked after an answer that was too long.")
+]
+TargetTokens: TypeAlias = Annotated[
+    str | None, typer.Option("--target-tokens", metavar="N", help="The size to ask for; 1200 by default.")
+]
+SourceFile: TypeAlias = Annotated[
+    str | None, typer.Option("--source", metavar="FILE", help="The text to be summarised; else a sample.")
+]
+PreviousFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--previous-context", metavar="FILE", help="What was summarised before it; else nothing."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    group = typer.Typer(cls=Group, help="The prompts: what a model is asked, and your own versions of it.")
+    app.add_typer(group, name="prompts")
+    command(group, "list")(list_)
+    command(group, "show")(show)
+    command(group, "render")(render)
+    command(group, "diff")(diff)
+    command(group, "export")(export)
+
+
+def list_(run: Run, prompt_dir: Folder = None) -> Answer:
+    """List the prompts, their versions, and which of them are yours."""
+    prompts = prompts_of(run, prompt_dir)
+    templates = prompts.all()
+    columns = (
+        Column("Prompt"),
+        Column("Version", right=True),
+        Column("Built in", right=True),
+        Column("From", grows=True),
+    )
+    rows = [(one.name, one.version, one.built_in_version, _origin(one)) for one in templates]
+    warnings = _warnings(templates)
+    data: Document = {
+        "folder": str(prompts.folder or prompts.file),
+        "items": [_document(one) for one in templates],
+        "variables": dict(VARIABLES),
+        "warnings": list(warnings),
+    }
+    variables = Facts(
+        [(name, words) for name, words in VARIABLES.items()], title="Names that a prompt may use"
+    )
+    return run.answer("prompts.list", data, [Table(columns, rows), variables, *map(Note, warnings)])
+
+
+def show(run: Run, prompt: PromptArgument, prompt_dir: Folder = None) -> Answer:
+    """Show a prompt as it is written, yours when you have one."""
+    template = prompts_of(run, prompt_dir).template(prompt)
+    data: Document = {**_document(template), "text": template.text}
+    blocks: list[Block] = [Prose(template.text.rstrip("\n")), *map(Note, _warnings([template]))]
+    return run.answer("prompts.show", data, blocks)
+
+
+def render(
+    run: Run,
+    prompt: PromptArgument,
+    prompt_dir: Folder = None,
+    aggressive: Aggressive = False,
+    target_tokens: TargetTokens = None,
+    source: SourceFile = None,
+    previous_context: PreviousFile = None,
+) -> Answer:
+    """Show a prompt as a model would get it. Nothing is sent."""
+    built_in_template(prompt)  # refuses an unknown name
+    request = SummaryRequest(
+        text=_SAMPLE if source is None else _file("source", source),
+        aggressive=aggressive,
+        depth=TEMPLATES.index(prompt),
+        target_tokens=_DEFAULT_TARGET
+        if target_tokens is None
+        else whole_number("target-tokens", target_tokens, 1, _MAX_TARGET),
+        previous=None if previous_context is None else _file("previous-context", previous_context),
+        instructions=run.settings.engine.custom_instructions.value,
+    )
+    made = prompts_of(run, prompt_dir).render(request)
+    data: Document = {**_document(made.template), "system": made.system, "user": made.user}
+    blocks: list[Block] = [
+        Prose(made.system, title="System"),
+        Prose(made.user, title="Request"),
+        *map(Note, _warnings([made.template])),
+    ]
+    return run.answer("prompts.render", data, blocks)
+
+
+def diff(run: Run, prompt: PromptArgument, prompt_dir: Folder = None) -> Answer:
+    """Show how your version of a prompt differs from the built-in one."""
+    prompts = prompts_of(run, prompt_dir)
+    template, built_in = prompts.template(prompt), built_in_template(prompt)
+    lines = list(unified_text(compare(built_in.text, template.text)))
+    data: Document = {**_document(template), "lines": list(lines)}
+    if template.path is None:
+        blocks: list[Block] = [Note(f"There is no {prompts.path_of(prompt)}: the built-in prompt is used.")]
+    elif lines:
+        head = [f"--- built-in, version {built_in.version}", f"+++ {template.path}"]
+        blocks = [Prose("\n".join([*head, *lines]))]
+    else:
+        blocks = [Note(f"{template.path} is the same as the built-in prompt.")]
+    return run.answer("prompts.diff", data, [*blocks, *map(Note, _warnings([template]))])
+
+
+def export(
+    run: Run,
+    prompts: PromptArguments = None,
+    prompt_dir: Folder = None,
+    to: To = None,
+    force: Force = False,
+) -> Answer:
+    """Write built-in prompts to files, to be changed there. What is there stays, unless --force is given."""
+    named = to if to is not None else prompt_dir
+    folder = operators_prompts(run.settings.user_config_file.value).folder
+    if named is not None:
+        folder = Path(readable_text("--to", named)).expanduser()  # it may not be there yet
+    assert folder is not None
+    chosen = [built_in_template(name) for name in dict.fromkeys(prompts or TEMPLATES)]
+    targets = [(folder / (template.name + SUFFIX), template) for template in chosen]
+    there = [path for path, _ in targets if path.exists() or path.is_symlink()]
+    if there and not force:
+        raise RefusedError(
+            f"{', '.join(map(str, there))} {'is' if len(there) == 1 else 'are'} there already, and nothing "
+            "was written: add --force to replace, or --to to write elsewhere.",
+            details={"path": str(there[0]), "existing": len(there)},
+        )
+    for path, template in targets:
+        _write(path, template.text, replace=force)
+    data: Document = {"folder": str(folder), "written": [str(path) for path, _ in targets]}
+    note = Note("A file in the folder of your prompts is used from now on; remove it to go back.")
+    return run.answer(
+        "prompts.export", data, [Table((Column("Written"),), [(str(path),) for path, _ in targets]), note]
+    )
+
+
+def prompts_of(run: Run, given: str | None) -> Prompts:
+    """The prompts in force: *given* by an option, else the folder beside our config file."""
+    if given is None:
+        return operators_prompts(run.settings.user_config_file.value)
+    return prompts_at(Path(readable_text("--prompt-dir", given)).expanduser())
+
+
+def _document(template: Template) -> dict[str, Json]:
+    return {
+        "name": template.name,
+        "version": template.version,
+        "builtInVersion": template.built_in_version,
+        "path": None if template.path is None else str(template.path),
+        "warning": template.warning,
+    }
+
+
+def _origin(template: Template) -> str:
+    return "built in" if template.path is None else str(template.path)
+
+
+def _warnings(templates: Sequence[Template]) -> list[str]:
+    return [warning for template in templates if (warning := template.warning)]
+
+
+def _file(option: str, name: str) -> str:
+    try:
+        return Path(name).expanduser().read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise PromptError(
+            f"The file {name} of --{option} cannot be read ({error.strerror}).",
+            code="FILE_UNREADABLE",
+            details={"option": option, "path": name},
+        ) from None
+
+
+def _write(path: Path, text: str, *, replace: bool) -> None:
+    """Write a file; a link in its place is replaced and not followed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (temporary if replace else path).open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        if replace:
+            temporary.replace(path)
+    except OSError as error:
+        raise LcmError(
+            f"The prompt could not be written to {path} ({error.strerror}); choose another folder with --to.",
+            code="FILE_NOT_WRITTEN",
+            details={"path": str(path)},
+        ) from None

@@ -1,0 +1,377 @@
+"""``prune``: what takes the space; conversations archived, deleted, forgotten. ``import``: brought back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.forgetting import rewrite_file, scrub
+from lcm_core.change.plan import Plan
+from lcm_core.errors import LcmError, UsageError
+from lcm_core.operations.conversation_file import (
+    Exported,
+    default_folder,
+    export_conversation,
+    read_conversation_file,
+)
+from lcm_core.operations.forgetting import Traces, forget_traces, forgetting_means
+from lcm_core.operations.import_conversation import plan_import
+from lcm_core.operations.prune import Criteria, Folders, plan_archive, plan_delete, select
+from lcm_core.operations.space import space_of
+from lcm_core.records import ConversationId
+from lcm_core.store.conversations import get_conversation
+from lcm_core.store.database import Reader
+from lcm_core.store.sizes import ConversationSize
+
+from lcm_tui.cli import answer as answering
+from lcm_tui.cli import changing, options
+from lcm_tui.cli.amounts import age_of, bytes_of
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import ChangeFlags, SqlFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.prune_report import candidate_document, candidates_table, space_answer
+from lcm_tui.cli.readable import Block, Facts, Note
+from lcm_tui.cli.registry import command
+from lcm_tui.cli.working import ask_to_type, interruptible, size_text
+
+_SELECT = "Which conversations (all that is given must hold)"
+_DO = "What to do with them"
+
+
+class Action(StrEnum):
+    """What is done with the conversations that are meant."""
+
+    ARCHIVE = "archive"
+    DELETE = "delete"
+    FORGET = "forget"
+
+
+def _option(name: str, metavar: str, text: str, panel: str = _SELECT) -> typer.models.OptionInfo:
+    found: typer.models.OptionInfo = typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel)
+    return found
+
+
+Conversations: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[CONVERSATION_ID...]", help="These conversations.")
+]
+OlderThan: TypeAlias = Annotated[
+    str | None,
+    _option("--older-than", "AGE", "The newest message is older: 90d, 12w, 3m (of 30 days), 1y."),
+]
+LargerThan: TypeAlias = Annotated[
+    str | None, _option("--larger-than", "SIZE", "Its texts take more: 50MB, 800KB, 1GB.")
+]
+MaxMessages: TypeAlias = Annotated[
+    str | None, _option("--max-messages", "N", "It has so many messages at most.")
+]
+Empty: TypeAlias = Annotated[bool, _option("--empty", "", "No message, no summary, nothing in context.")]
+SessionPattern: TypeAlias = Annotated[
+    str | None, _option("--session-pattern", "GLOB", "Its session key or id fits, such as 'agent:*:cron:*'.")
+]
+NoSessionKey: TypeAlias = Annotated[bool, _option("--no-session-key", "", "It has no session key.")]
+Orphaned: TypeAlias = Annotated[
+    bool, _option("--orphaned", "", "Its transcript is recorded and not on this machine any more.")
+]
+Archived: TypeAlias = Annotated[bool, _option("--archived", "", "It is archived already.")]
+Archive: TypeAlias = Annotated[
+    bool, _option("--archive", "", "Mark it as ended, as the host does; every row stays.", _DO)
+]
+Delete: TypeAlias = Annotated[
+    bool, _option("--delete", "", "Export it to a file, then delete every row; can be undone.", _DO)
+]
+Forget: TypeAlias = Annotated[
+    bool,
+    _option("--forget", "", "Delete it without an export or a history: it CANNOT be undone.", _DO),
+]
+ExportTo: TypeAlias = Annotated[
+    str | None, _option("--export-to", "DIR", "Where --delete puts the exports; else our data folder.", _DO)
+]
+Vacuum: TypeAlias = Annotated[
+    bool,
+    _option("--vacuum", "", "Write the file anew after --delete, so that it gets smaller.", _DO),
+]
+File: TypeAlias = Annotated[str, typer.Argument(metavar="FILE", help="A file that prune --delete exported.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    command(app, "prune")(prune)
+    command(app, "import")(import_)
+
+
+def prune(
+    run: Run,
+    *,
+    conversations: Conversations = None,
+    older_than: OlderThan = None,
+    larger_than: LargerThan = None,
+    max_messages: MaxMessages = None,
+    empty: Empty = False,
+    session_pattern: SessionPattern = None,
+    no_session_key: NoSessionKey = False,
+    orphaned: Orphaned = False,
+    archived: Archived = False,
+    archive: Archive = False,
+    delete: Delete = False,
+    forget: Forget = False,
+    export_to: ExportTo = None,
+    vacuum: Vacuum = False,
+    flags: SqlFlags,
+) -> Answer:
+    """What takes the space; archive, delete or forget conversations, shown only without --apply."""
+    settings = run.settings
+    criteria = Criteria(
+        ids=tuple(
+            ConversationId(options.whole_number("conversation-id", one, 1)) for one in conversations or ()
+        ),
+        older_than=None if older_than is None else age_of("older-than", older_than),
+        larger_than=None if larger_than is None else bytes_of("larger-than", larger_than),
+        max_messages=None if max_messages is None else options.whole_number("max-messages", max_messages, 0),
+        empty=empty,
+        session_pattern=session_pattern,
+        no_key=no_session_key,
+        orphaned=Folders(settings.sessions.value, settings.state_dir.value) if orphaned else None,
+        archived=archived,
+    )
+    action = _action(archive, delete, forget)
+    _check(criteria, action, flags.apply, export_to, vacuum)
+    if action is None:
+        return _listed(run, criteria)
+    if action is Action.ARCHIVE:
+        return _archive(run, criteria, flags)
+    folder = default_folder() if export_to is None else Path(export_to).expanduser()
+    pruning = _Pruning(run, criteria, flags, action, folder, vacuum)
+    return pruning.answer()
+
+
+def _action(archive: bool, delete: bool, forget: bool) -> Action | None:
+    given = [
+        action
+        for action, wanted in ((Action.ARCHIVE, archive), (Action.DELETE, delete), (Action.FORGET, forget))
+        if wanted
+    ]
+    if len(given) > 1:
+        raise UsageError(
+            f"--{given[0]} and --{given[1]} exclude each other.", details={"option": given[1].value}
+        )
+    return given[0] if given else None
+
+
+def _check(
+    criteria: Criteria, action: Action | None, apply: bool, export_to: str | None, vacuum: bool
+) -> None:
+    if action is None and apply:
+        raise UsageError(
+            "prune --apply needs to be told what to do: --archive, --delete or --forget.",
+            details={"option": "apply"},
+        )
+    if action is not None and not criteria:
+        raise UsageError(
+            f"prune --{action} needs conversations, or a condition such as --older-than 90d.",
+            details={"option": action.value},
+        )
+    for option, given in (("export-to", export_to is not None), ("vacuum", vacuum)):
+        if given and action is not Action.DELETE:
+            raise UsageError(f"--{option} goes with --delete.", details={"option": option})
+
+
+# -- listing -----------------------------------------------------------------------------------------------
+
+
+def _listed(run: Run, criteria: Criteria) -> Answer:
+    """Everything, or the conversations that are meant."""
+    if not criteria:
+        path = run.settings.database.value
+        return space_answer(run, run.read(space_of, path))
+    found = run.read(select, criteria)
+    blocks: list[Block] = [candidates_table(run, found)]
+    if found:
+        blocks.append(Note("Add --archive, --delete or --forget to see what that would do."))
+    return run.answer("prune", {"items": [candidate_document(one) for one in found]}, blocks)
+
+
+def _archive(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
+    async def plan(reader: Reader) -> changing.Proposal:
+        found = await select(reader, criteria)
+        made = await plan_archive(reader, [one.id for one in found])
+        data: Document = {"action": Action.ARCHIVE.value, "items": [candidate_document(one) for one in found]}
+        nothing = "They are archived already." if found else "No conversation is meant."
+        return changing.Proposal((made,), data, [candidates_table(run, found)], nothing)
+
+    return changing.run_change(run, "prune", plan, flags)
+
+
+# -- deleting and forgetting -------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Pruning:
+    """One run that deletes, wave by wave."""
+
+    run: Run
+    criteria: Criteria
+    flags: ChangeFlags
+    action: Action
+    folder: Path
+    vacuum: bool
+    chosen: Sequence[ConversationSize] | None = None  #: as they were shown first
+    tried: bool = False  #: a commit was begun
+    last: int | None = None  #: the conversation of the latest commit since it was planned
+    begun: set[int] = field(default_factory=set)  #: some of it is deleted, so that the rest follows
+    untraced: set[int] = field(default_factory=set)  #: the history does not know it any more
+    exports: list[Exported] = field(default_factory=list)
+    traces: Traces = field(default_factory=Traces)  #: of what was forgotten, gone too
+
+    def answer(self) -> Answer:
+        """Show it and, with ``--apply``, do it."""
+        ask = self.ask if self.action is Action.FORGET else None
+        try:
+            told = changing.run_change(
+                self.run, "prune", self.plan, self.flags, before_commit=self.before_commit, ask=ask
+            )
+        except LcmError as error:
+            self.traces.add_to(error)
+            raise
+        if not self.tried:
+            return told
+        data, blocks = self._afterwards()
+        return dataclasses.replace(told, data={**told.data, **data}, blocks=[*told.blocks, *blocks])
+
+    async def plan(self, reader: Reader) -> changing.Proposal:
+        """The next plans; what was not begun must still be meant."""
+        forget = self.action is Action.FORGET
+        self.last = None
+        if self.chosen is None:
+            self.chosen = await select(reader, self.criteria)
+            ids = [one.id for one in self.chosen]
+        else:
+            again = dataclasses.replace(self.criteria, ids=(), larger_than=None)
+            meant = {one.id for one in await select(reader, again, sizes=False)} | self.begun
+            ids = [one.id for one in self.chosen if one.id in meant]
+        deletion = await plan_delete(reader, ids, forget=forget)
+        data: Document = {
+            "action": self.action.value,
+            "items": [candidate_document(one) for one in self.chosen],
+            "complete": deletion.complete,
+        }
+        blocks: list[Block] = [candidates_table(self.run, self.chosen)]
+        if forget and self.chosen:
+            blocks += (Note(f"{line}.") for line in forgetting_means(self._path, ids))
+        elif self.chosen:
+            blocks.append(Note(f"Each is exported to {self.folder} before it is deleted."))
+        if not deletion.complete:
+            blocks.append(Note("These are the rows of the first of them; the rest follows in the same way."))
+        nothing = "No conversation is meant."
+        return changing.Proposal(
+            deletion.plans, data, blocks, nothing, brief=True, more=not deletion.complete
+        )
+
+    def ask(self) -> None:
+        """Have the number typed."""
+        ids = [one.id for one in self.chosen or ()]
+        if len(ids) == 1:
+            ask_to_type(f"Type the number of the conversation to forget it for good ({ids[0]}):", str(ids[0]))
+        else:
+            question = f"Type how many conversations are to be forgotten for good ({len(ids)}):"
+            ask_to_type(question, str(len(ids)))
+
+    def before_commit(self, plan: Plan) -> None:
+        """Export what goes, or take it out of the history."""
+        number = plan.conversation_id
+        if number is None:
+            raise RefusedError(f"{plan.title}: it belongs to no conversation. Nothing was changed.")
+        if self.action is Action.FORGET:
+            if number not in self.untraced:
+                self.traces += self._forget_traces(ConversationId(number))
+                self.untraced.add(number)
+        elif not any(one.conversation_id == number and one.covers(plan.edits) for one in self.exports):
+            self.exports.append(self.run.read(_export, number, self.folder, self._path))
+        if self.last is not None:  # one plan follows on another only when that was committed
+            self.begun.add(self.last)
+        self.last, self.tried = number, True
+
+    @property
+    def _path(self) -> Path:
+        return self.run.settings.database.value
+
+    def _forget_traces(self, number: ConversationId) -> Traces:
+        with interruptible() as stopped:
+            return forget_traces(self._path, number, wait=answering.BUSY_SECONDS, stopped=stopped)
+
+    def _afterwards(self) -> tuple[Document, list[Block]]:
+        """What is to be done when the rows are gone, and what to say of it."""
+        path = self._path
+        if self.action is Action.FORGET:
+            done = scrub(path, wait=answering.BUSY_SECONDS)
+            facts = [
+                ("Operations taken out of the history", str(self.traces.operations)),
+                ("Files of drafts taken or emptied", str(len(self.traces.drafts))),
+                ("Full-text tables merged", ", ".join(done.merged) or "none"),
+                ("File written anew", "yes" if done.rewritten else "no"),
+                ("Write-ahead log emptied", "yes" if done.truncated else "no"),
+            ]
+            document: Document = {
+                "historyForgotten": self.traces.operations,
+                "draftsForgotten": [str(one) for one in self.traces.drafts],
+                "merged": list(done.merged),
+                "rewritten": done.rewritten,
+                "walEmptied": done.truncated,
+                "problems": list(done.problems),
+            }
+            return document, [Facts(facts), *(Note(f"{problem}.") for problem in done.problems)]
+        document = {"exports": [_export_document(one) for one in self.exports]}
+        lines = [(f"Conversation {one.conversation_id} is in", str(one.path)) for one in self.exports]
+        blocks: list[Block] = [Facts(lines)]
+        if self.vacuum:
+            try:
+                before, after = rewrite_file(path, wait=answering.BUSY_SECONDS)
+                document |= {"bytesBefore": before, "bytesAfter": after}
+                blocks.append(Facts([("The file", f"{size_text(before)}, now {size_text(after)}")]))
+            except LcmError as error:
+                document |= {"problems": [error.message]}
+                blocks.append(Note(f"The file was not written anew: {error.message}"))
+        else:
+            blocks.append(Note("The room is free inside the file; --vacuum gives it back to the disk."))
+        return document, blocks
+
+
+async def _export(reader: Reader, number: int, folder: Path, path: Path) -> Exported:
+    return await export_conversation(reader, await get_conversation(reader, number), folder, path)
+
+
+def _export_document(one: Exported) -> Document:
+    return {
+        "conversationId": one.conversation_id,
+        "path": str(one.path),
+        "bytes": one.bytes,
+        "rows": one.rows,
+    }
+
+
+# -- importing ---------------------------------------------------------------------------------------------
+
+
+def import_(
+    run: Run,
+    file: File,
+    flags: SqlFlags,
+) -> Answer:
+    """Bring an exported conversation back, here or in another database; shown only without --apply."""
+    path = Path(options.readable_text("FILE", file)).expanduser()
+    held = read_conversation_file(path)
+
+    async def plan(reader: Reader) -> changing.Proposal:
+        made = await plan_import(reader, held)
+        facts = Facts(
+            [("File", str(path)), ("Conversation", str(held.conversation_id)), ("Exported", held.exported_at)]
+        )
+        data: Document = {"file": str(path), "exportedAt": held.exported_at}
+        return changing.Proposal((made,), data, [facts], brief=True)
+
+    return changing.run_change(run, "import", plan, flags)

@@ -1,0 +1,123 @@
+"""What takes the space, as JSON and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lcm_core.operations.space import Space
+from lcm_core.store.sizes import ConversationSize
+
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table
+from lcm_tui.cli.working import size_text
+
+#: Rows of a table for people; JSON has all.
+SHOWN = 25
+
+
+def candidate_document(one: ConversationSize) -> Document:
+    """A conversation with its size."""
+    known = one.conversation
+    return {
+        "conversationId": one.id,
+        "sessionId": known.session_id,
+        "sessionKey": known.session_key,
+        "active": known.active,
+        "archiveCause": known.archive_cause,
+        "messageCount": one.messages,
+        "summaryCount": one.summaries,
+        "contextItems": one.context_items,
+        "textBytes": one.bytes,
+        "latestMessageAt": one.last_activity,
+        "createdAt": known.created_at,
+    }
+
+
+def candidates_table(run: Run, found: Sequence[ConversationSize], title: str = "") -> Table:
+    """Conversations, the largest first."""
+    columns = (
+        Column("Conversation", right=True),
+        Column("Session", grows=True),
+        Column("State", spare=1),
+        Column("Messages", right=True),
+        Column("Summaries", right=True, spare=2),
+        Column("Texts", right=True),
+        Column("Last message", spare=3),
+    )
+    rows: list[tuple[Cell, ...]] = [_row(run, one) for one in found[:SHOWN]]
+    if len(found) > SHOWN:
+        rest = found[SHOWN:]
+        texts = size_text(sum(one.bytes or 0 for one in rest))
+        messages, summaries = (sum(one.messages for one in rest), sum(one.summaries for one in rest))
+        rows.append((None, f"and {len(rest):,} more", None, messages, summaries, texts, None))
+    return Table(columns, rows, title, empty="No conversation is meant.")
+
+
+def _row(run: Run, one: ConversationSize) -> tuple[Cell, ...]:
+    known = one.conversation
+    state = "-" if known.active is None else "active" if known.active else "archived"
+    texts = None if one.bytes is None else size_text(one.bytes)
+    at = run.time(one.last_activity) if one.last_activity else "no messages"
+    return one.id, known.session_key or known.session_id, state, one.messages, one.summaries, texts, at
+
+
+def space_answer(run: Run, space: Space) -> Answer:
+    """What takes the space of the whole file."""
+    file = space.file
+    facts: list[tuple[str, Cell]] = [
+        ("File", size_text(file.bytes)),
+        ("Free inside it", size_text(file.free)),
+        ("Write-ahead log", size_text(space.wal_bytes)),
+    ]
+    blocks: list[Block] = [Facts(facts), *_tables(space)]
+    blocks.append(candidates_table(run, space.conversations, "Conversations, by the bytes of their texts"))
+    ages: list[tuple[Cell, ...]] = [
+        (band.title, band.conversations, band.messages, size_text(band.bytes)) for band in space.ages
+    ]
+    columns = (
+        Column("Newest message"),
+        Column("Conversations", right=True),
+        Column("Messages", right=True),
+        Column("Texts", right=True),
+    )
+    blocks.append(Table(columns, ages, "By age"))
+    blocks.append(Note("Choose some with --older-than 90d, --larger-than 50MB, --empty and the like."))
+    return run.answer("prune", _document(space), blocks)
+
+
+def _tables(space: Space) -> list[Block]:
+    if space.file.tables is None:
+        return [Note("This SQLite cannot tell how large the tables are (it has no dbstat).")]
+    columns = (
+        Column("Table"),
+        Column("Size", right=True),
+        Column("Of it indexes", right=True),
+        Column("Share", right=True),
+    )
+    whole = max(space.file.bytes, 1)
+    rows: list[tuple[Cell, ...]] = [
+        (one.name, size_text(one.bytes), size_text(one.indexes), f"{100 * one.bytes / whole:.0f} %")
+        for one in space.file.tables
+    ]
+    return [Table(columns, rows, "Tables, with their indexes and what search keeps")]
+
+
+def _document(space: Space) -> Document:
+    file = space.file
+    return {
+        "file": {"bytes": file.bytes, "freeBytes": file.free, "walBytes": space.wal_bytes},
+        "tables": None
+        if file.tables is None
+        else [{"name": one.name, "bytes": one.bytes, "indexBytes": one.indexes} for one in file.tables],
+        "items": [candidate_document(one) for one in space.conversations],
+        "ages": [
+            {
+                "newestMessage": band.title,
+                "conversations": band.conversations,
+                "messages": band.messages,
+                "textBytes": band.bytes,
+            }
+            for band in space.ages
+        ],
+    }

@@ -1,0 +1,113 @@
+"""``reindex``: search tables are written anew from messages and summaries."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.change.copying import CancelledError as GivenUpError
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.reindex import Rebuilt, SearchTable, reindex, search_tables
+from lcm_core.errors import ExitCode, LcmError
+
+from lcm_tui.cli import answer, options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.failures import CancelledError
+from lcm_tui.cli.readable import Block, Column, Note, Table
+from lcm_tui.cli.registry import command
+from lcm_tui.cli.working import ask_before_change, interruptible
+
+_STOPPED = "Cancelled; the table that was being rebuilt is as it was."
+
+Tables: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="NAME", help="Only this search table; may be given several times."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    command(app, "reindex")(reindex_)
+
+
+def reindex_(
+    run: Run,
+    *,
+    table: Tables = None,
+    flags: ChangeFlags,
+) -> Answer:
+    """Rebuild the search tables from messages and summaries; listed only, without --apply."""
+    wanted = [options.readable_text("--table", name) for name in table or ()]
+    found = _chosen(run.read(search_tables), wanted)
+    if not flags.apply or not found:
+        return run.answer("reindex", _document(found, ()), _planned_blocks(found))
+    names = ", ".join(one.table for one in found)
+    ask_before_change(f"Write {names} anew? The database is locked meanwhile.", yes=flags.yes)
+    done: list[Rebuilt] = []
+    failed = _rebuild(run, found, done)
+    told = run.answer("reindex", _document(found, done), _done_blocks(done, failed))
+    return dataclasses.replace(told, exit_code=ExitCode.CANCELLED, failed=failed) if failed else told
+
+
+def _chosen(known: Sequence[SearchTable], wanted: Sequence[str]) -> list[SearchTable]:
+    names = [one.table for one in known]
+    for name in wanted:
+        if name not in names:
+            listed = ", ".join(names) or "none"
+            raise RefusedError(f"This database has no search table {name}. It has {listed}.")
+    return [one for one in known if not wanted or one.table in wanted]
+
+
+def _rebuild(run: Run, found: Sequence[SearchTable], done: list[Rebuilt]) -> LcmError | None:
+    """Rebuild table by table; why it ended early, when some were done by then."""
+    path = run.settings.database.value
+    with interruptible() as stopped:
+        try:
+            for one in found:
+                done += reindex(path, [one.table], wait=answer.BUSY_SECONDS, stopped=stopped)
+        except (GivenUpError, KeyboardInterrupt):
+            return _ended(CancelledError(_STOPPED), done)
+        except LcmError as error:
+            return _ended(error, done)
+    return None
+
+
+def _ended(error: LcmError, done: Sequence[Rebuilt]) -> LcmError:
+    if not done:
+        raise error
+    return error
+
+
+def _document(found: Sequence[SearchTable], done: Sequence[Rebuilt]) -> Document:
+    written = {one.table: one.rows for one in done}
+    return {
+        "applied": bool(found) and len(done) == len(found),
+        "tables": [
+            {
+                "table": one.table,
+                "source": one.source,
+                "sourceRows": one.rows,
+                "rebuilt": one.table in written,
+                "rows": written.get(one.table),
+            }
+            for one in found
+        ],
+    }
+
+
+def _planned_blocks(found: Sequence[SearchTable]) -> list[Block]:
+    if not found:
+        return [Note("This database has no search table.")]
+    columns = (Column("Search table"), Column("Made from"), Column("Rows", right=True))
+    table = Table(columns, [(one.table, one.source, one.rows) for one in found])
+    return [table, Note("Nothing was changed; --apply rebuilds them.")]
+
+
+def _done_blocks(done: Sequence[Rebuilt], failed: LcmError | None) -> list[Block]:
+    columns = (Column("Rebuilt"), Column("Rows", right=True))
+    table = Table(columns, [(one.table, one.rows) for one in done])
+    return [table] if failed is None else [table, Note(failed.message)]
