@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import os
 import re
 import shutil
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,17 +32,29 @@ settings.register_profile(
 settings.register_profile("search", settings.get_profile("ci"), derandomize=False, max_examples=1000)
 settings.load_profile("ci")  # `pytest --hypothesis-profile=search` looks further than the fixed examples
 
-#: Variables of the caller that would change what the program reads, shows or sends; those of the snapshot
-#: plugin are its own and stay.
+#: Variables of the caller that would change what the program reads, shows or sends, keys among them; those of
+#: the snapshot plugin are its own and stay.
 FOREIGN = re.compile(
     r"(NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLORTERM|PY_COLORS|GITHUB_ACTIONS|COLUMNS|LINES|TTY_\w+"
-    r"|LANGUAGE|LC_\w+|LCM_\w+|TEXTUAL(?!_SNAPSHOT)\w*|OPENCLAW_\w+|ANTHROPIC_\w+|XDG_\w+|EDITOR|VISUAL|PAGER)$"
+    r"|LANGUAGE|LC_\w+|LCM_\w+|TEXTUAL(?!_SNAPSHOT)\w*|OPENCLAW_\w+|XDG_\w+|EDITOR|VISUAL|PAGER"
+    r"|ANTHROPIC_\w+|CLAUDE_\w+|OPENAI_\w+|OPENROUTER_\w+)$"
 )
 
 
 def _forget_foreign_variables() -> None:
     for name in [name for name in os.environ if FOREIGN.match(name)]:
         del os.environ[name]
+
+
+#: How long a thread that a test started may go on after it, and the process after the last test.
+ENDING_SECONDS = 60.0
+#: When the databases were written, in seconds since 1970: in March 2026, where their messages end.
+WRITTEN = 1_772_800_000
+
+
+def pytest_unconfigure() -> None:
+    """End the process, with what its threads were at, where one of them never ends: nothing else would."""
+    faulthandler.dump_traceback_later(ENDING_SECONDS, exit=True, file=sys.__stderr__)
 
 
 _forget_foreign_variables()  # before collection: textual and typer read some of them when imported
@@ -64,6 +79,18 @@ def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     time.tzset()
 
 
+@pytest.fixture(autouse=True)
+def _threads_end() -> Iterator[None]:
+    """Fails the test that leaves a thread of a connection that nobody closed: the process waits for it."""
+    before = set(threading.enumerate())
+    yield
+    begun = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    for thread in begun:
+        thread.join(ENDING_SECONDS)
+    left = [thread.name for thread in begun if thread.is_alive()]
+    assert not left, f"this test left threads that do not end: {left}"
+
+
 @pytest.fixture(scope="session")
 def _shared_databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("databases")
@@ -77,10 +104,16 @@ def database_file(_shared_databases: Path) -> DatabaseFactory:
         path = _shared_databases / version / "lcm.db"
         if not path.exists():
             path.parent.mkdir()
-            unpack_database(version, path).chmod(0o400)
+            _written_long_ago(unpack_database(version, path)).chmod(0o400)
         return path
 
     return shared
+
+
+def _written_long_ago(path: Path) -> Path:
+    """What was written a moment ago may have been written to since: it is read again and told as changed."""
+    os.utime(path, (WRITTEN, WRITTEN))
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +142,7 @@ def database_copy(tmp_path: Path, database_file: DatabaseFactory) -> DatabaseFac
     def private(version: str) -> Path:
         folder = tmp_path / f"database-{next(numbers)}"
         folder.mkdir()
-        return Path(shutil.copyfile(database_file(version), folder / "lcm.db"))
+        return _written_long_ago(Path(shutil.copyfile(database_file(version), folder / "lcm.db")))
 
     return private
 
@@ -117,4 +150,6 @@ def database_copy(tmp_path: Path, database_file: DatabaseFactory) -> DatabaseFac
 @pytest.fixture
 def openclaw_home(tmp_path: Path) -> Path:
     """A private state folder as OpenClaw keeps it: ``lcm.db`` (0.15.3), ``agents/``, ``lcm-files/``."""
-    return unpack_demo(tmp_path).state_dir
+    home = unpack_demo(tmp_path).state_dir
+    _written_long_ago(home / "lcm.db")
+    return home

@@ -51,7 +51,7 @@ def test_the_wheel_carries_the_licence_and_the_command(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         metadata = {name.partition(".dist-info/")[2]: name for name in archive.namelist()}
         assert "licenses/LICENSE" in metadata
-        assert "lcm-tui = lcm_tui.cli:main" in archive.read(metadata["entry_points.txt"]).decode()
+        assert "lcm-tui = lcm_tui.__main__:main" in archive.read(metadata["entry_points.txt"]).decode()
 
 
 def test_the_demonstration_unpacks_from_the_wheel_alone(wheel: Path, tmp_path: Path):

@@ -9,6 +9,10 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
+from lcm_core.change.commit import commit
+
+from tests.change.support import plan_of, update
+
 #: Texts as the bytes that stand in the file. Not all of them are UTF-8.
 SAMPLES: dict[str, bytes] = {
     "escape": b"\x1b[2J\x1b[1;1H\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b]8;;http://x\x1b\\link\x1bc\x08\x08\x7f\x0e",
@@ -91,6 +95,14 @@ def flooded(path: Path) -> Path:
             rows = database.execute(f"SELECT rowid FROM {table} WHERE {where}").fetchall()
             for (rowid,), piece in zip(rows[::2], HUGE, strict=False):
                 _put(database, table, column, rowid, piece * (1_000_000 // len(piece)))
+    return path
+
+
+def history(path: Path) -> Path:
+    """Some operations, which are made hostile like everything else."""
+    for number in range(3 * len(SAMPLES)):
+        edit = update(path, "conversations", "conversation_id", number % 8 + 1, title=f"title {number}")
+        commit(path, plan_of(edit))
     return path
 
 

@@ -12,6 +12,7 @@ from lcm_tui.screens.conversations import ConversationsScreen
 from tests.app.support import settled, wait_for
 
 #: Class of the screen, the conversation it is opened on, and what to press from the list of conversations.
+#: Keys in one string, with blanks between them, lead to one screen.
 #: A None in place of the conversation stands for the first session that only the disk knows.
 WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
     {
@@ -20,10 +21,18 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "DagScreen": (3, ("s",)),
         "ContextScreen": (3, ("c",)),
         "ItemScreen": (3, ("c", "enter")),
+        "SentScreen": (3, ("c", "m enter")),
+        "CompareScreen": (3, ("c", "D # 2 enter")),
         "PreviousScreen": (6, ("s", "p")),
         "FilesScreen": (3, ("f",)),
         "FileScreen": (3, ("f", "enter")),
         "BriefsScreen": (3, ("b",)),
+        "PlanScreen": (3, ("c", "d")),
+        "CompactingScreen": (3, ("C",)),
+        "HealthScreen": (3, ("H",)),
+        "HistoryScreen": (3, ("U",)),
+        "ReviewScreen": (6, ("s", "r")),
+        "DraftingScreen": (3, ("R", "enter")),
         "DiskSessionScreen": (None, ("enter",)),
     }
 )
@@ -40,7 +49,7 @@ async def open_screen(pilot: Pilot[int], name: str) -> CommandScreen:
     for key in keys:
         before = pilot.app.screen
         await settled(pilot)
-        await pilot.press(key)
+        await pilot.press(*key.split())
         await wait_for(pilot, lambda before=before: pilot.app.screen is not before, f"a screen after {key}")
     await settled(pilot)
     screen = pilot.app.screen

@@ -23,8 +23,10 @@ S = TypeVar("S", bound=Screen[Any])
 WIDE = (160, 50)
 NARROW = (80, 24)
 
+#: Where the notifications of an app are kept for `said`, by a fixture of every test of the app.
+NOTED = "noted_by_tests"
 #: When a condition has not come true by then, something hangs. No test measures time with it.
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 @asynccontextmanager
@@ -115,5 +117,10 @@ def shown(pilot: Pilot[int]) -> str:
 
 
 def said(pilot: Pilot[int]) -> list[str]:
-    """The notifications so far, made safe, without their titles."""
-    return [note.message for note in pilot.app._notifications]
+    """The notifications so far, made safe, without their titles; those too whose time is over."""
+    return [note.message for note in vars(pilot.app._notifications).get(NOTED, ())]
+
+
+async def wait_until_said(pilot: Pilot[int], text: str) -> None:
+    """Let the app work until a notification has said *text*, which it shows for some seconds only."""
+    await wait_for(pilot, lambda: any(text in note for note in said(pilot)), f"{text!r} to be said")

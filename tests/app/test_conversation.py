@@ -271,7 +271,7 @@ async def test_calls_and_results_are_paired_in_every_version(database_file: Data
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 1, seq=30)
         page = await pilot.app.session.read(store.oldest_page, screen._conversation_id, 10_000)
-        screen._take(page, 30)
+        screen._take(page, await screen._views_of(page), 30)
         await settled(pilot)
         drawn = {seq: screen.messages._lines_of(seq) for seq in screen.messages.keys}
         texts = {seq: [text_of(line) for line in lines] for seq, lines in drawn.items()}

@@ -423,7 +423,7 @@ async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(data
 async def test_a_summary_that_is_mended_in_place_loses_its_mark(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("lcm_tui.screens.conversations.WHOLE_SECONDS", 0.0)
+    monkeypatch.setattr("lcm_tui.screens.conversation_counts.WHOLE_SECONDS", 0.0)
     path = database_copy("0.15.3")
     with Host(path) as host:
         async with open_app(path) as pilot:

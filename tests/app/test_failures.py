@@ -170,8 +170,8 @@ ConversationsScreen.show = show
 """,
     "while drawing": """
 from lcm_tui.widgets.lines import LineView
-def render_line(self, y): raise KeyError("x" * 100_000)
-LineView.render_line = render_line
+def drawn(self, rows): raise KeyError("x" * 100_000)
+LineView.drawn = drawn
 """,
     "in a worker that ends the app": """
 from lcm_tui.screens.conversation import ConversationScreen

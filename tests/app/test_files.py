@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.screens.file import SHOWN_BYTES, FileScreen
 from lcm_tui.screens.files import FilesScreen
+from lcm_tui.screens.listing import PAGE
 from tests.app.support import (
     NARROW,
     WIDE,
@@ -137,7 +138,7 @@ async def test_a_stored_path_that_leads_elsewhere_is_not_followed(openclaw_home:
         database.execute("UPDATE large_files SET storage_uri = ? WHERE file_id = ?", (str(secret), CODE))
     async with files_of(openclaw_home, 3) as (pilot, screen):
         assert " outside " in row_of(pilot, CODE)
-        await wait_for_text(pilot, "therefore not opened", "stored as")
+        await wait_for_text(pilot, "The file lies outside", "stored as")  # what follows is as long as a path
         await pilot.press("enter")
         await wait_for(pilot, lambda: said(pilot))
         assert pilot.app.screen is screen
@@ -213,16 +214,37 @@ async def test_no_files_and_what_the_first_version_did_not_record_are_said_in_wo
         await wait_for_text(pilot, "lines         not recorded by this version", " missing ")
 
 
-async def test_only_the_files_in_sight_are_looked_for(openclaw_home: Path):
+async def test_files_are_read_by_the_page_and_only_those_in_sight_are_looked_for(openclaw_home: Path):
     with closing(sqlite3.connect(openclaw_home / "lcm.db")) as database, database:
-        rows = [(f"file_{n:016x}", 3, f"n{n}.txt", f"/nowhere/{n}.txt") for n in range(5000)]
+        rows = [(f"file_{n:016x}", 3, f"n{n}.txt", f"/nowhere/{n}.txt") for n in range(PAGE + 50)]
         database.executemany(
             "INSERT INTO large_files (file_id, conversation_id, file_name, storage_uri) VALUES (?, ?, ?, ?)",
             rows,
         )
     async with files_of(openclaw_home, 3) as (pilot, screen):
-        assert len(screen.table.keys) == 5006
+        await wait_for_text(pilot, f"Files of conversation 3  main  {PAGE}+")
+        assert len(screen.table.keys) == PAGE
         assert len(screen._states) < 100
+        await pilot.press("G")
+        await wait_for_text(pilot, f"{PAGE + 56} ")
+        assert screen.table.selected == screen.table.keys[PAGE - 1], "the cursor stays on its file"
+        assert not screen.table._fresh, "older files are no news"
         await pilot.press("G")
         await wait_for(pilot, lambda: JSON in screen._states)
         assert len(screen._states) < 200
+
+
+async def test_a_filter_goes_over_the_files_that_were_not_read_yet(openclaw_home: Path):
+    with closing(sqlite3.connect(openclaw_home / "lcm.db")) as database, database:
+        rows = [(f"file_{n:016x}", 3, f"n{n}.txt", "") for n in range(PAGE)]
+        database.executemany(
+            "INSERT INTO large_files (file_id, conversation_id, file_name, storage_uri) VALUES (?, ?, ?, ?)",
+            rows,
+        )
+    async with files_of(openclaw_home, 3) as (pilot, screen):
+        await pilot.press("slash", *JSON_NAME)
+        await wait_for_text(pilot, f"1 of {PAGE + 6} /{JSON_NAME}")
+        assert list(screen.table.keys) == [JSON]
+        await pilot.press("enter", "escape")
+        await wait_for(pilot, lambda: len(screen.table.keys) > 1)
+        assert screen.table.selected == JSON

@@ -54,6 +54,7 @@ def hostile_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
         if not folder.exists():
             (folder / "agents" / "main" / "sessions").mkdir(parents=True)
             path = unpack_database("0.15.3", folder / "lcm.db")
+            hostile.history(path)
             (hostile.sprinkled if kind == "sprinkled" else hostile.flooded)(path)
             hostile.file(folder)
             hostile.transcript(folder / "agents" / "main" / "sessions" / "feedface-0000-4000-8000-1.jsonl")
@@ -68,6 +69,8 @@ async def walk(pilot: Pilot[int], screen: CommandScreen, rows: int) -> str:
     for _ in range(rows):
         await pilot.press("down")
         seen.append(check(pilot))
+    await settled(pilot)  # what belongs to the selected row has been read by then
+    seen.append(check(pilot))
     for key in ("right", "Z", "pagedown", "right", "end", "w", "m", "tab", "end", "tab", "home"):
         await pilot.press(key)
         seen.append(check(pilot))
@@ -98,3 +101,20 @@ async def test_no_screen_obeys_the_text_that_it_shows(
         await pilot.press("question_mark")
         await pilot.pause()
         check(pilot)
+
+
+async def test_every_hostile_id_can_be_copied_and_pastes_as_one_line(hostile_home: Callable[[str], Path]):
+    """Lone surrogates and line breaks in an id: whichever of the operations is selected."""
+    home = hostile_home("flooded")
+    async with open_app(home / "lcm.db", state_dir=home, size=(120, 40)) as pilot:
+        screen = await open_screen(pilot, "HistoryScreen")
+        await pilot.press("home")
+        await settled(pilot)
+        copied = []
+        for _ in range(3 * len(hostile.SAMPLES)):
+            await pilot.press("y", "down")
+            copied.append(pilot.app.clipboard)
+        assert pilot.app.screen is screen
+        assert pilot.app._exception is None
+    assert len(set(copied)) > len(hostile.SAMPLES)
+    assert not [text for text in copied if unsafe_in(text)]

@@ -11,6 +11,7 @@ from lcm_core.store.opening import Access
 from textual.pilot import Pilot
 
 from lcm_tui.screens.base import CommandScreen
+from lcm_tui.widgets import lines
 from lcm_tui.widgets.lines import LineView
 from tests.app.host import Host
 from tests.app.screens import WAYS, leave, open_screen
@@ -38,11 +39,14 @@ def folder(path: Path) -> dict[str, tuple[int, int]]:
 
 
 async def marked(pilot: Pilot[int], screen: CommandScreen) -> None:
-    """Wait until some rows are marked as new, which they are for a moment only."""
+    """Wait until some rows are marked as new."""
     await wait_for(pilot, lambda: listed(screen)._fresh, "rows marked as new")
 
 
-async def test_messages_appear_below_while_the_selection_stays(database_copy: DatabaseFactory):
+async def test_messages_appear_below_while_the_selection_stays(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lines, "NEW_SECONDS", 1_000_000)
     path = database_copy("0.15.3")
     with Host(path) as host:
         async with open_app(path) as pilot:
@@ -61,6 +65,16 @@ async def test_messages_appear_below_while_the_selection_stays(database_copy: Da
             assert "WAL" in title(pilot)
             await pilot.press("end")
             await wait_for_text(pilot, "the host is here")
+
+
+async def test_a_screen_follows_the_file_also_while_keys_come_without_a_pause(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen = await open_screen(pilot, "ConversationScreen")
+            pilot.app.session.key_at = float("inf")
+            host.say(3, "the host is here")
+            await wait_for(pilot, lambda: "the host is here" in str(screen.messages.views.values()))
 
 
 async def test_the_list_of_conversations_counts_and_grows(database_copy: DatabaseFactory):
@@ -256,8 +270,17 @@ async def test_a_file_that_is_gone_is_said_to_be_gone_and_stays_on_the_screen(da
 # -- traces --------------------------------------------------------------------------------------------------
 
 
+#: One screen of each way of reading: pages, texts, a whole graph, files, scans, sums, transcripts.
+SOME = ("DagScreen", "SentScreen", "FileScreen", "PlanScreen", "HealthScreen", "DiskSessionScreen")
+
+
 @pytest.mark.parametrize("live", [False, True], ids=["no host", "a live host"])
-async def test_walking_over_all_screens_leaves_no_trace(openclaw_home: Path, live: bool):
+@pytest.mark.parametrize(
+    "names", [SOME, pytest.param(tuple(WAYS), marks=pytest.mark.long)], ids=["some", "all"]
+)
+async def test_walking_over_the_screens_leaves_no_trace(
+    openclaw_home: Path, live: bool, names: tuple[str, ...]
+):
     path = openclaw_home / "lcm.db"
     host = Host(path) if live else None
     if host is not None:
@@ -265,7 +288,7 @@ async def test_walking_over_all_screens_leaves_no_trace(openclaw_home: Path, liv
     before = folder(openclaw_home)
     assert ("lcm.db-wal" in before) is live
     async with open_app(path, state_dir=openclaw_home) as pilot:
-        for name in WAYS:
+        for name in names:
             await open_screen(pilot, name)
             await pilot.press("down", "end", "home", "ctrl+r")
             await settled(pilot)

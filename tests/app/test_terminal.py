@@ -31,13 +31,13 @@ def test_the_app_ends_when_its_terminal_goes_away(database_file: Callable[[str],
     os.close(inner)
     try:
         seen = b""
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while b"Conversations" not in seen and time.monotonic() < until:
             if select.select([terminal], [], [], 0.2)[0]:
                 seen += os.read(terminal, 65536)
         assert b"Conversations" in seen
         os.close(terminal)
-        assert app.wait(timeout=30) == 0
+        assert app.wait(timeout=60) == 0
     finally:
         app.kill()
         app.wait()

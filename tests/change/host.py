@@ -1,7 +1,8 @@
 """A host that writes: appends messages, compacts and prunes by the engine's own rules, in another process.
 
-``python host.py DATABASE CONVERSATION SECONDS PER_SECOND SEED LOG``: every transaction is one line of JSON in
-LOG, with how long it waited for the lock. It knows nothing of the code under test, and reads the same rows.
+``python host.py DATABASE CONVERSATION COUNT SEED LOG``: every transaction is one line of JSON in LOG, with
+how long it waited for the lock. After COUNT of them it goes on until its standard input ends: others may be
+slower. It knows nothing of the code under test, and reads the same rows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import select
 import sqlite3
 import sys
 import time
@@ -18,6 +20,8 @@ from typing import Any
 #: Engine defaults, scaled down: messages that compaction may not touch, and what a leaf is made from.
 TAIL, CHUNK, FANOUT = 32, 8, 4
 NOW = "2026-03-06 12:00:00"
+#: Transactions in a second, at most.
+PER_SECOND = 50
 
 
 class Host:
@@ -182,16 +186,16 @@ class Host:
         return {**(done or {}), "waited": locked - begun, "held": time.perf_counter() - locked}
 
 
-def main(path: str, conversation: str, seconds: str, rate: str, seed: str, log: str) -> None:
-    """Go on for some time."""
+def main(path: str, conversation: str, count: str, seed: str, log: str) -> None:
+    """Go on until there is enough."""
     host = Host(path, int(conversation), int(seed))
     begun, number = time.monotonic(), 0
     with open(log, "w", encoding="utf-8") as file:
-        while time.monotonic() - begun < float(seconds):
+        while number < int(count) or not select.select([sys.stdin], [], [], 0)[0]:
             file.write(json.dumps(host.transact()) + "\n")
             file.flush()
             number += 1
-            time.sleep(max(0.0, begun + number / float(rate) - time.monotonic()))
+            time.sleep(max(0.0, begun + number / PER_SECOND - time.monotonic()))
     host.connection.close()
 
 

@@ -15,6 +15,7 @@ from lcm_core.change.undo import plan_undo
 from lcm_core.errors import ExitCode
 
 from tests.change.support import (
+    column,
     connect,
     context_of,
     delete,
@@ -244,7 +245,11 @@ def b8_leaf(path: Path):
     ) or value(
         path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND rowid > 1 AND conversation_id = 1"
     )
-    return [edge(first, second)], {f"B8:1:summary:{first}", f"B12:1:edge:{first}/{second}"}
+    return [edge(first, second)], {
+        f"B8:1:summary:{first}",
+        f"B12:1:edge:{first}/{second}",
+        f"B14:1:summary:{second}",
+    }
 
 
 def b8_condensed(path: Path):
@@ -273,6 +278,50 @@ def b12(path: Path):
 
 def b13(path: Path):
     return [splice(path, 1, 0, 1)], {f"B13:1:summary:{root(path)}"}
+
+
+def b14_edge_comes(path: Path):
+    source = source_of(path, root(path))
+    other = value(path, "SELECT summary_id FROM context_items WHERE conversation_id = 1 AND ordinal = 1")
+    run(path, f"UPDATE summaries SET created_at = '2033-01-01 00:00:00' WHERE summary_id = '{other}'")
+    return [edge(other, source)], {f"B14:1:summary:{source}"}
+
+
+def condensed_over(path: Path, source: str) -> list[Edit]:
+    made = summary_row(
+        path, NEW, kind="condensed", depth=9, conversation_id=1, created_at="2033-01-01 00:00:00"
+    )
+    return [Insert("summaries", made), edge(NEW, source)]
+
+
+def b14_consumer_comes(path: Path):
+    source = source_of(path, root(path))
+    return [*condensed_over(path, source), splice(path, 1, 1, 0, NEW)], {f"B14:1:summary:{source}"}
+
+
+def b14_consumer_comes_into_reach(path: Path):
+    """It was there before, where no model reads it."""
+    source = source_of(path, root(path))
+    commit(path, plan_of(*condensed_over(path, source)), journal=False)
+    return [splice(path, 1, 1, 0, NEW)], {f"B14:1:summary:{source}"}
+
+
+def b15_link_comes(path: Path):
+    message = covered_message(path)
+    other = value(
+        path,
+        "SELECT summary_id FROM summary_messages WHERE summary_id <> ? AND summary_id IN "
+        "(SELECT summary_id FROM summaries WHERE conversation_id = 1)",
+        leaf_over(path, message),
+    )
+    return [link(other, message)], {f"B15:1:message:{message}"}
+
+
+def b15_leaf_comes_below_what_is_read(path: Path):
+    message = covered_message(path)
+    commit(path, plan_of(new_leaf(path, created_at="2019-01-01 00:00:00"), link(NEW, message)), journal=False)
+    deep = source_of(path, source_of(path, root(path)))
+    return [edge(deep, NEW)], {f"B15:1:message:{message}"}
 
 
 def e13(path: Path):
@@ -330,7 +379,8 @@ CASES: dict[str, Case] = {
     for case in (
         a1, a2, a3, a4, a5, a6_message_comes, a6_link_comes, a7_source_comes, a7_consumer_comes, a9, a11,
         b1, b2, b3, b4_source_goes, b4_edge_comes, b5, b6, b7_edge, b7_link, b8_leaf, b8_condensed, b9, b12,
-        b13, e13, g11, fk,
+        b13, b14_edge_comes, b14_consumer_comes, b14_consumer_comes_into_reach, b15_link_comes,
+        b15_leaf_comes_below_what_is_read, e13, g11, fk,
     )
 }  # fmt: skip
 
@@ -394,6 +444,36 @@ def test_taking_out_one_of_three_leaves_two(database_copy):
     two = commit(path, plan_of(splice(path, 1, end(path) - 1, 1)))
     assert two.operation is not None
     assert two.operation.removed == {f"A4:1:message:{message}"}
+
+
+def test_what_was_read_raw_and_summarised_may_be_read_in_two_summaries(database_copy):
+    """Compacting what an earlier sweep left behind is no new damage: the model reads it twice as before."""
+    path = database_copy("0.15.3")
+    message = covered_message(path)
+    commit(path, plan_of(splice(path, 1, 4, 0, message), allows={f"A6:1:message:{message}"}))
+    before = dump(path)
+    made = commit(path, plan_of(new_leaf(path), link(NEW, message), splice(path, 1, 4, 1, NEW)))
+    assert made.operation is not None
+    assert made.operation.removed == {f"A6:1:message:{message}"}
+    commit(path, asyncio.run(planned(path, plan_undo, made.id)))
+    assert dump(path) == before
+
+
+def test_a_summary_that_comes_back_to_its_own_sources_is_nobodys_second(database_copy):
+    """Dissolved and condensed again: the first stays in the DAG, where no model reads it."""
+    path = database_copy("0.15.3")
+    top = root(path)
+    sources = column(
+        path, "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal", top
+    )
+    commit(path, plan_of(splice(path, 1, 0, 1, *sources)))
+    made = condensed_over(path, sources[0])
+    more = [edge(NEW, source, at) for at, source in enumerate(sources[1:], 60)]
+    done = commit(path, plan_of(*made, *more, splice(path, 1, 0, len(sources), NEW)))
+    with pytest.raises(WouldBreakError) as caught:
+        commit(path, plan_of(splice(path, 1, 1, 0, top)))
+    assert caught.value.findings == {f"B14:1:summary:{source}" for source in sources}
+    commit(path, asyncio.run(planned(path, plan_undo, done.id)))
 
 
 def test_the_order_of_a_context_may_change(database_copy):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 from lcm_core.change.codec import pack
 from lcm_core.change.commit import commit, commit_plan
-from lcm_core.change.connection import Writer
+from lcm_core.change.connection import Writer, explained
+from lcm_core.change.copying import CancelledError
 from lcm_core.change.errors import (
     BusyError,
     DiskFullError,
@@ -40,6 +42,7 @@ from lcm_core.change.undo import plan_undo
 from lcm_core.errors import DatabaseError, DatabaseMissingError, ExitCode, LcmError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database
+from lcm_core.store.opening import Access
 
 from tests.change.support import (
     REAL,
@@ -508,7 +511,7 @@ def test_a_file_that_cannot_be_reached_is_told(tmp_path):
 
 #: A commit by somebody who may only read; root may always write, so it becomes somebody else first.
 AS_READER = """
-import os, sys
+import os, sys, urllib.parse  # which pathlib wants, and who may only read may not read it then
 sys.path[:0] = sys.argv[3:]
 from lcm_core.change.commit import commit
 from lcm_core.change.codec import unpack
@@ -536,7 +539,7 @@ def test_a_file_or_folder_that_cannot_be_written_is_told(
     (path.parent / "plan").write_bytes(
         pack([update(path, "summaries", "summary_id", _leaf(path), content="new")])
     )
-    before = dump(path)
+    before, beside = dump(path), sorted(path.parent.iterdir())
     path.chmod(file_mode)
     path.parent.chmod(folder_mode)
     try:
@@ -550,7 +553,17 @@ def test_a_file_or_folder_that_cannot_be_written_is_told(
         path.parent.chmod(0o755)
         path.chmod(0o600)
     assert done.stdout.startswith(f"{ReadOnlyError.__name__} 5 {path} cannot be written"), done.stderr
+    assert sorted(path.parent.iterdir()) == beside
     assert dump(path) == before
+
+
+def test_no_room_for_the_shared_memory_is_told_as_a_full_disk(tmp_path, monkeypatch):
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
+    usage = shutil.disk_usage(tmp_path)
+    assert not isinstance(explained(error, tmp_path / "lcm.db", 0.0), DiskFullError)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=8192))
+    assert isinstance(explained(error, tmp_path / "lcm.db", 0.0), DiskFullError)
 
 
 def test_a_full_disk_changes_nothing(database_copy, monkeypatch):
@@ -619,18 +632,68 @@ async def test_a_screen_reads_what_it_committed(database_copy):
     }
 
 
-async def test_a_commit_that_nobody_waits_for_any_more_is_made(database_copy):
+async def test_what_made_a_plan_stale_is_seen_by_the_next_plan(database_copy):
+    """A file without a WAL is read as one that never changes, until somebody looks at it again."""
+    path = database_copy("0.15.3")
+    run(path, "PRAGMA journal_mode = wal")
+    conversation_id, summary_id = dissolvable(path)[0]
+    async with await Database.open(path) as database:
+        assert database.access is Access.IMMUTABLE
+        with connect(path) as host:
+            plan = await database.read(plan_dissolve, conversation_id, [summary_id])
+            host.execute("UPDATE summaries SET content = 'new' WHERE summary_id = ?", [summary_id])
+            with pytest.raises(StalePlanError):
+                await commit_plan(database, plan)
+            again = await database.read(plan_dissolve, conversation_id, [summary_id])
+            await commit_plan(database, again)
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+@pytest.mark.parametrize("kind", ["IMMEDIATE", "EXCLUSIVE"])
+async def test_a_commit_that_nobody_waits_for_any_more_is_given_up(database_copy, mode, kind):
+    path = database_copy("0.15.3")
+    run(path, f"PRAGMA journal_mode = {mode}")
+    plan = plan_of(update(path, "summaries", "summary_id", _leaf(path), content="new"))
+    before = dump(path)
+    async with await Database.open(path) as database:
+        with connect(path) as holder:
+            holder.execute(f"BEGIN {kind}")
+            task = asyncio.create_task(commit_plan(database, plan, wait=60))
+            await asyncio.sleep(0.1)
+            task.cancel()
+            await asyncio.wait((task,), timeout=60)
+            assert task.cancelled()
+            holder.execute("ROLLBACK")
+    assert dump(path) == before
+
+
+def test_who_stops_while_the_lock_is_taken_changes_nothing(database_copy):
+    path = database_copy("0.15.3")
+    plan = plan_of(update(path, "summaries", "summary_id", _leaf(path), content="new"))
+    before, asked = dump(path), []
+    with pytest.raises(CancelledError, match="nothing was changed") as caught:
+        commit(path, plan, stopped=lambda: not asked.append(1))
+    assert caught.value.exit_code is ExitCode.CANCELLED
+    assert dump(path) == before
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_commit_that_has_the_lock_is_made(database_copy, mode):
+    path = database_copy("0.15.3")
+    run(path, f"PRAGMA journal_mode = {mode}")
+    plan = plan_of(update(path, "summaries", "summary_id", _leaf(path), content="new"))
+    steps: list[str] = []
+    done = commit(path, plan, fault=steps.append, stopped=lambda: "begun" in steps)
+    assert done.id
+    assert value(path, "SELECT content FROM summaries WHERE summary_id = ?", _leaf(path)) == "new"
+
+
+def test_whoever_can_be_stopped_still_waits_to_the_bound(database_copy):
     path = database_copy("0.15.3")
     plan = plan_of(update(path, "summaries", "summary_id", _leaf(path), content="new"))
     with connect(path) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        async with await Database.open(path) as database:
-            task = asyncio.create_task(commit_plan(database, plan))
-            await asyncio.sleep(0.1)
-            task.cancel()
-            await asyncio.sleep(0.1)
-            assert not task.done()
-            holder.execute("ROLLBACK")
-            with pytest.raises(asyncio.CancelledError):
-                await task
-    assert value(path, "SELECT content FROM summaries WHERE summary_id = ?", _leaf(path)) == "new"
+        with pytest.raises(BusyError) as caught:
+            commit(path, plan, wait=0.3, stopped=lambda: False)
+        holder.execute("ROLLBACK")
+    assert caught.value.waited >= 0.3

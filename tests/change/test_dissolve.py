@@ -432,3 +432,12 @@ def test_faults_of_the_go_tool_are_not_ours(database_copy):
     run(path, f"UPDATE summaries SET content = 'rewritten meanwhile' WHERE summary_id = '{summary}'")
     with pytest.raises(LcmError, match="content was"):
         commit(path, made)
+
+
+@pytest.mark.parametrize("table", ["context_items", "summary_parents"])
+async def test_a_table_that_is_missing_is_named(database_copy, table):
+    path = database_copy("0.15.3")
+    conversation_id, summary_id = dissolvable(path)[0]
+    run(path, f"DROP TABLE {table}")
+    with pytest.raises(RefusedError, match=rf"has no table {table}.*Restore a backup"):
+        await planned(path, plan_dissolve, conversation_id, [summary_id])

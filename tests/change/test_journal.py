@@ -18,7 +18,7 @@ from lcm_core.change.history import prune_history
 from lcm_core.change.journal import Operation, edits_of, get, operations
 from lcm_core.change.plan import Insert, Plan, Symbol, SymbolKind
 from lcm_core.change.preview import preview
-from lcm_core.change.undo import NotUndoableError, in_effect, plan_redo, plan_undo
+from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo
 from lcm_core.errors import ExitCode, NotFoundError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database
@@ -447,11 +447,24 @@ def test_the_history_is_trimmed_from_its_old_end(database_copy, tmp_path, small_
     assert not first.operation.export.path.exists()
     with pytest.raises(NotFoundError):
         undo(path, first.id)
-    assert prune_history(path, keep=1) == 1
+    assert prune_history(path, keep=1) == 0  # it is the undo of the one before
     undo(path, third.id)
-    assert prune_history(path, before="2999-01-01 00:00:00") == 2
+    assert prune_history(path, before="2999-01-01 00:00:00") == 3
     assert listed(path) == []
     assert prune_history(path, keep=0) == 0
+
+
+def test_a_change_that_was_redone_stays_the_latest_after_a_prune(database_copy):
+    path = database_copy("0.15.3")
+    dissolve(path, -1)
+    first = dissolve(path)
+    undo(path, first.id)
+    redo(path, first.id)
+    assert prune_history(path, keep=1) == 1
+    assert len(listed(path)) == 3
+    assert asyncio.run(reading(path, latest)).id == first.id
+    undo(path, first.id)
+    assert prune_history(path, keep=0) == 4
 
 
 def test_what_was_forgotten_in_the_middle_is_said(database_copy):

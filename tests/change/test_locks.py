@@ -10,14 +10,21 @@ import time
 from pathlib import Path
 
 import pytest
+from lcm_core.change import resync as resync_module
 from lcm_core.change.commit import commit
+from lcm_core.change.copying import CancelledError
 from lcm_core.change.errors import BusyError
+from lcm_core.change.forgetting import forget_history
+from lcm_core.change.history import prune_history
+from lcm_core.change.migrate import migrate
+from lcm_core.change.reindex import reindex
+from lcm_core.change.resync import resync
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.opening import choose_access, private_copy
 
-from tests.change.support import plan_of, run, update, value
+from tests.change.support import connect, plan_of, run, update, value
 
 #: Whether another process gets the write lock.
 TRY = """
@@ -97,6 +104,53 @@ async def _keep_reading(database: Database) -> None:
     while True:
         await database.read(list_conversations)
         await asyncio.sleep(0.02)
+
+
+WRITERS = {
+    "prune_history": ("0.15.3", prune_history),
+    "reindex": ("0.15.3", reindex),
+    "resync": ("0.15.3", lambda path, **rest: resync(path, ["messages_fts"], **rest)),
+    "migrate": ("0.3.0", migrate),
+    "forget_history": ("0.15.3", lambda path, **rest: forget_history(path, 1, **rest)),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_who_waits_for_the_lock_can_be_stopped(database_copy, name: str):
+    version, write = WRITERS[name]
+    path = database_copy(version)
+    if version == "0.15.3":
+        commit(path, a_plan(path))  # there is a history
+    run(path, "DELETE FROM messages_fts WHERE rowid < 9")
+    before, asked = path.read_bytes(), []
+
+    def stopped() -> bool:
+        asked.append(1)
+        return len(asked) > 2
+
+    with connect(path) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(CancelledError, match="Cancelled"):
+            write(path, wait=60, stopped=stopped)
+        holder.execute("ROLLBACK")
+    assert path.read_bytes() == before
+    with connect(path) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BusyError):
+            write(path, wait=0.2, stopped=lambda: False)
+        holder.execute("ROLLBACK")
+    write(path, stopped=lambda: False)
+
+
+def test_what_is_mended_in_pieces_is_stopped_between_two(database_copy, monkeypatch):
+    path = database_copy("0.15.3")
+    monkeypatch.setattr(resync_module, "PAGE", 2)
+    run(path, "DELETE FROM messages_fts WHERE rowid < 9")
+    gone = "SELECT count(*) FROM messages WHERE message_id NOT IN (SELECT rowid FROM messages_fts)"
+    missing = value(path, gone)
+    with pytest.raises(CancelledError, match="stays so"):
+        resync(path, ["messages_fts"], stopped=lambda: value(path, gone) < missing)
+    assert 0 < value(path, gone) < missing
 
 
 def test_two_commits_of_one_process_take_turns(database_copy):

@@ -353,7 +353,7 @@ def truncated(path: Path) -> None:
         (other_program, "not an LCM one"),
         (damaged, "damaged"),
         (truncated, "truncated"),
-        (Path.unlink, "no database"),
+        (Path.unlink, "no backup"),
     ],
 )
 def test_what_is_no_whole_backup_is_refused(

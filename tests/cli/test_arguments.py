@@ -51,9 +51,9 @@ MISTAKES = [
     (
         ["messages", "list", "x"],
         "INVALID_ARGUMENT",
-        "--conversation-id must be a whole number of at least 1.",
+        "CONVERSATION_ID must be a whole number of at least 1.",
     ),
-    (["messages", "list", "99999999999999999999"], "INVALID_ARGUMENT", "--conversation-id must be"),
+    (["messages", "list", "99999999999999999999"], "INVALID_ARGUMENT", "CONVERSATION_ID must be"),
     (
         ["messages", "list", "--conversation-id", "1", "--session-key", "k"],
         "INVALID_ARGUMENT",
@@ -264,3 +264,19 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
     elsewhere = run("files", "show", "file_b7b54f0887584669", "--content", "--db", openclaw_home / "lcm.db")
     assert (elsewhere.code, elsewhere.out) == (3, "")
     assert "not on this machine" in elsewhere.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["merge", "x"], "CONVERSATION_ID must be a whole number of at least 1."),
+        (["transplant", "x", "5"], "SOURCE must be a whole number of at least 1."),
+        (["transplant", "5"], "transplant needs an argument: lcm-tui transplant SOURCE TARGET."),
+        (["summaries", "show", ""], "The id of a summary is empty. Give it, or its beginning."),
+    ],
+)
+def test_what_is_wrong_with_an_argument_goes_by_its_name(
+    arguments: list[str], sentence: str, database_file: DatabaseFactory
+):
+    result = run(*arguments, "--db", database_file("0.15.3"))
+    assert (result.code, result.err) == (2, f"{sentence}\n")

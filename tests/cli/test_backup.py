@@ -47,9 +47,29 @@ def saved(database_copy: DatabaseFactory, tmp_path: Path) -> tuple[Path, Path]:
     return path, backup
 
 
+def test_a_database_of_another_program_is_refused_and_a_damaged_one_is_not(
+    database_copy: DatabaseFactory, tmp_path: Path
+):
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE messages (id INTEGER, body TEXT)")
+    database.close()
+    refused = run("backup", "--db", other, "--json")
+    assert (refused.code, refused.error["code"]) == (5, "DATABASE_NOT_LCM")
+    assert "not an LCM one, so a copy of it would bring no conversation back" in refused.error["message"]
+    (tmp_path / "empty.db").touch()
+    assert run("backup", "--db", tmp_path / "empty.db").code == 5
+    assert sorted(one.name for one in tmp_path.iterdir() if one.suffix != ".db") == []
+    path = database_copy("0.15.3")
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE messages")
+    database.close()
+    assert run("backup", "--db", path, "--to", tmp_path / "kept").code == 0
+
+
 def test_a_backup_lies_beside_its_database(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    result = run("backup", "--db", path, "--check", "--json")
+    result = run("backup", "--db", path, "--quick-check", "--json")
     [made] = known_backups(path)
     data = result.data
     assert data == {
@@ -63,7 +83,7 @@ def test_a_backup_lies_beside_its_database(database_copy: DatabaseFactory):
         "access": "immutable",
     }
     assert result.err == ""
-    people = run("--db", path, "--check", "backup").out
+    people = run("--db", path, "--quick-check", "backup").out
     assert "nothing was locked or left beside it" in people
     assert "every page" in people
 
@@ -96,7 +116,7 @@ def test_a_damaged_database_is_copied_and_exits_with_6(database_copy: DatabaseFa
     with path.open("r+b") as file:
         file.seek(4096 * 400)
         file.write(b"\xa5" * 4096)
-    result = run("backup", "--db", path, "--check")
+    result = run("backup", "--db", path, "--quick-check")
     assert result.code == 6
     assert "the database itself is damaged" in result.out
     [made] = known_backups(path)
@@ -171,6 +191,17 @@ def test_a_missing_and_an_unreadable_database_are_shown_as_such(saved: tuple[Pat
     assert "would be copied to its place" in shown.out
     assert run("restore", backup, "--db", path, "--apply", "--yes", "--json").data["kept"] is None
     assert messages(path) == 865
+
+
+def test_a_backup_that_is_not_there_is_not_taken_for_the_database(saved: tuple[Path, Path]):
+    path, backup = saved
+    for flags in ((), ("--apply", "--yes")):
+        result = run("--db", path, "restore", path.parent / "none", *flags)
+        assert result.code == 5
+        assert result.err.startswith(f"There is no backup at {path.parent / 'none'}.")
+        assert "--db" not in result.err
+        result = run("--db", path, "restore", backup.parent, *flags)
+        assert (result.code, "is a folder" in result.err, "--db" in result.err) == (5, True, False)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def test_every_command_answers_in_every_form_and_leaves_no_trace(
     before = traces(path.parent)
     for arguments in every_command(path):
         answers = [run(*arguments, "--db", path, *form) for form in ([], ["--json"], ["--format", "table"])]
-        assert [(answer.code, answer.err) for answer in answers] == [(0, "")] * 3, arguments
+        code = 6 if arguments == ["doctor"] else 0  # each of them has bad summaries
+        assert [(answer.code, answer.err) for answer in answers] == [(code, "")] * 3, arguments
         assert json.loads(answers[1].out)["ok"] is True
         assert all(answer.out.endswith("\n") for answer in answers)
     assert traces(path.parent) == before
@@ -221,7 +222,8 @@ def test_values_of_the_wrong_type_break_nothing(database_copy: DatabaseFactory):
     for arguments in every_command(path):
         for form in ([], ["--json"], ["--format", "table"]):
             answer = run(*arguments, "--db", path, *form)
-            assert (answer.code, answer.err) == (0, ""), arguments
+            code = 6 if arguments == ["doctor"] else 0
+            assert (answer.code, answer.err) == (code, ""), arguments
             if form == ["--json"]:
                 json.loads(answer.out)
 

@@ -107,6 +107,53 @@ sys.exit(main())
 """
 
 
+@pytest.mark.parametrize(("flags", "begins"), [((), "The output could not be"), (("--json",), '{"ok":false')])
+def test_an_output_that_cannot_be_written_is_told(
+    flags: tuple[str, ...], begins: str, database_file: DatabaseFactory
+):
+    command = [*PROGRAM, "--db", str(database_file("0.15.3")), "status", *flags]
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        silent = subprocess.run([*command, "--limit", "1"], stderr=full, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith(begins)
+    assert "No space left on device" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert silent.returncode == 2
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["status", "--help"], ["--help", "--json"]])
+def test_help_whose_reader_has_gone_is_no_error(arguments: list[str]):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe, Path("/dev/full").open("w") as full:
+        gone = subprocess.run([*PROGRAM, *arguments], stdout=pipe, stderr=subprocess.PIPE, check=False)
+        no_room = subprocess.run([*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (gone.returncode, gone.stderr) == (0, b"")
+    assert no_room.returncode == 1
+    assert b"The output could not be written (No space left on device)" in no_room.stderr
+
+
+def test_ctrl_c_while_the_program_is_being_imported_is_quiet(tmp_path: Path):
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhile True: pass\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "lcm_tui", "status"]
+    result = subprocess.run(command, capture_output=True, check=False, env=environment, timeout=50)
+    assert (result.returncode, result.stdout, result.stderr) == (10, b"", b"")
+
+
+def test_a_closed_output_is_no_error(database_file: DatabaseFactory):
+    command = " ".join(["exec", '"$0"', "-c", '"$1"', "--db", '"$2"', "status", ">&-"])
+    result = subprocess.run(
+        ["sh", "-c", command, PROGRAM[0], PROGRAM[2], str(database_file("0.15.3"))],
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
 def test_an_interrupted_command_says_so(database_file: DatabaseFactory):
     program = [sys.executable, "-c", INTERRUPTED, "status", "--db", str(database_file("0.15.3"))]
     result = subprocess.run(program, capture_output=True, text=True, check=False, timeout=50)

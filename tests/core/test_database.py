@@ -14,7 +14,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
+import aiosqlite
 import pytest
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, ExitCode
 from lcm_core.store import handle as handle_module
@@ -68,7 +70,7 @@ def listing(folder: Path, *, times: bool = True) -> dict[str, tuple[int, ...]]:
 
 
 async def until(condition: Callable[[], Awaitable[object]]) -> None:
-    for _ in range(1000):
+    for _ in range(3000):
         if await condition():
             return
         await asyncio.sleep(0.02)
@@ -350,7 +352,7 @@ async def test_reads_that_run_together_have_a_connection_each(database: Path):
     inside = asyncio.Barrier(3)
 
     async def read(reader: Reader) -> object:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await inside.wait()  # all three are within their transaction
         return await reader.value(COUNT)
 
@@ -380,7 +382,7 @@ async def test_a_cancelled_read_stops_its_statement_and_leaves_the_connection_us
             slow = asyncio.create_task(opened.read(value, SLOW))
             await asyncio.sleep(0.05)
             slow.cancel()
-            async with asyncio.timeout(20):  # the statement itself would take minutes
+            async with asyncio.timeout(60):  # the statement itself would take minutes
                 with pytest.raises(asyncio.CancelledError):
                     await slow
             assert await opened.read(value, COUNT) > 0
@@ -395,7 +397,7 @@ async def test_a_read_can_be_cancelled_at_any_moment(database: Path, steps: int)
             await asyncio.sleep(0)
         for read in reads:
             read.cancel()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await asyncio.gather(*reads, return_exceptions=True)
             assert await asyncio.gather(*(opened.read(value, "SELECT 1") for _ in range(5))) == [1] * 5
     gc.collect()
@@ -418,7 +420,7 @@ async def test_closing_stops_what_runs_and_closed_is_said_in_a_sentence(database
     opened = await Database.open(database)
     running = [asyncio.create_task(opened.read(value, SLOW)) for _ in range(2)]
     await asyncio.sleep(0.05)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await opened.close()
         for outcome in await asyncio.gather(*running, return_exceptions=True):
             assert isinstance(outcome, DatabaseError)
@@ -433,6 +435,7 @@ def test_a_process_ends_while_a_read_runs(database: Path, leaving: str):
     script = f"""
 import asyncio, sys
 from pathlib import Path
+from typing import Any
 from lcm_core.store.database import Database
 
 async def slow(reader):
@@ -722,5 +725,36 @@ async def test_watching_ends_when_the_database_is_closed(database: Path):
     task = asyncio.create_task(follow())
     await asyncio.sleep(0)
     await opened.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await task
+
+
+@pytest.mark.parametrize("pause", [0.0005, 0.001, 0.002, 0.004, 0.008])
+async def test_closing_waits_for_an_opening_that_was_given_up(
+    database: Path, monkeypatch: pytest.MonkeyPatch, pause: float
+):
+    """Whoever ends with the loop right afterwards cancels what has not ended by then."""
+    made: list[aiosqlite.Connection] = []
+    connect = aiosqlite.connect
+
+    def noted(*args: Any, **kwargs: Any) -> aiosqlite.Connection:
+        made.append(connect(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(aiosqlite, "connect", noted)
+    opened = await Database.open(database)
+    for _ in range(20):
+        opening = asyncio.create_task(opened.refresh())
+        await asyncio.sleep(pause)
+        opening.cancel()
+    await opened.close()
+    assert not [each for each in made if each._connection is not None]
+
+
+async def test_a_file_that_is_gone_is_not_made_anew_by_a_second_read(database: Path):
+    """Each read that runs beside another has a connection of its own, opened when it is needed."""
+    async with await Database.open(database) as opened:
+        assert opened.access is Access.IMMUTABLE
+        database.unlink()
+        await asyncio.gather(*(opened.read(value, COUNT) for _ in range(4)), return_exceptions=True)
+    assert os.listdir(database.parent) == []

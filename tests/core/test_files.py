@@ -22,6 +22,10 @@ async def test_files_are_listed_as_they_were_stored(database_file: DatabaseFacto
     async with await Database.open(database_file("0.15.3")) as database:
         every = await database.read(list_files)
         third = await database.read(list_files, ConversationId(3))
+        assert await database.read(lambda reader: list_files(reader, newest=4)) == every[-4:]
+        assert (
+            await database.read(lambda reader: list_files(reader, ConversationId(3), newest=2)) == third[-2:]
+        )
     assert len(every) == 11
     assert [one.file_id for one in third] == [
         one.file_id for one in every if one.conversation_id == ConversationId(3)

@@ -537,12 +537,16 @@ def test_variables_are_listed_by_name_without_their_values(home: Path):
 
 def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: Path):
     path = tmp_path / "own.toml"
-    path.write_text('budget = 64000\nformat = "json"\ntheme = "nord"\n[keys]\nreload = "f5, ctrl+r"\n')
+    path.write_text(
+        'budget = 64000\nformat = "json"\ntheme = "nord"\nbackup_offer_mb = 0\n'
+        '[keys]\nreload = "f5, ctrl+r"\n'
+    )
     environ = {"LCM_TUI_CONFIG": str(path)}
     settings = resolve(Options(), environ, home=home)
     assert (settings.budget.value, settings.budget.source) == (64_000, Source.USER_CONFIG)
     assert settings.output_format.value is OutputFormat.JSON
     assert settings.theme.value == "nord"
+    assert settings.backup_offer_mb.value == 0
     assert dict(settings.keys) == {"reload": "f5, ctrl+r"}
     assert settings.diagnostics == ()
     environ |= {"LCM_TUI_BUDGET": "32000", "LCM_TUI_FORMAT": "Table"}
@@ -555,7 +559,10 @@ def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: P
 
 def test_mistakes_in_our_own_file_are_noted_one_by_one(home: Path, tmp_path: Path):
     path = tmp_path / "own.toml"
-    path.write_text('budget = 0\nformat = "xml"\ntheme = 5\ncolour = "red"\n[keys]\nup = 3\ndown = "j"\n')
+    path.write_text(
+        'budget = 0\nformat = "xml"\ntheme = 5\ncolour = "red"\nbackup_offer_mb = -1\n'
+        '[keys]\nup = 3\ndown = "j"\n'
+    )
     settings = resolve(Options(), {"LCM_TUI_CONFIG": str(path)}, home=home)
     assert dict(settings.keys) == {"down": "j"}
     assert (settings.budget.value, settings.theme.value) == (None, None)
@@ -564,6 +571,7 @@ def test_mistakes_in_our_own_file_are_noted_one_by_one(home: Path, tmp_path: Pat
         (Problem.INVALID_VALUE, "budget"),
         (Problem.INVALID_VALUE, "format"),
         (Problem.INVALID_VALUE, "theme"),
+        (Problem.INVALID_VALUE, "backup_offer_mb"),
         (Problem.INVALID_VALUE, "keys.up"),
     }
 
@@ -600,7 +608,21 @@ def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plu
     view = config_view(settings)
     assert view.effective["freshTailCount"] == 9
     assert view.effective["dbPath"] == str(settings.database.value)
-    assert view.effective["tui"] == {"budget": None, "format": "table", "theme": None}
+    assert view.effective["tui"] == {
+        "budget": None,
+        "format": "table",
+        "theme": None,
+        "backupOfferMb": 512,
+        "summary": {
+            "provider": "",
+            "model": "",
+            "baseUrl": "",
+            "inputPrice": None,
+            "outputPrice": None,
+            "maxCalls": None,
+            "maxCost": None,
+        },
+    }
     assert view.sources["freshTailCount"] == "plugins.entries.lossless-claw.config.freshTailCount"
     assert view.sources["leafMinFanout"] == "default"
     assert json.loads(json.dumps(view.effective)) == view.effective

@@ -44,6 +44,18 @@ def a_summary_of_the_context_is_gone(con: Con) -> Rows:
     return [row("context_items", 4, 1)]
 
 
+@plant("A2", also="A11 B4")
+def a_leaf_of_the_context_lost_its_row(con: Con) -> Rows:
+    run(con, "DELETE FROM summaries WHERE summary_id = ?", LEAF)
+    return [row("context_items", 4, 1)]
+
+
+@plant("A2", also="B4 B13")
+def a_condensed_summary_of_the_context_lost_its_row(con: Con) -> Rows:
+    run(con, "DELETE FROM summaries WHERE summary_id = ?", CONDENSED)
+    return [row("context_items", 4, 0)]
+
+
 @plant("A3")
 def a_summary_stands_twice(con: Con) -> Rows:
     return [append_item(con, 4, summary=LEAF)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from lcm_core.dag.checks.registry import CHECKS
-from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.errors import DatabaseError, NotFoundError, UsageError
 from lcm_core.findings import CheckState, Confidence, Progress
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
@@ -233,3 +234,16 @@ async def test_the_fix_of_duplicates_gets_them_whole(database_copy: DatabaseFact
         [block] = await repetitions_of(database, ConversationId(7))
     assert (block.original_seqs, block.copy_seqs, len(block.copy_ids)) == ((1, 19), (20, 38), 19)
     assert (block.certain, block.tokens, block.in_context) == (True, 1480, ())
+
+
+async def test_rows_of_a_table_that_is_gone_have_no_fix(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE summaries")
+    async with await Database.open(path) as database:
+        report = await run_checks(database, only=["G13"], limits=LIMITS)
+        with pytest.raises(DatabaseError, match=r"no such table: summaries.*Restore a backup"):
+            await database.read(lambda reader: reader.rows("SELECT * FROM summaries"))
+    found = report.result("G13").findings
+    assert found
+    assert {one.fix for one in found} == {None}

@@ -1,0 +1,46 @@
+"""Importing a session from its screen: previewed, made with its files, refused when nothing is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lcm_core.ingest.sessions import find_sessions
+
+from lcm_tui.screens.backfilling import BackfillScreen
+from lcm_tui.screens.disk_session import DiskSessionScreen
+from tests.app.support import go_to, open_app, shown, wait_for, wait_for_text
+from tests.change.support import dump, rows_of, value
+
+
+@pytest.fixture(autouse=True)
+def _no_backup_offers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked about backups."""
+    own = tmp_path / "own.toml"
+    own.write_text("backup_offer_mb = 0\n")
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+
+
+ODD = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
+
+
+async def test_a_session_is_previewed_and_imported_with_its_files(openclaw_home: Path) -> None:
+    path, files = openclaw_home / "lcm.db", openclaw_home / "lcm-files"
+    before = dump(path)
+    disk = next(one for one in find_sessions(openclaw_home / "agents").sessions if one.stem == ODD)
+    async with open_app(path, state_dir=openclaw_home) as pilot:
+        screen = await go_to(pilot, DiskSessionScreen(disk))
+        await wait_for(pilot, lambda: screen.messages.keys)
+        await pilot.press("i")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackfillScreen))
+        await wait_for_text(pilot, "Import 68 messages", "1 line of the file cannot be read")
+        assert dump(path) == before
+        assert not (files / "9").exists()
+        await pilot.press("a")
+        await wait_for(pilot, lambda: value(path, "SELECT count(*) FROM messages WHERE conversation_id = 9"))
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("i")
+        await wait_for_text(pilot, "has all of it")
+        assert "Import session" in shown(pilot)
+    stored = rows_of(path, "SELECT storage_uri FROM large_files WHERE conversation_id = 9")
+    assert {Path(str(row["storage_uri"])) for row in stored} == set((files / "9").iterdir())

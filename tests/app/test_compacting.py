@@ -1,0 +1,272 @@
+"""Compacting from the app: foreseen without a call, made pass by pass, stopped, given up, taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from lcm_core.change.commit import commit
+from lcm_core.change.undo import plan_undo_batch
+from lcm_core.store.database import Database
+from lcm_core.summarize.models.extractive import ExtractiveSummarizer
+from lcm_core.summarize.request import SummarizerError, SummaryReply, SummaryRequest
+from textual.pilot import Pilot
+
+from lcm_tui.screens.backup_offer import BackupOffer
+from lcm_tui.screens.compacting import CompactingScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from tests.app.host import Host
+from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.change.compacting import start_database
+from tests.change.support import context_of, dump, value
+
+Answering = Callable[[SummaryRequest], Awaitable[None]]
+
+#: The first messages of conversation 1 that make a chunk, as the engine's own numbers below select them.
+FIRST, SECOND = list(range(1, 15)), list(range(15, 31))
+
+
+@pytest.fixture(autouse=True)
+def small_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks small enough for a small database; nobody is asked about backups."""
+    own = tmp_path / "own.toml"
+    own.write_text('backup_offer_mb = 0\n[summary]\nprovider = "extractive"\n')
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "10")
+    monkeypatch.setenv("LCM_LEAF_CHUNK_TOKENS", "1400")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Seven conversations of raw messages, as the present engine wrote them."""
+    return start_database("0.15.3", tmp_path / "lcm.db")
+
+
+def answered_by(monkeypatch: pytest.MonkeyPatch, *answers: Answering) -> list[SummaryRequest]:
+    """The model does something else at its first call, at its second ...; later ones it answers."""
+    calls: list[SummaryRequest] = []
+    waiting, ask = list(answers), ExtractiveSummarizer.__call__
+
+    async def call(self: ExtractiveSummarizer, request: SummaryRequest, /) -> SummaryReply:
+        calls.append(request)
+        if waiting:
+            await waiting.pop(0)(request)
+        return await ask(self, request)
+
+    monkeypatch.setattr(ExtractiveSummarizer, "__call__", call)
+    return calls
+
+
+async def opened(pilot: Pilot[int], conversation_id: int = 1) -> CompactingScreen:
+    """The screen of a conversation, its passes foreseen."""
+    await settled(pilot)
+    first = pilot.app.screen
+    assert isinstance(first, ConversationsScreen)
+    assert first.table.select(conversation_id)
+    await pilot.press("C")
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompactingScreen))
+    screen = pilot.app.screen
+    assert isinstance(screen, CompactingScreen)
+    await wait_for(pilot, lambda: screen.table.keys)
+    await settled(pilot)
+    return screen
+
+
+async def made(pilot: Pilot[int], screen: CompactingScreen, count: int) -> None:
+    """So many summaries have been made, and nothing more is."""
+    await wait_for(pilot, lambda: len(screen.course.made) >= count and not screen.course.running)
+    await settled(pilot)
+    assert len(screen.course.made) == count
+
+
+def sources(path: Path, conversation_id: int = 1) -> list[list[int]]:
+    """What each leaf of a context was made from."""
+    leaves = [ref for _, ref in context_of(path, conversation_id) if isinstance(ref, str)]
+    query = "SELECT group_concat(message_id) FROM summary_messages WHERE summary_id = ?"
+    return [sorted(map(int, str(value(path, query, leaf)).split(","))) for leaf in leaves]
+
+
+async def test_every_pass_is_shown_before_any_call(path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls, before = answered_by(monkeypatch), dump(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await opened(pilot)
+        await wait_for_text(
+            pilot,
+            "tokens  10,182 → ~",
+            "cost nothing",
+            "1 leaf     message 1 to 14                   14    1,320",
+            "2 leaf     message 15 to 30                  16    1,392",
+            "Pass 1 would make a leaf",
+            "[2026-04-14 15:13 UTC | user]",
+        )
+        for mode in ("one leaf", "leaf, then condense", "until under", "single root"):
+            await pilot.press("1")
+            await settled(pilot)
+            assert f"mode: {mode} " in shown(pilot)
+        assert "depth 1" in "\n".join(str(screen._draw(number, 79)) for number in screen.table.keys)
+        assert screen.why_not("choice-2")
+    assert (calls, dump(path)) == ([], before)
+
+
+async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
+    before = dump(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await opened(pilot)
+        foreseen = [one.pass_.refs for one in screen._coming.values()]
+        await pilot.press("a")
+        await made(pilot, screen, 1)
+        assert sources(path) == [FIRST]
+        assert screen.table.selected == 2
+        await pilot.press("A")
+        await made(pilot, screen, len(foreseen))
+        assert [tuple(refs) for refs in sources(path)] == foreseen
+        await wait_for_text(pilot, f"{len(foreseen)} summaries, -", "nothing to compact by this mode")
+        assert screen.why_not("apply")
+        batch = screen.course.batch
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen)
+        assert any(batch in one for one in said(pilot))
+    assert value(path, "SELECT count(DISTINCT batch) FROM lcm_tui_operations") == 1
+    async with await Database.open(path) as database:
+        plans = await database.read(plan_undo_batch, batch)
+    for plan in plans:
+        commit(path, plan)
+    assert dump(path) == before
+
+
+async def test_a_draft_waits_for_a_word(path: Path):
+    async with open_app(path) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("3", "A")
+        await wait_for(pilot, lambda: screen.course.held is not None)
+        await wait_for_text(pilot, "a draft that nothing was done with yet", "The summary")
+        assert sources(path) == []
+        await pilot.press("a")
+        await wait_for(pilot, lambda: len(screen.course.made) == 1 and screen.course.held is not None)
+        assert sources(path) == [FIRST]
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: not screen.course.running)
+        await wait_for_text(pilot, "not taken")
+        assert sources(path) == [FIRST]
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: screen.course.held is not None)
+        await pilot.press("A")
+        await made(pilot, screen, 7)
+
+
+async def test_a_call_that_fails_is_a_sentence_and_costs_nothing_made(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def answer(request: SummaryRequest) -> None:
+        del request
+
+    async def fail(request: SummaryRequest) -> None:
+        raise SummarizerError(f"The fake is ill after {len(request.text) > 0} text.")
+
+    answered_by(monkeypatch, answer, fail)
+    async with open_app(path) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("A")
+        await made(pilot, screen, 1)
+        await wait_for_text(pilot, "The fake is ill after True text.")
+        assert sources(path) == [FIRST]
+        await pilot.press("A")
+        await made(pilot, screen, 7)
+        assert "The fake is ill" not in shown(pilot)
+        assert sources(path)[:2] == [FIRST, SECOND]
+
+
+async def test_stopped_after_the_pass_at_hand_and_given_up(path: Path, monkeypatch: pytest.MonkeyPatch):
+    goes_on, cancelled = asyncio.Event(), []
+
+    async def wait(request: SummaryRequest) -> None:
+        await goes_on.wait()
+
+    async def hang(request: SummaryRequest) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(request)
+            raise
+
+    answered_by(monkeypatch, wait, hang)
+    async with open_app(path) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("A")
+        await wait_for(pilot, lambda: screen.course.is_asking)
+        assert screen.why_not("choice-1")
+        await pilot.press("escape")
+        await wait_for_text(pilot, "then stops")
+        goes_on.set()
+        await made(pilot, screen, 1)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: screen.course.is_asking)
+        await pilot.press("escape", "escape")
+        await wait_for_text(pilot, "The call was given up")
+        await wait_for(pilot, lambda: not screen.course.running)
+        assert len(cancelled) == 1
+        assert sources(path) == [FIRST]
+        assert pilot.app.screen is screen
+
+
+async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch):
+    with Host(path) as host:
+
+        async def change(request: SummaryRequest) -> None:
+            host.say(1, "What is new?")
+            host.write(("DELETE FROM context_items WHERE conversation_id = 1 AND message_id = 3", []))
+
+        answered_by(monkeypatch, change)
+        async with open_app(path) as pilot:
+            screen = await opened(pilot)
+            await pilot.press("a")
+            await made(pilot, screen, 1)
+            await wait_for_text(pilot, "had changed", "normal")
+            assert sources(path) == [[number for number in range(1, 16) if number != 3]]
+            host.write(("UPDATE messages SET token_count = 1300 WHERE message_id = 16", []))
+            await wait_for_text(pilot, "leaf     message 16 to 18 ")
+
+
+async def test_one_leaf_and_no_more(path: Path):
+    async with open_app(path) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("1")
+        await settled(pilot)
+        assert screen.table.keys == [1]
+        await pilot.press("A")
+        await made(pilot, screen, 1)
+        assert sources(path) == [FIRST]
+        assert screen._coming[2].pass_.refs[0] == 15
+
+
+async def test_without_a_key_it_is_foreseen_and_not_made(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "own.toml").write_text('[summary]\nprovider = "anthropic"\n')
+    async with open_app(path, state_dir=tmp_path) as pilot:
+        screen = await opened(pilot)
+        assert "message 1 to 14" in shown(pilot)
+        reason = screen.why_not("apply")
+        assert reason
+        assert "key" in reason
+
+
+async def test_a_backup_is_offered_before_the_first_call(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "own.toml").write_text('backup_offer_mb = 100\n[summary]\nprovider = "extractive"\n')
+    calls = answered_by(monkeypatch)
+    async with open_app(path) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("A")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer))
+        await pilot.press("escape")
+        await settled(pilot)
+        assert (calls, screen.course.done) == ([], [])
+        await pilot.press("a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer))
+        await pilot.press("a")
+        await made(pilot, screen, 1)

@@ -1,0 +1,150 @@
+"""Two contexts compared on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lcm_core.assemble.assembler import AssemblySettings, assemble
+from lcm_core.assemble.compare import ContextDiff, compare_contexts
+from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
+from lcm_core.assemble.resolve import Resolved, ResolvedContext
+from lcm_core.records import MessageId
+from lcm_core.rules import RULES_0_1
+from lcm_core.text import cell_width
+from textual.pilot import Pilot
+
+from lcm_tui.screens.compare import CompareScreen
+from lcm_tui.widgets.diff_rows import draw, lay_out
+from lcm_tui.widgets.spans import text_of
+from tests.app.host import Host
+from tests.app.support import NARROW, WIDE, said, settled, shown, shown_lines, wait_for, wait_for_text
+from tests.app.test_context import open_sound_app
+from tests.app.test_context_assembled import assembled
+from tests.conftest import DatabaseFactory
+
+
+async def compared(pilot: Pilot[int], wanted: str) -> CompareScreen:
+    """What is typed on the context of conversation 1 compared with it."""
+    await assembled(pilot, 1)
+    await pilot.press("D", *wanted, "enter")
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+    screen = pilot.app.screen
+    assert isinstance(screen, CompareScreen)
+    await wait_for(pilot, lambda: screen.table.laid is not None)
+    await settled(pilot)
+    return screen
+
+
+async def test_another_budget_one_under_the_other_and_side_by_side(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=3_500) as pilot:
+        screen = await compared(pilot, "128k")
+        lines = shown_lines(pilot)
+        assert lines[1].startswith(" - conversation 1, 3,500 tokens, now: 18 messages, 3,079 tokens")
+        assert lines[2].startswith(" + conversation 1, 128,000 tokens: 22 messages, 4,430 tokens")
+        assert "4 only in the second · 0 changed · 18 alike" in lines[3]
+        assert lines[4].startswith("+ == user · sum_4c4bd5292abfa225 d3")
+        assert screen.selected_id() == "sum_4c4bd5292abfa225"
+        await pilot.press("G")
+        assert shown_lines(pilot)[-2].startswith("── 166 lines alike · ")
+        folded = len(screen.table.keys)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: len(screen.table.keys) > folded)
+        await pilot.press("v")
+        await wait_for(pilot, lambda: screen.table.laid and screen.table.laid.side_by_side)
+        await pilot.press("g")
+        assert shown_lines(pilot)[4].split("│")[1].startswith(" + == user · sum_4c4bd5292abfa225")
+        await pilot.press("slash", *"Bilal", "enter")
+        await wait_for(pilot, lambda: "Bilal" in shown(pilot) or "does not stand" in said(pilot)[-1])
+
+
+async def test_another_conversation_change_by_change(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
+        screen = await compared(pilot, "#2 64k")
+        assert shown_lines(pilot)[0].startswith(" Compare  1 with 2")
+        assert "conversation 2, 64,000 tokens: 26 messages" in shown_lines(pilot)[2]
+        assert screen.table.laid is not None
+        assert len(screen.table.laid.hunks) > 3
+        places = []
+        for _ in range(3):
+            places.append(screen.table.cursor)
+            await pilot.press("right_square_bracket")
+        assert places == sorted(set(places))
+        assert "change 4 of" in shown_lines(pilot)[0]
+        await pilot.press("left_square_bracket")
+        assert screen.table.cursor == places[-1]
+
+
+async def test_how_it_was_when_the_screen_was_opened(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_sound_app(path, size=NARROW) as pilot:
+            context = await assembled(pilot, 1)
+            number = host.say(1, "Is the cache warm?")
+            await wait_for_text(pilot, "sent 23 messages")
+            await pilot.press("D", *"opened", "enter")
+            await wait_for_text(pilot, "22 messages, 4,430 tokens", f"+ == user · message {number}")
+            assert "1 only in the second" in shown(pilot)
+            host.say(1, "And now?")
+            await wait_for_text(pilot, "+ And now?", "2 only in the second")
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: pilot.app.screen is context)
+
+
+async def test_what_cannot_be_compared_is_said(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        context = await assembled(pilot, 1)
+        await pilot.press("D", *"yesterday", "enter")
+        assert said(pilot)[-1] == "“yesterday” is no budget (64k), no conversation (#3), and not “opened”."
+        await pilot.press("D", *"128k", "enter")
+        assert said(pilot)[-1] == "That is this context itself."
+        assert pilot.app.screen is context
+
+
+def sent(texts: list[str]) -> Iterator[Resolved]:
+    """Messages of the user that say these texts."""
+    for at, text in enumerate(texts):
+        origin = Origin(OriginKind.MESSAGE, at, message_id=MessageId(at), stored_tokens=1)
+        yield Resolved(at, SentMessage(Role.USER, text, origin, 1), True, "user", 1, 1)
+
+
+def difference(old: list[str], new: list[str]) -> ContextDiff:
+    """The difference of two contexts of such messages."""
+    settings_ = AssemblySettings(1_000_000)
+    left, right = (
+        assemble(ResolvedContext(tuple(sent(texts))), settings_, RULES_0_1) for texts in (old, new)
+    )
+    return compare_contexts(left, right)
+
+
+TEXTS = st.lists(st.text(st.sampled_from("ab \n\t缓😀é\u202e\x1b"), max_size=60), max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, TEXTS, st.integers(8, 60), st.booleans())
+def test_every_changed_line_is_shown_and_none_is_wider_than_the_screen(
+    old: list[str], new: list[str], width: int, beside: bool
+):
+    found = difference(old, new)
+    laid = lay_out(found.diff, width, side_by_side=beside)
+    assert len(laid.pieces) == len(set(laid.pieces))
+    assert len(laid.hunks) == len(found.diff.hunks)
+    for piece in laid.pieces:
+        assert cell_width(text_of(draw(laid, piece))) <= max(width, 17)
+    shown_rows = {piece.row for piece in laid.pieces if not piece.hidden}
+    assert {at for at, row in enumerate(laid.rows) if row.hunk is not None} <= shown_rows
+    hidden = sum(piece.hidden for piece in laid.pieces)
+    assert len(shown_rows) + hidden == len(laid.rows)
+
+
+def test_a_long_line_is_wrapped_and_the_word_that_changed_is_marked(tmp_path: Path):
+    found = difference(
+        ["the retry limit is " + "very " * 20 + "low"], ["the retry limit is " + "very " * 20 + "high"]
+    )
+    laid = lay_out(found.diff, 40, side_by_side=False)
+    drawn = [draw(laid, piece) for piece in laid.pieces]
+    marked = ["".join(span.text for span in line if span.style == "match") for line in drawn]
+    assert [text for text in marked if text] == ["low", "high"]
+    assert sum(text_of(line).startswith("- ") for line in drawn) == 4

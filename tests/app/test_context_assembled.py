@@ -1,0 +1,238 @@
+"""The context screen under a budget: what is sent, what is not and why, the messages, and a file of them."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from lcm_core.assemble.result import Step
+from textual.pilot import Pilot
+
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.sent import SentScreen
+from tests.app.host import Host
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+)
+from tests.app.test_context import changed, open_sound_app
+from tests.conftest import DatabaseFactory
+
+
+async def assembled(pilot: Pilot[int], number: int) -> ContextScreen:
+    """The context of a conversation, read and assembled."""
+    await settled(pilot)
+    screen = await go_to(pilot, ContextScreen(conversation(pilot, number)))
+    await wait_for(pilot, lambda: screen.ledger is not None and screen.known.totals is not None)
+    await settled(pilot)
+    return screen
+
+
+def account(pilot: Pilot[int]) -> list[str]:
+    """What is sent and left out; the shares and the next compaction."""
+    return shown_lines(pilot)[4:6]
+
+
+async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await assembled(pilot, 1)
+        assert account(pilot)[0].startswith(" sent 22 messages, 4,430 tokens · nothing is left out")
+        assert account(pilot)[1].endswith("root 15.8 % · compaction in 92,696")
+        assert shown_lines(pilot)[7].split()[:6] == [
+            "0",
+            "D3",
+            "sum_4c4bd5292abfa225",
+            "282",
+            "379",
+            "37w",
+        ] or (shown_lines(pilot)[7].split()[:5] == ["0", "D3", "sum_4c4bd5292abfa225", "282", "379"])
+        await pilot.press("B", *"3500", "enter")
+        await wait_for_text(
+            pilot, "- 4 not sent: budget 1, final clamp 3", "compaction is due (3,304 > 2,625)"
+        )
+        lines = shown_lines(pilot)
+        assert [line.split()[:6] for line in lines[7:9]] == [
+            ["-", "0", "D3", "sum_4c4bd5292abfa225", "282", "budget"],
+            ["-", "1", "D3", "sum_6f28c0a7f6f90a1a", "227", "clamp"],
+        ]
+        assert lines[12].split()[:7] == ["│", "4", "user", "m848", "#367", "85", "92"]
+        for _ in range(3):
+            await pilot.press("plus")
+        await wait_for_text(pilot, "22 messages, 4,430 tokens · nothing is left out")
+        assert screen.ledger is not None
+        assert screen.ledger.assembled.budget == 16_000
+
+
+async def test_a_smaller_budget_reads_nothing(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await assembled(pilot, 1)
+        before = pilot.app.session.database.statements
+        for _ in range(6):
+            await pilot.press("minus")
+        await wait_for(pilot, lambda: screen.ledger and screen.ledger.assembled.budget == 4_000)
+        await settled(pilot)
+        assert pilot.app.session.database.statements == before
+
+
+async def test_beside_the_list_stands_why_an_item_is_not_sent(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=WIDE, budget=3_500) as pilot:
+        screen = await assembled(pilot, 1)
+        await wait_for(pilot, lambda: "budget: the first that does not fit: 363 tokens" in screen.text.text)
+        await pilot.press("j")
+        await wait_for(pilot, lambda: "final clamp: whole messages weigh" in screen.text.text)
+        assert screen.table.select(("message", 850, 0))
+        await wait_for(pilot, lambda: "as message 3: 195 tokens" in screen.text.text)
+
+
+async def test_what_is_mended_is_marked_and_told(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with changed(path) as connection:
+        connection.execute("DELETE FROM context_items WHERE message_id = 850")
+    async with open_sound_app(path, size=NARROW) as pilot:
+        screen = await assembled(pilot, 1)
+        assert "~ 1 repair" in account(pilot)[0]
+        [line] = [line for line in shown_lines(pilot) if "m849" in line]
+        assert line.startswith("~")
+        assert screen.table.select(("message", 849, 0))
+        await pilot.press("m", "j")
+        await wait_for(pilot, lambda: screen.sent.selected and screen.sent.selected[0] == "synthetic")
+        [line] = [line for line in shown_lines(pilot) if "made up here" in line]
+        assert line.split()[:2] == ["+", "7"]
+        await pilot.press("enter")
+        await wait_for_text(pilot, "no row: made so that the tool call before it has a result", "an error")
+
+
+async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
+        screen = await assembled(pilot, 1)
+        assert screen.table.select(("message", 851, 0))
+        await pilot.press("m")
+        await wait_for(pilot, lambda: "tool call exec" in screen.text.text or "text" in screen.text.text)
+        assert screen.sent.selected == ("message", 851, 0), "it stays where it was"
+        assert "role: assistant" in screen.text.text
+        await pilot.press("k")
+        await wait_for(pilot, lambda: "role: toolResult" in screen.text.text)
+        assert "tokens   195 as sent, stored 168" in screen.text.text
+        await pilot.press("g", "j")
+        await wait_for(pilot, lambda: '<summary id="sum_4c4bd5292abfa225"' in screen.text.text)
+        await pilot.press("slash", *"applyMigration()", "enter")
+        await wait_for(pilot, lambda: screen.sent.selected == ("message", 851, 0))
+        screen._entries.pop(851, None)
+        await pilot.press("j", "k")
+        await wait_for(pilot, lambda: screen.linked_seq() == 370)
+        await pilot.press("M")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
+        pilot.app.pop_screen()
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("escape", "g", "j", "s")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        pilot.app.pop_screen()
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("m")
+        assert screen.table.selected == ("summary", "sum_4c4bd5292abfa225", 0)
+
+
+async def test_the_first_line_is_the_account_of_all_of_it(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=3_500) as pilot:
+        await assembled(pilot, 1)
+        await pilot.press("m", "g", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SentScreen))
+        await wait_for_text(
+            pilot,
+            "source     assembled, authoritative for the size of the prompt",
+            "cache      cold: the cache was seen to break",
+            "budget        1 item",
+            "final clamp   3 items",
+            "Added to the system prompt",
+        )
+
+
+async def test_a_message_that_comes_is_assembled_too(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_sound_app(path, size=NARROW) as pilot:
+            screen = await assembled(pilot, 1)
+            await pilot.press("m", "G")
+            selected = screen.sent.selected
+            number = host.say(1, "Is the cache warm?")
+            await wait_for_text(pilot, "sent 23 messages")
+            assert screen.sent.selected == selected
+            assert screen.ledger is not None
+            assert screen.ledger.keys[-1] == ("message", number, 0)
+            await pilot.press("G")
+            assert "Is the cache warm?" in shown_lines(pilot)[-2]
+            await pilot.press("m")
+            await wait_for(pilot, lambda: not screen.assembling)
+            await pilot.press("G")
+            fate = screen.ledger.fate(22, number)
+            assert fate is not None
+            assert fate.sent
+
+
+async def test_an_export_is_private_and_replaces_nothing_unasked(
+    database_file: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
+        screen = await assembled(pilot, 1)
+        await pilot.press("o")
+        assert "enter: context-1-128000.json in this folder" in shown(pilot)
+        await pilot.press("enter")
+        path = folder / "context-1-128000.json"
+        await wait_for(pilot, lambda: any(str(path) in note for note in said(pilot)))
+        request = json.loads(path.read_text())
+        assert set(request) == {"system", "messages"}
+        assert request["messages"][0]["role"] == "user"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.write_text("mine")
+        await pilot.press("o", "enter")
+        await wait_for(pilot, lambda: screen.asking and "Enter again replaces it" in said(pilot)[-1])
+        assert path.read_text() == "mine"
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: path.read_text() != "mine")
+        await pilot.press("o", *"seen.md", "enter")
+        await wait_for(pilot, lambda: any("as Markdown" in note for note in said(pilot)))
+        assert (folder / "seen.md").read_text().startswith("# Conversation 1, as the model sees it\n")
+        await pilot.press("o", *str(pilot.app.session.database.path), "enter", "enter")
+        await wait_for(pilot, lambda: any("is the open database" in note for note in said(pilot)))
+
+
+async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    from lcm_core.errors import DatabaseQueryError
+
+    async def fails(*_arguments: object, **_settings: object) -> None:
+        raise DatabaseQueryError("The file is damaged.")
+
+    monkeypatch.setattr("lcm_core.assembly.assembly_basis", fails)
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        screen = await go_to(pilot, ContextScreen(conversation(pilot, 1)))
+        await wait_for_text(pilot, "sum_4c4bd5292abfa225", " The file is damaged.")
+        assert screen.ledger is None
+        assert "…" in shown_lines(pilot)[7]
+        await pilot.press("o")
+        assert said(pilot)[-1] == "the context is still being assembled"
+
+
+def test_every_step_has_a_word_for_the_column():
+    from lcm_tui.screens.context_lines import STEP_WORDS
+
+    assert set(STEP_WORDS) == set(Step)
+    assert all(len(word) <= 7 for word in STEP_WORDS.values())

@@ -1,0 +1,412 @@
+"""The health screen: findings in their order, why they matter, the place, one plan, and running again."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.dag.checks.explained import CONFIDENCES, FIXES, RULES
+from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.findings import (
+    CheckResult,
+    CheckState,
+    Confidence,
+    Finding,
+    FixId,
+    Report,
+    RowRef,
+    key_of,
+)
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
+from lcm_core.store.found_rows import FoundRow, found_rows
+from lcm_core.store.scan import run_checks
+from lcm_core.store.scan.phases import STRUCTURE, TEXTS, WHOLE_FILE
+from textual.pilot import Pilot
+
+from lcm_tui.screens import health_run
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.health import HealthScreen
+from lcm_tui.screens.health_fix import SearchOnly
+from lcm_tui.screens.health_rows import Examination
+from lcm_tui.screens.health_text import finding_document
+from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.widgets.spans import text_of
+from lcm_tui.widgets.text import Document
+from tests.app.support import (
+    NARROW,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+)
+from tests.app.test_hostile import check
+from tests.app.test_plan_screen import left, no_offer, previewed
+from tests.change.support import dump, run, search_faults, value
+from tests.conftest import DatabaseFactory
+
+__all__ = ["no_offer"]
+
+DAMAGED = "0.15.3-damaged"
+DANGLING = "A1:4:context_items:4:13"
+HOLE = "A11:3:messages:521"
+STALE = "F2:-:messages_fts:286"
+
+
+async def report_of(path: Path, **options: Any) -> Report:
+    async with await Database.open(path) as database:
+        return await run_checks(database, **options)
+
+
+async def health(pilot: Pilot[int], conversation_id: int | None = None) -> HealthScreen:
+    """The screen, when all checks have run."""
+    owner = None if conversation_id is None else conversation(pilot, conversation_id)
+    screen = await go_to(pilot, HealthScreen(owner, only=True))
+    await done(pilot, screen)
+    return screen
+
+
+async def done(pilot: Pilot[int], screen: HealthScreen) -> None:
+    await wait_for(pilot, lambda: not screen.checking and screen.examination.complete, "the checks")
+    await settled(pilot)
+
+
+def fixable(screen: HealthScreen, *confidences: Confidence) -> list[str]:
+    found = screen.examination.findings.items()
+    return [key for key, one in found if one.fix is not None and one.confidence in confidences]
+
+
+def text(document: Document) -> str:
+    return "\n".join(text_of(block.spans) if block.spans is not None else block.text for block in document)
+
+
+# -- below the terminal --------------------------------------------------------------------------------------
+
+
+def test_every_check_and_every_fix_is_explained():
+    assert set(RULES) == set(CHECKS)
+    assert set(FIXES) == set(FixId)
+    assert set(CONFIDENCES) == set(Confidence)
+    for sentence in (*RULES.values(), *FIXES.values(), *CONFIDENCES.values()):
+        assert sentence[0].isupper() or sentence[0].isdigit() or sentence.startswith("seq ")
+        assert sentence.endswith((".", ")."))
+
+
+def test_the_parts_of_a_run_are_all_checks_once():
+    assert set(CHECKS) == STRUCTURE | TEXTS | WHOLE_FILE
+    assert not STRUCTURE & TEXTS
+    assert not WHOLE_FILE & (STRUCTURE | TEXTS)
+
+
+async def test_checks_in_parts_find_what_they_find_together(database_file: DatabaseFactory):
+    whole = await report_of(database_file(DAMAGED))
+    known = Examination()
+    for part in (STRUCTURE, TEXTS, WHOLE_FILE):
+        known.take(await report_of(database_file(DAMAGED), only=part))
+    assert known.complete
+    assert set(known.findings) == {key_of(one) for one in whole.findings()}
+    assert [one.check.id for one in known.not_run] == [one.check.id for one in whole.not_run]
+    names = [group.name for group in known.groups()]
+    assert names == ["broken E", "broken W", "broken I", "suspicious W", "by design", "not run"]
+
+
+def test_what_is_cut_off_is_said_and_two_findings_of_one_key_are_both_there():
+    one = Finding("C18", Confidence.BROKEN, ConversationId(1), (RowRef("summaries", ("s",)),), 1, "One.")
+    other = Finding("C18", Confidence.BROKEN, ConversationId(1), (RowRef("summaries", ("s",)),), 1, "Two.")
+    result = CheckResult(CHECKS["C18"], CheckState.RAN, "", (one, other), 40)
+    known = Examination()
+    known.take(Report(None, datetime.now(UTC), 0.0, (result,)))
+    assert [found.sentence for found in known.findings.values()] == ["One.", "Two."]
+    assert known.cut == {"C18": 38}
+    [group] = known.groups()
+    assert group.keys[-1] == ("more", "C18")
+    assert len(group.keys) == 3
+
+
+async def test_the_rows_of_findings_are_found_with_what_they_refer_to(database_file: DatabaseFactory):
+    path = database_file(DAMAGED)
+    findings = {key_of(one): one for one in (await report_of(path)).findings()}
+
+    async def first(key: str) -> FoundRow:
+        async with await Database.open(path) as database:
+            return (await database.read(found_rows, findings[key].rows))[0]
+
+    dangling = await first(DANGLING)
+    assert (dangling.conversation_id, dangling.ordinal, dangling.message_id, dangling.gone) == (
+        4,
+        13,
+        286,
+        True,
+    )
+    by_rowid = await first("G13:-:context_items:316")
+    assert (by_rowid.conversation_id, by_rowid.ordinal, by_rowid.gone) == (4, 13, True)
+    hole = await first(HOLE)
+    assert (hole.conversation_id, hole.seq, hole.gone) == (3, 111, False)
+    searched = await first("F4:-:summaries_fts:1")
+    assert searched.summary_id is not None
+    assert searched.entry is not None
+    part = await first("E13:4:message_parts:3760ad33-f321-4182-ac54-876a75194914")
+    assert (part.message_id, part.gone) == (286, True)
+
+
+# -- the list ----------------------------------------------------------------------------------------------
+
+
+async def test_the_mark_of_a_broken_summary_leads_to_it(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
+        first = pilot.app.screen
+        assert isinstance(first, ConversationsScreen)
+        await settled(pilot)
+        assert first.table.select(3)
+        assert "✗7" in shown(pilot)
+        await pilot.press("H")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HealthScreen), "the health")
+        screen = pilot.app.screen
+        assert isinstance(screen, HealthScreen)
+        await done(pilot, screen)
+        selected = screen.selected_id()
+        assert selected is not None
+        found = screen.examination.findings[selected]
+        assert (found.check, found.conversation_id, found.confidence) == ("C1", 3, Confidence.BROKEN)
+        whole = {key_of(one) for one in (await report_of(database_file(DAMAGED))).findings()}
+        assert set(screen.examination.findings) == whole
+        assert "38 broken" in check(pilot)
+        await pilot.press("T")
+        await done(pilot, screen)
+        assert {one.conversation_id for one in screen.examination.findings.values()} == {3}
+        assert screen.selected_id() == selected, "the cursor stays on its finding"
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the DAG")
+        dag = pilot.app.screen
+        assert isinstance(dag, DagScreen)
+        await wait_for(pilot, lambda: dag.selected_id() == selected.rpartition(":")[2], "the summary")
+
+
+async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED)) as pilot:
+        screen = await health(pilot)
+        await pilot.press("G")
+        await pilot.pause()
+        assert screen.table.selected == ("group", "not run")
+        assert "▸ – not run  7 checks" in shown(pilot)
+        assert "▸ · by design, no damage  11" in shown(pilot)
+        assert not any(key == ("finding", "A11:2:messages:146") for key in screen.table.keys)
+        await pilot.press("l", "G")
+        await wait_for_text(pilot, "large file missing: no folder of large files is known")
+        assert screen.why_not("open") == "it was not run, so it leads nowhere"
+        await pilot.press("slash", *"by design a11", "enter")
+        await wait_for_text(pilot, "32 messages", "A11 message hole")
+        await pilot.press("escape")
+        assert screen.table.select(("finding", HOLE))
+        await wait_for_text(pilot, "is out of the model's sight", "Put the messages back into the context")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
+        await wait_for_text(pilot, "#111")
+
+
+async def test_the_rows_of_a_finding_are_listed_and_lead_on(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED)) as pilot:
+        screen = await health(pilot, 4)
+        assert screen.table.select(("finding", DANGLING))
+        await pilot.press("l", "j")
+        assert screen.table.selected == ("row", DANGLING, "0")
+        await wait_for_text(pilot, "context item at 13  m286: its row is gone")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
+        context = pilot.app.screen
+        assert isinstance(context, ContextScreen)
+        await wait_for(pilot, lambda: context.selected_id() == "286", "the item")
+        await pilot.press("escape", "h")
+        assert screen.table.selected == ("finding", DANGLING)
+        assert ("row", DANGLING, "0") not in screen.table.keys
+
+
+async def test_what_was_stored_again_is_shown_as_ranges(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    run(
+        path,
+        """INSERT INTO messages (conversation_id, seq, role, content, token_count, created_at)
+        SELECT conversation_id, seq + 1000, role, content, token_count, created_at FROM messages
+        WHERE conversation_id = 3 AND seq BETWEEN 1 AND 12""",
+    )
+    async with open_app(path) as pilot:
+        screen = await health(pilot, 3)
+        replay = next(key for key, one in screen.examination.findings.items() if one.check == "E3")
+        assert screen.table.select(("group", "by design"))
+        await pilot.press("l")
+        assert screen.table.select(("finding", replay))
+        tokens = value(path, "SELECT sum(token_count) FROM messages WHERE conversation_id = 3 AND seq > 1000")
+        await wait_for_text(pilot, "seq 1-12 again at 1001-1012", f"12 messages, {tokens:,} tokens")
+
+
+# -- fixing ------------------------------------------------------------------------------------------------
+
+
+async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    path = database_copy(DAMAGED)
+    before = dump(path)
+    async with open_app(path) as pilot:
+        screen = await health(pilot)
+        wanted = fixable(screen, Confidence.BROKEN)
+        assert len(wanted) == 15
+        for name in ("broken E", "broken W", "broken I"):
+            assert screen.table.select(("group", name))
+            await pilot.press("space")
+        assert set(screen.marks) == set(wanted)
+        assert screen.table.select(("finding", HOLE))
+        await pilot.press("x")
+        await previewed(pilot)
+        await wait_for_text(pilot, "Fix 15 findings", "brought in step after it")
+        await pilot.press("a")
+        await left(pilot)
+        await wait_for(pilot, lambda: not fixable(screen, Confidence.BROKEN), "the checks that ran again")
+        await done(pilot, screen)
+        assert not screen.marks
+        assert "changed since" not in shown(pilot), "our own change is no news"
+        assert screen.examination.count(Confidence.BROKEN) == 23
+        assert search_faults(path) == []
+        assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 1
+        await pilot.press("U")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await settled(pilot)
+        await pilot.press("u")
+        await previewed(pilot)
+        await pilot.press("a")
+        await left(pilot)
+        assert dump(path) == before
+        await pilot.press("escape")
+        await wait_for_text(pilot, "changed since: ^r")
+
+
+async def test_search_tables_alone_are_mended_without_a_plan(database_copy: DatabaseFactory):
+    path = database_copy(DAMAGED)
+    async with open_app(path) as pilot:
+        screen = await health(pilot)
+        for key, times in (("escape", 1), ("a", 2)):
+            assert screen.table.select(("finding", STALE))
+            await pilot.press("x")
+            await wait_for(pilot, lambda: isinstance(pilot.app.screen, SearchOnly), "the question")
+            await wait_for_text(pilot, "No row of a conversation has to change", "messages_fts")
+            await pilot.press(key)
+            await wait_for(pilot, lambda: pilot.app.screen is screen, "the list")
+            assert times
+        await wait_for(pilot, lambda: STALE not in screen.examination.findings, "the check that ran again")
+        await done(pilot, screen)
+        assert "F4:-:summaries_fts:1" in screen.examination.findings
+    assert not value(path, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'")
+
+
+async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    path = database_copy("0.15.3")
+    run(path, "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5")
+    async with open_app(path) as pilot:
+        screen = await health(pilot)
+        none = next(key for key, one in screen.examination.findings.items() if one.check == "C3")
+        assert screen.table.select(("finding", none))
+        assert screen.why_not("fix") == "there is no fix that would not guess"
+        assert screen.why_not("mark") == "only findings with a fix are marked"
+        split = next(key for key, one in screen.examination.findings.items() if one.check == "G4")
+        assert screen.table.select(("finding", split))
+        await wait_for_text(pilot, "Make one conversation of the session again")
+        await pilot.press("x")
+        await previewed(pilot)
+        await wait_for_text(pilot, "Merge conversation 5 into 8")
+        await pilot.press("a")
+        await left(pilot)
+        await wait_for(pilot, lambda: split not in screen.examination.findings, "the check that ran again")
+        await done(pilot, screen)
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+async def test_a_change_of_the_file_is_said_and_nothing_runs_by_itself(database_copy: DatabaseFactory):
+    path = database_copy(DAMAGED)
+    async with open_app(path) as pilot:
+        screen = await health(pilot, 4)
+        assert screen.table.select(("finding", DANGLING))
+        run(path, "DELETE FROM message_parts WHERE message_id = 286")
+        await wait_for_text(pilot, "changed since: ^r")
+        await settled(pilot)
+        assert any(one.check == "E13" for one in screen.examination.findings.values()), "as it was found"
+        await pilot.press("ctrl+r")
+        await wait_for(
+            pilot,
+            lambda: all(one.check != "E13" for one in screen.examination.findings.values()),
+            "another run",
+        )
+        await done(pilot, screen)
+        assert "changed since" not in shown(pilot)
+        assert screen.selected_id() == DANGLING
+
+
+async def test_what_reads_the_whole_file_is_asked_for_in_a_conversation(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED)) as pilot:
+        screen = await health(pilot, 1)
+        assert screen.examination.results["F4"].state is CheckState.NOT_RUN
+        assert "F does" in screen.examination.results["F4"].reason
+        await pilot.press("F")
+        await wait_for(
+            pilot, lambda: screen.examination.results["F1"].state is CheckState.RAN, "search tables"
+        )
+        await done(pilot, screen)
+        assert screen.examination.results["G13"].state is CheckState.NOT_RUN, "it is about the file"
+
+
+async def test_escape_stops_the_checks_and_then_leaves(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    async def halfway(*args: Any, **options: Any) -> Report:
+        if options["only"] == STRUCTURE:
+            return await run_checks(*args, **options)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(health_run, "run_checks", halfway)
+    async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
+        screen = await go_to(pilot, HealthScreen())
+        await wait_for(pilot, lambda: HOLE in screen.examination.findings, "the first part")
+        assert screen.checking
+        await wait_for_text(pilot, "esc stops")
+        await pilot.press("escape")
+        assert not screen.checking
+        assert screen.examination.results["C3"].reason == "the checks were stopped before it"
+        assert screen.examination.results["A11"].state is CheckState.RAN
+        await settled(pilot)
+        assert "not run" in check(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the list of conversations")
+        assert said(pilot) == []
+
+
+def test_the_pane_says_rule_fix_and_rows():
+    finding = Finding(
+        "A8",
+        Confidence.BROKEN,
+        ConversationId(3),
+        (RowRef("context_items", (3, 3)),),
+        1,
+        "1 is missing.",
+        FixId.CLOSE_GAPS,
+    )
+    document = text(finding_document("A8:3", finding, {}, []))
+    assert "A8 gap in ordinals" in document
+    assert "Number the items of the context from 0 again" in document
+    assert RULES["A8"] in document
+    assert "context item at 3" in document
+    without = Finding("C3", Confidence.BROKEN, ConversationId(3), (), 1, "It is a stand-in.")
+    assert "none. The summary has to be written again" in text(finding_document("C3:3", without, {}, []))

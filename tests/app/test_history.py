@@ -1,0 +1,208 @@
+"""The history: what was changed, what of it holds, and taking it back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from lcm_core.change.commit import commit
+from lcm_core.change.plan import Plan
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.records import ConversationId, SummaryId
+
+from lcm_tui.screens.history import HistoryScreen, OperationScreen
+from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.plan_view import WholeScreen
+from tests.app.hostile import SAMPLES
+from tests.app.support import (
+    NARROW,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+)
+from tests.app.test_hostile import check
+from tests.app.test_plan_screen import NODE, OTHER, no_offer, previewed
+from tests.change.support import context_of, dump, plan_of, planned, run, update, value
+from tests.conftest import DatabaseFactory
+
+__all__ = ["no_offer"]
+
+FOURTH = "sum_f6b6d7017e1f2ae2"
+
+
+async def changed(path: Path, *nodes: tuple[int, str]) -> list[str]:
+    """Dissolve some summaries; the ids of the operations."""
+    ids = []
+    for owner, node in nodes:
+        plan = await planned(path, plan_dissolve, ConversationId(owner), [SummaryId(node)])
+        ids.append(commit(path, plan).id)
+    return ids
+
+
+async def test_an_empty_history_says_what_will_stand_there(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("U")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await wait_for_text(pilot, "Nothing was changed by lcm-tui. Each change will stand here")
+        screen = pilot.app.screen
+        assert isinstance(screen, HistoryScreen)
+        assert screen.why_not("undo") == "no operation is selected"
+
+
+async def test_undo_gives_back_the_same_rows_and_can_be_undone(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    path = database_copy("0.15.3")
+    before = dump(path)
+    [first] = await changed(path, (1, NODE))
+    after = dump(path)
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, HistoryScreen())
+        await wait_for_text(pilot, f"Dissolve summary {NODE} into 2 summaries", "+254", first)
+        assert "↶" not in shown(pilot)
+        await pilot.press("u")
+        await previewed(pilot)
+        await wait_for_text(pilot, f"Undo: Dissolve summary {NODE}", "summaries +1")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
+        await wait_for(pilot, lambda: len(screen.table.keys) == 2, "the undo in the list")
+        await wait_for_text(pilot, "↶", "undone")
+        assert dump(path) == before
+        assert screen.selected_id() == first, "the cursor stays on its operation"
+        await settled(pilot)
+        await pilot.press("u")
+        await previewed(pilot)
+        await wait_for_text(pilot, "Redo, conversation 1", f"Redo: Dissolve summary {NODE}")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: len(screen.table.keys) == 3, "the redo in the list")
+        assert dump(path) == after
+        redo, undo, _ = screen.table.keys
+        await wait_for(pilot, lambda: screen._undone == {redo: None, undo: redo, first: None})
+        await settled(pilot)
+        await pilot.press("u")
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: len(screen.table.keys) == 4, "the second undo in the list")
+        again = screen.table.keys[0]
+        await settled(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, f"Operation {first}", f"undone by {again}")
+
+
+async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    [first] = await changed(path, (1, NODE))
+    async with open_app(path, size=NARROW) as pilot:
+        await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen), "the operation")
+        await wait_for_text(
+            pilot,
+            f"Operation {first}",
+            "items   1 leaves, 2 enter, others moved along",
+            "tokens  +254 in the context",
+            f"- leaves      3      – D2        {NODE}      201 Condensed",
+            "── everything behind moved by +1",
+        )
+        screen = pilot.app.screen
+        assert isinstance(screen, OperationScreen)
+        assert "apply" not in screen.commands, "what was done is looked at, not applied"
+        await pilot.press("u")
+        await previewed(pilot)
+        await wait_for_text(pilot, f"Undo: Dissolve summary {NODE}")
+
+
+async def test_an_undo_that_would_lose_something_is_refused_with_the_reason(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    path = database_copy("0.15.3")
+    await changed(path, (1, NODE))
+    source = "sum_18ef3ddbebbf8c2e"
+    run(path, f"DELETE FROM context_items WHERE summary_id = '{source}'")
+    before = context_of(path, 1)
+    async with open_app(path) as pilot:
+        await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        await pilot.press("u")
+        screen = await previewed(pilot)
+        await wait_for_text(pilot, "cannot be undone any more", "no longer in the context")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: any("it was refused" in text for text in said(pilot)), "the reason")
+        assert pilot.app.screen is screen
+    assert context_of(path, 1) == before
+
+
+async def test_the_list_is_filtered_and_narrowed_to_a_conversation(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    first, second, third = await changed(path, (1, NODE), (4, FOURTH), (1, OTHER))
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, HistoryScreen(conversation(pilot, 1), only=True))
+        await wait_for(pilot, lambda: list(screen.table.keys) == [third, first], "those of conversation 1")
+        await wait_for_text(pilot, "History of 1")
+        await pilot.press("T")
+        await wait_for(pilot, lambda: list(screen.table.keys) == [third, second, first], "all of them")
+        await pilot.press("slash", *FOURTH)
+        await wait_for(pilot, lambda: list(screen.table.keys) == [second], "the one that matches")
+        await wait_for_text(pilot, f"1 of 3 /{FOURTH}")
+        await pilot.press("enter", "escape")
+        await wait_for(pilot, lambda: len(screen.table.keys) == 3, "the filter is gone")
+
+
+async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    before = dump(path)
+
+    made = [
+        replace(await planned(path, plan_dissolve, ConversationId(owner), [SummaryId(node)]), batch="batch-1")
+        for owner, node in ((1, NODE), (4, FOURTH))
+    ]
+
+    async def plans(_: object) -> list[Plan]:
+        return made
+
+    async with open_app(path) as pilot:
+        await go_to(pilot, PlanScreen(plans))
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: not isinstance(pilot.app.screen, PlanScreen), "both commits")
+        assert value(path, "SELECT count(*) FROM lcm_tui_operations WHERE batch = 'batch-1'") == 2
+        await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        await pilot.press("u")
+        await previewed(pilot)
+        await wait_for_text(pilot, "1 with all of its batch: no")
+        await pilot.press("1")
+        await wait_for_text(pilot, "batch: yes", "in 2 contexts", "summaries +2")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        assert dump(path) == before
+
+
+async def test_an_operation_with_hostile_words_is_shown_safely(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    harm = SAMPLES["escape"].decode() + SAMPLES["markup"].decode() + SAMPLES["bidi"].decode()
+    edit = update(path, "conversations", "conversation_id", 1, title=harm)
+    commit(path, replace(plan_of(edit), title=harm, kind=harm[:30]))
+    async with open_app(path, size=NARROW) as pilot:
+        await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        assert "␛[2J" in check(pilot)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen), "the operation")
+        await settled(pilot)
+        assert "␛[2J" in check(pilot)
+        await pilot.press("tab", "tab")
+        await settled(pilot)
+        assert 'UPDATE "conversations" SET "title" = ' in check(pilot)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, WholeScreen), "the statement")
+        await pilot.pause()
+        assert "␛[2J" in check(pilot)

@@ -1,0 +1,512 @@
+"""The preview of a change: what it says, what `a` writes, and what becomes of it when the file moves on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.change.commit import Committed, commit_plan
+from lcm_core.change.errors import BusyError, RefusedError
+from lcm_core.change.plan import Plan
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.database import Database, Reader
+from textual.pilot import Pilot
+
+from lcm_tui.screens import plan as plan_module
+from lcm_tui.screens.backup_offer import BackupOffer
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.plan import Choice, PlanScreen
+from lcm_tui.screens.plan_view import WholeScreen
+from tests.app.host import Host
+from tests.app.support import (
+    NARROW,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+)
+from tests.change.support import column, connect, context_of, dump, run, value
+from tests.conftest import DatabaseFactory
+
+#: A condensed summary in the context of conversation 1 (0.15.3), its sources, and a second one before it.
+NODE, SOURCES = "sum_bb692ab9b90b6a49", ["sum_18ef3ddbebbf8c2e", "sum_81f1946ebb3dbf3b"]
+OTHER = "sum_07742015d971b59d"
+MOVED_ON = "The database moved on, so this was planned anew"
+
+
+@pytest.fixture
+def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked about backups."""
+    own = tmp_path / "own.toml"
+    own.write_text("backup_offer_mb = 0\n")
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+
+
+def dissolve(*summary_ids: str, conversation_id: int = 1) -> plan_module.Planner:
+    async def plan(reader: Reader) -> Plan:
+        return await plan_dissolve(
+            reader, ConversationId(conversation_id), [SummaryId(summary_id) for summary_id in summary_ids]
+        )
+
+    return plan
+
+
+async def previewed(pilot: Pilot[int]) -> PlanScreen:
+    """The preview in front, when it has been planned."""
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen), "a preview")
+    screen = pilot.app.screen
+    assert isinstance(screen, PlanScreen)
+    await wait_for(pilot, lambda: screen.shown is not None or screen._refusal, "a plan")
+    await settled(pilot)
+    return screen
+
+
+async def left(pilot: Pilot[int]) -> None:
+    """All is applied."""
+    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, BackupOffer | PlanScreen), "the commit")
+
+
+async def context_of_one(pilot: Pilot[int], select: str = NODE) -> ContextScreen:
+    screen = await go_to(pilot, ContextScreen(conversation(pilot, 1), select=("summary", select)))
+    await wait_for(pilot, lambda: screen.selected_id() == select, select)
+    await settled(pilot)
+    return screen
+
+
+async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    before = [ref for _, ref in context_of(path, 1)]
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await context_of_one(pilot)
+        await pilot.press("d")
+        await previewed(pilot)
+        await wait_for_text(
+            pilot,
+            f"Dissolve summary {NODE} into 2 summaries",
+            "items   1 leaves, 2 enter, 18 move",
+            "tokens  3,304 → 3,558 (+254), budget 128,000",
+            "rows    context_items +2 -1; summaries -1; summary_parents -2",
+            f"- leaves      3      – D2        {NODE}      201 Condensed",
+            f"+ enters      –      3 D1        {SOURCES[0]}      166 Condensed",
+            f"+ enters      –      4 D1        {SOURCES[1]}      289 Condensed",
+            "→ moves       4      5 user      m848                       85 Note that",
+        )
+        assert [ref for _, ref in context_of(path, 1)] == before, "a preview changes nothing"
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the context")
+        await wait_for(pilot, lambda: screen.selected_id() == SOURCES[0], "the first restored source")
+        at = before.index(NODE)
+        assert [ref for _, ref in context_of(path, 1)] == [*before[:at], *SOURCES, *before[at + 1 :]]
+        [operation] = column(path, "SELECT id FROM lcm_tui_operations")
+        assert any(f"Operation {operation}: U, then u takes it back." in text for text in said(pilot))
+
+
+async def test_the_panes_show_edits_and_sql_and_any_line_whole(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    async with open_app(database_copy("0.15.3")) as pilot:
+        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        await pilot.press("tab")
+        await wait_for_text(pilot, "[Edits 6]", f"delete from summary_parents: {NODE} {SOURCES[1]}")
+        assert screen._statements is None, "SQL that nobody looks at is not written"
+        await pilot.press("tab")
+        await wait_for_text(
+            pilot, 'DELETE FROM context_items WHERE "conversation_id" IS 1 AND "ordinal" IS 3'
+        )
+        assert len(screen.sql.keys) == 1 + 18 + 2 + 3
+        await pilot.press("G", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, WholeScreen), "the statement")
+        await wait_for_text(pilot, f'DELETE FROM "summaries" WHERE "summary_id" IS \'{NODE}\';')
+        await pilot.press("escape", "tab", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, WholeScreen), "the item")
+        await wait_for_text(pilot, NODE, "Condensed memory covering")
+
+
+async def test_the_help_says_what_the_change_does(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3")) as pilot:
+        await context_of_one(pilot)
+        await pilot.press("d")
+        await previewed(pilot)
+        await pilot.press("question_mark")
+        await wait_for_text(
+            pilot, "Dissolving gives a condensed summary's place", "A preview: nothing has been changed"
+        )
+
+
+async def test_choices_are_planned_anew(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    async with open_app(path) as pilot:
+        await context_of_one(pilot)
+        await pilot.press("d")
+        await previewed(pilot)
+        await wait_for_text(pilot, "1 keep the nodes in the DAG: no   2 levels: 1")
+        await pilot.press("2")
+        await wait_for_text(pilot, "levels: 2", "with 2 below into 5 summaries")
+        await pilot.press("1")
+        await wait_for_text(pilot, "in the DAG: yes", "kept in the DAG", "rows    context_items +5 -1")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
+        assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", NODE) == 1
+        assert NODE not in [ref for _, ref in context_of(path, 1)]
+
+
+async def test_a_preview_follows_a_host_that_appends(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+            await previewed(pilot)
+            host.say(1, "one more while the preview lies there")
+            await wait_for_text(pilot, "1 leaves, 2 enter, 19 move", "tokens  3,309 → 3,563 (+254)")
+            assert "moved on" not in shown(pilot), "an append makes no plan stale"
+            await settled(pilot)
+            await pilot.press("a")
+            await wait_for(pilot, lambda: pilot.app.screen is not screen, "the end of the preview")
+            assert len(context_of(path, 1)) == 24
+
+
+async def test_a_stale_plan_is_shown_again_with_what_moved(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        run(path, f"UPDATE summaries SET content = 'written again' WHERE summary_id = '{NODE}'")
+        await wait_for_text(
+            pilot, "The database moved on, so this was planned anew", f"summaries {NODE}: content"
+        )
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the end of the preview")
+        assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", NODE) == 0
+
+
+async def test_what_moves_between_the_preview_and_the_commit_is_shown_first(
+    database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("0.15.3")
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        monkeypatch.setattr(screen, "data_changed", lambda: None)  # it has not noticed yet
+        run(path, f"UPDATE summaries SET content = 'written again' WHERE summary_id = '{NODE}'")
+        await pilot.press("a")
+        await wait_for_text(pilot, MOVED_ON)
+        assert pilot.app.screen is screen
+        assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", NODE) == 1
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the end of the preview")
+
+
+async def test_a_refusal_is_a_sentence_on_the_screen(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    swap = "UPDATE context_items SET summary_id = '{1}' WHERE summary_id = '{0}'"
+    run(path, swap.format(NODE, SOURCES[0]))
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        await wait_for_text(pilot, f"{NODE} is not in the context", "There is nothing to apply.")
+        assert screen.why_not("apply") == "it was refused, for the reason that is shown"
+        run(path, swap.format(SOURCES[0], NODE))
+        await wait_for_text(pilot, f"Dissolve summary {NODE} into 2")
+        await wait_for(pilot, lambda: screen.why_not("apply") is None, "something to apply")
+
+
+async def test_a_busy_file_leaves_the_preview_where_it_is(
+    database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
+):
+    async def locked(*_: object, **__: object) -> Committed:
+        raise BusyError("lcm.db", 5.0)
+
+    monkeypatch.setattr(plan_module, "commit_plan", locked)
+    async with open_app(database_copy("0.15.3")) as pilot:
+        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for_text(pilot, "was locked by another process for the whole 5.0 s")
+        assert pilot.app.screen is screen
+        await settled(pilot)
+        assert screen.why_not("apply") is None
+
+
+async def test_esc_gives_up_the_wait_for_the_lock(
+    database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(plan_module, "commit_plan", partial(commit_plan, wait=60))
+    path = database_copy("0.15.3")
+    before = dump(path)
+    async with open_app(path, size=NARROW) as pilot:
+        below = await context_of_one(pilot)
+        await pilot.press("d")
+        screen = await previewed(pilot)
+        with connect(path) as host:
+            host.execute("BEGIN IMMEDIATE")
+            await pilot.press("a")
+            await wait_for_text(
+                pilot, "applying, esc s", "It may have to wait until nobody else writes; esc stops it."
+            )
+            assert screen.why_not("apply") == "it is being applied at this moment"
+            await pilot.press("escape")
+            await wait_for_text(pilot, "Cancelled; nothing was changed.", "preview: ")
+            assert pilot.app.screen is screen, "the preview is still there"
+            host.execute("ROLLBACK")
+        assert dump(path) == before
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is below, "the context")
+        assert dump(path) != before
+
+
+async def test_esc_ends_a_batch_and_what_was_done_stays(
+    database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("0.15.3")
+    first_done, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(database: Database, plan: Plan, **named: Any) -> Committed:
+        done = await commit_plan(database, plan, **named)
+        first_done.set()
+        await go_on.wait()
+        return done
+
+    async def plans(reader: Reader) -> Sequence[Plan]:
+        return [await plan_dissolve(reader, ConversationId(1), [SummaryId(node)]) for node in (NODE, OTHER)]
+
+    monkeypatch.setattr(plan_module, "commit_plan", slow)
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, PlanScreen(plans))
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, first_done.is_set, "the first commit")
+        await pilot.press("escape")
+        await wait_for_text(pilot, "applying 1 of 2, stopping")
+        go_on.set()
+        await wait_for_text(pilot, "Cancelled; what was done before stays.")
+        assert pilot.app.screen is screen
+    assert len(column(path, "SELECT id FROM lcm_tui_operations")) == 1
+
+
+async def test_a_file_that_was_replaced_during_the_preview_is_not_written(
+    database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
+):
+    path, other = database_copy("0.15.3"), database_copy("0.15.3-damaged")
+    held = other.read_bytes()
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        with monkeypatch.context() as unheard:
+            unheard.setattr(screen, "data_changed", lambda: None)  # it has not noticed yet
+            unheard.setattr(screen, "load", lambda: None)
+            other.replace(path)
+            await screen.session.database.refresh()  # what reads has
+            await pilot.press("a")
+            await wait_for_text(
+                pilot,
+                f"{path} is another file than the one that this was planned on",
+                "meanwhile. Nothing was changed; look at it again and plan it anew.",
+            )
+        assert pilot.app.screen is screen
+        assert path.read_bytes() == held
+        await pilot.press("ctrl+r")
+        await wait_for_text(pilot, f"Dissolve summary {NODE}", "preview: nothing changed yet")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the end of the preview")
+        assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", NODE) == 0
+
+
+async def test_a_batch_is_shown_as_one_and_committed_plan_by_plan(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    path = database_copy("0.15.3")
+    done: list[tuple[Committed, ...]] = []
+    chosen = Choice.switch("both")
+
+    async def plans(reader: Reader) -> Sequence[Plan]:
+        nodes = [(1, NODE), *([(4, "sum_f6b6d7017e1f2ae2")] if chosen.on else [])]
+        return [
+            await plan_dissolve(reader, ConversationId(owner), [SummaryId(node)]) for owner, node in nodes
+        ]
+
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, PlanScreen(plans, choices=(chosen,), then=done.append))
+        await previewed(pilot)
+        await pilot.press("1")
+        await wait_for_text(
+            pilot, f"Dissolve summary {NODE}", "Dissolve summary sum_f6b6d7017e1f2ae2", "in 2 contexts"
+        )
+        await wait_for_text(pilot, "── context of conversation 1", "summaries -2")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: done, "both commits")
+        assert [one.operation.conversation_id for one in done[0] if one.operation] == [1, 4]
+        assert pilot.app.screen is not screen
+
+
+async def test_marks_choose_a_set_and_outlive_a_reload(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(NODE)))
+        await wait_for(pilot, lambda: screen.selected_id() == NODE, NODE)
+        await settled(pilot)
+        await pilot.press("space", "j", "space")
+        await wait_for_text(pilot, f"▸●{NODE}", f"▸●{OTHER}", "● 2 marked")
+        run(path, "UPDATE summaries SET token_count = token_count + 1 WHERE depth = 0")
+        await settled(pilot)
+        assert list(screen.marks) == [NODE, OTHER]
+        await pilot.press("d")
+        await previewed(pilot)
+        await wait_for_text(pilot, "Dissolve 2 summaries of the context into")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the tree")
+        assert not screen.marks
+        await settled(pilot)
+        assert screen.selected_id() in context_refs(path)
+        assert not {NODE, OTHER} & context_refs(path)
+
+
+def context_refs(path: Path) -> set[object]:
+    return {ref for _, ref in context_of(path, 1)}
+
+
+async def test_what_cannot_be_dissolved_says_why(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    leaf = value(path, "SELECT summary_id FROM summaries WHERE conversation_id = 1 AND kind = 'leaf' LIMIT 1")
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(SOURCES[0])))
+        await wait_for(pilot, lambda: screen.selected_id() == SOURCES[0], "the source")
+        await settled(pilot)
+        reason = screen.why_not("dissolve")
+        assert reason is not None
+        assert reason.startswith("it is not in the context")
+        screen.lines.reveal(screen.lines.known.path_to(SummaryId(leaf)) or ())
+        reason = screen.why_not("dissolve")
+        assert reason is not None
+        assert reason.startswith("it is a leaf")
+        await pilot.press("d")
+        await wait_for(pilot, lambda: any("it is a leaf" in text for text in said(pilot)), "the reason")
+        assert pilot.app.screen is screen
+
+
+async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    rows = dump(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for_text(pilot, "A backup first?", "back up, then go on", f".{datetime.now(UTC):%Y%m%d}T")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the preview")
+        await settled(pilot)
+        assert dump(path) == rows
+        assert list(path.parent.glob("*.backup")) == [], "none is made without being asked for"
+        await pilot.press("a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer), "the offer again")
+        await pilot.press("b")
+        await wait_for(
+            pilot, lambda: not isinstance(pilot.app.screen, BackupOffer | PlanScreen), "the commit"
+        )
+        [backup] = path.parent.glob("*.backup")
+        assert dump(backup) == rows
+        assert NODE not in context_refs(path)
+        second = await go_to(pilot, PlanScreen(dissolve(OTHER)))
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is not second, "the end of the preview")
+        assert OTHER not in context_refs(path), "the second change of the day is made without a question"
+
+
+async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise RefusedError("There is no room for it. Nothing was written.")
+
+    monkeypatch.setattr("lcm_tui.screens.backup_offer.make_backup", full)
+    path = database_copy("0.15.3")
+    async with open_app(path) as pilot:
+        await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for_text(pilot, "A backup first?")
+        await pilot.press("b")
+        await wait_for_text(pilot, "There is no room for it.", "go on without")
+        await pilot.press("a")
+        await wait_for(
+            pilot, lambda: not isinstance(pilot.app.screen, BackupOffer | PlanScreen), "the commit"
+        )
+        assert NODE not in context_refs(path)
+
+
+async def test_a_long_shift_is_read_only_where_it_is_seen(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    run(
+        path,
+        """INSERT INTO messages (conversation_id, seq, role, content, token_count)
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+        SELECT 1, 1000 + i, 'user', 'message ' || i, 3 FROM n""",
+        """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
+        SELECT 1, seq, 'message', message_id FROM messages WHERE conversation_id = 1 AND seq > 1000""",
+    )
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await previewed(pilot)
+        await wait_for_text(pilot, "[Ordinals 5,021]", "1 leaves, 2 enter, 5,018 move")
+        assert len(screen._entries) <= 24
+        await pilot.press("G")
+        await wait_for_text(pilot, "→ moves    6000   6001 user", "message 5000")
+        await settled(pilot)
+        await pilot.press("slash", *SOURCES[1], "enter")
+        await wait_for(pilot, lambda: screen.selected_id() == SOURCES[1], "the item that was searched for")
+        await settled(pilot)
+        assert len(screen._entries) <= 2 * 24
+        assert len(screen.ordinals._lines) < 100, "only lines that were seen are drawn"
+
+
+async def test_a_batch_that_stops_half_way_goes_on_from_there(
+    database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
+):
+    path, real, calls = database_copy("0.15.3"), plan_module.commit_plan, count(1)
+    done: list[tuple[Committed, ...]] = []
+
+    async def second_time_busy(database: Database, plan: Plan, **named: Any) -> Committed:
+        if next(calls) == 2:
+            raise BusyError("lcm.db", 5.0)
+        return replace(
+            await real(database, plan, **named), search="search index not updated: run `lcm-tui reindex`"
+        )
+
+    async def plans(reader: Reader) -> Sequence[Plan]:
+        return [await plan_dissolve(reader, ConversationId(1), [SummaryId(node)]) for node in (NODE, OTHER)]
+
+    monkeypatch.setattr(plan_module, "commit_plan", second_time_busy)
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, PlanScreen(plans, then=done.append))
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for_text(pilot, "was locked by another process", f"Dissolve summary {OTHER} into 2")
+        await wait_for(pilot, lambda: f"Dissolve summary {NODE}" not in shown(pilot), "the rest alone")
+        assert NODE not in context_refs(path)
+        assert OTHER in context_refs(path)
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the end of the preview")
+        assert OTHER not in context_refs(path)
+        assert [len(each) for each in done] == [2], "what was done before counts as well"
+        assert any("reindex" in text for text in said(pilot)), "search tables that did not follow are said"

@@ -1,0 +1,161 @@
+"""Conversations marked in the list, archived, deleted with an export, and brought back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from lcm_core.operations.conversation_file import default_folder, read_conversation_file
+from textual.pilot import Pilot
+
+from lcm_tui.screens import pruning_plan
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.plan import PlanScreen
+from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.change.support import changed, column, dump, run, value
+from tests.cli.support import run as command_line
+from tests.conftest import DatabaseFactory
+
+IDS = "SELECT conversation_id FROM conversations ORDER BY 1"
+
+
+@pytest.fixture(autouse=True)
+def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked about backups."""
+    own = tmp_path / "own.toml"
+    own.write_text("backup_offer_mb = 0\n")
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+
+
+async def marking(pilot: Pilot[int], *conversations: int) -> ConversationsScreen:
+    await settled(pilot)
+    screen = pilot.app.screen
+    assert isinstance(screen, ConversationsScreen)
+    for one in conversations:
+        assert screen.table.select(one)
+        await pilot.press("space")
+    await settled(pilot)
+    return screen
+
+
+async def previewed(pilot: Pilot[int], key: str) -> PlanScreen:
+    await pilot.press(key)
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
+    await settled(pilot)
+    screen = pilot.app.screen
+    assert isinstance(screen, PlanScreen)
+    return screen
+
+
+async def test_marked_conversations_are_exported_deleted_and_brought_back(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    before, ids = dump(path), column(path, IDS)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await marking(pilot, 7, 5)
+        assert "● 2 marked" in shown(pilot)
+        assert "●7" in shown(pilot)
+        plan = await previewed(pilot, "X")
+        assert "Delete 2 conversations" in shown(pilot)
+        assert column(path, IDS) == ids
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen and plan is not pilot.app.screen)
+        await settled(pilot)
+        assert 7 not in screen.table.keys
+        assert "marked" not in shown(pilot)
+        assert any("conversation-7-" in one for one in said(pilot))
+    assert column(path, IDS) == [one for one in ids if one not in (5, 7)]
+    assert len(column(path, "SELECT DISTINCT batch FROM lcm_tui_operations")) == 1
+    files = sorted(default_folder().glob("*.jsonl"))
+    assert {read_conversation_file(one).conversation_id for one in files} == {5, 7}
+    for one in files:
+        back = await asyncio.to_thread(command_line, "import", one, "--db", path, "--apply", "--yes")
+        assert back.code == 0
+    assert changed(before, dump(path)) == set()
+
+
+async def test_without_marks_the_selected_one_is_archived(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await marking(pilot)
+        assert screen.table.select(7)
+        await previewed(pilot, "K")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+    assert value(path, "SELECT active FROM conversations WHERE conversation_id = 7") == 0
+
+
+async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    word = b"quagmirezwieback"
+    run(path, f"UPDATE messages SET content = content || ' {word.decode()}' WHERE conversation_id = 7")
+    for words in (("reindex",), ("prune", 7, "--archive"), ("prune", 1, "--archive")):
+        done = await asyncio.to_thread(command_line, *words, "--db", path, "--apply", "--yes")
+        assert done.code == 0
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await marking(pilot, 7)
+        plan = await previewed(pilot, "X")
+        await pilot.press("1")
+        await wait_for_text(
+            pilot, "Forget conversation 7", "NOTHING: forgotten for good", "! This cannot be undone"
+        )
+        await settled(pilot)
+        before = dump(path)
+        for typed in ("8", "y"):
+            await pilot.press("a")
+            await wait_for(pilot, lambda: plan.asking, "the question")
+            assert "type the number of the conversation" in shown(pilot)
+            await pilot.press(typed, "enter")
+            await wait_for(pilot, lambda: "That is not it; nothing was changed." in said(pilot))
+        await pilot.press("a", "7", "escape")
+        assert not plan.asking
+        await pilot.press("slash", "7", "enter")
+        await settled(pilot)
+        assert pilot.app.screen is plan, "a search agrees to nothing"
+        assert dump(path) == before
+        await pilot.press("a", "7", "enter")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the list")
+        await settled(pilot)
+        assert 7 not in screen.table.keys
+        assert "Operations taken out of the history: 1. The file was written anew." in said(pilot)
+    assert column(path, "SELECT conversation_id FROM lcm_tui_operations") == [1]
+    assert not default_folder().exists()
+    files = [*path.parent.rglob("*"), *Path.home().rglob("*")]
+    assert not [one for one in files if one.is_file() and word in one.read_bytes()]
+
+
+async def test_a_refusal_is_shown_and_nothing_is_written(database_copy: DatabaseFactory):
+    path = database_copy("0.3.0")
+    before = dump(path)
+    async with open_app(path, size=NARROW) as pilot:
+        await marking(pilot, 3)
+        await previewed(pilot, "K")
+        assert "before 0.6" in shown(pilot)
+        await pilot.press("a", "escape")
+    assert changed(before, dump(path)) == set()
+    assert not default_folder().exists()
+
+
+async def test_a_mark_goes_with_its_conversation(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    run(path, "INSERT INTO conversations (session_id) VALUES ('soon gone')")
+    new = max(column(path, IDS))
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await marking(pilot, new, 7)
+        await pilot.press("space")
+        assert list(screen.marks) == [new]
+        run(path, f"DELETE FROM conversations WHERE conversation_id = {new}")
+        await pilot.press("ctrl+r")
+        await wait_for(pilot, lambda: new not in screen.table.keys)
+        assert list(screen.marks) == []
+
+
+async def test_what_is_too_much_for_a_screen_is_said(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pruning_plan, "MOST_ROWS", 100)
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        await marking(pilot, 1)
+        await previewed(pilot, "X")
+        assert "lcm-tui prune 1 --delete" in " ".join(shown(pilot).split())

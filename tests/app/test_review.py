@@ -1,0 +1,425 @@
+"""Rewriting from the screens, with the model that needs no network: drafts, review, commit, queue, undo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lcm_core.operations.drafting.items import State
+from lcm_core.operations.drafting.making import Origin
+from lcm_core.records import SummaryId
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from lcm_tui.screens.ask_again import AskAgain
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.draft_editor import EditScreen
+from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.question import Question
+from lcm_tui.screens.review import ReviewScreen
+from lcm_tui.screens.source import SourceScreen
+from tests.app.support import (
+    NARROW,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
+from tests.change.support import dump, run, value
+from tests.conftest import DatabaseFactory
+from tests.fakes.messages_api import MessagesApi
+from tests.fakes.server import Say
+
+#: A leaf of conversation 8 that says what it should, and conversation 1's condensed summary of the context.
+LEAF, NODE = "sum_cbafeb91521b3da9", "sum_bb692ab9b90b6a49"
+CONTENT = "SELECT content FROM summaries WHERE summary_id = ?"
+MODEL = "SELECT model FROM summaries WHERE summary_id = ?"
+
+
+@pytest.fixture(autouse=True)
+def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked about backups."""
+    own = tmp_path / "own.toml"
+    own.write_text("backup_offer_mb = 0\n")
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+
+
+async def review_of(pilot: Pilot[int], summary_id: str, conversation_id: int) -> ReviewScreen:
+    """The review of a summary, its draft measured."""
+    dag = await go_to(pilot, DagScreen(conversation(pilot, conversation_id), select=SummaryId(summary_id)))
+    await wait_for(pilot, lambda: dag.rewritable() == summary_id, "the summary")
+    await pilot.press("r")
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen), "a review")
+    screen = pilot.app.screen
+    assert isinstance(screen, ReviewScreen)
+    await wait_for(pilot, lambda: screen.view.diff is not None and screen.table.keys, "a draft")
+    await settled(pilot)
+    return screen
+
+
+async def queue_of(pilot: Pilot[int], conversation_id: int, *keys: str) -> DraftingScreen:
+    """The queue that some keys of the DAG lead to, its batch estimated."""
+    dag = await go_to(pilot, DagScreen(conversation(pilot, conversation_id), select=SummaryId(NODE)))
+    await wait_for(pilot, lambda: dag.rewritable() == NODE, "the summary")
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause()
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, DraftingScreen), "a queue")
+    screen = pilot.app.screen
+    assert isinstance(screen, DraftingScreen)
+    await wait_for(pilot, lambda: screen.forecast is not None, "an estimate")
+    return screen
+
+
+async def ask_again(pilot: Pilot[int], *said: str) -> None:
+    """Fill in how another draft is asked for: whom, address, prompts, instructions."""
+    await pilot.press("r")
+    await filled_in(pilot, *said)
+
+
+async def filled_in(pilot: Pilot[int], *said: str) -> None:
+    """The form of who writes opens; fill it in."""
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, AskAgain), "the form")
+    form = pilot.app.screen
+    names = ("whom", "address", "prompts", "instructions")
+    given = {**dict.fromkeys(names, ""), **dict(zip(names, said, strict=False))}
+    for name, text in given.items():
+        form.query_one(f"#{name}", Input).value = text
+    await pilot.press("enter")
+    await wait_for(pilot, lambda: form not in pilot.app.screen_stack)
+
+
+async def asked(pilot: Pilot[int], said: str, answer: str) -> None:
+    """A question was put; answer it."""
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question), "a question")
+    await wait_for_text(pilot, said)
+    await pilot.press(answer)
+
+
+async def applied(pilot: Pilot[int]) -> None:
+    """Apply what is previewed, and wait until it is done."""
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen), "a preview")
+    screen = pilot.app.screen
+    assert isinstance(screen, PlanScreen)
+    await wait_for(pilot, lambda: screen.why_not("apply") is None, "a plan")
+    await pilot.press("a")
+    await wait_for(pilot, lambda: screen not in pilot.app.screen_stack, "the commit")
+
+
+async def test_a_draft_is_reviewed_and_put_in_exactly_as_shown(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3-damaged")
+    before = value(path, CONTENT, LEAF)
+    async with open_app(path) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        assert value(path, CONTENT, LEAF) == before
+        assert "offline: sentences of the source, no model was asked" in shown(pilot)
+        text = screen.text
+        await pilot.press("a")
+        await applied(pilot)
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the tree")
+    assert value(path, CONTENT, LEAF) == text != before
+    assert value(path, MODEL, LEAF) == "extractive"
+
+
+async def test_half_of_a_draft_is_taken_by_hand(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3-damaged")
+    before = value(path, CONTENT, NODE)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await review_of(pilot, NODE, 1)
+        view, draft = screen.view, screen.draft
+        assert draft is not None
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: view.diff is not None and len(view.diff.hunks) > 5, "the parts")
+        await settled(pilot)
+        await pilot.press("space", "]", "]", "space")
+        await pilot.pause()
+        assert view.left == {0, 2}
+        text = screen.text
+        assert text not in (before, draft.text)
+        assert "2 left out" in shown(pilot)
+        await pilot.press("a")
+        await applied(pilot)
+        await wait_for(pilot, lambda: not isinstance(pilot.app.screen, PlanScreen | ReviewScreen))
+    assert value(path, CONTENT, NODE) == text
+    assert value(path, MODEL, NODE) == "manual"
+    assert text.split("\n")[0] == before.split("\n")[0]
+
+
+async def test_a_summary_that_changed_meanwhile_is_refused_and_all_three_texts_shown(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        base = value(path, CONTENT, LEAF)
+        run(path, f"UPDATE summaries SET content = 'what the host wrote' WHERE summary_id = '{LEAF}'")
+        await wait_for_text(pilot, "changed since this draft was made")
+        assert "moved on" in str(screen.why_not("apply"))
+        texts = {(pair.old_name, pair.new_name): (pair.old, pair.new) for pair in screen.pairs()}
+        assert texts["when drafted", "now"] == (base, "what the host wrote")
+        assert set(texts) == {("now", "draft 1"), ("when drafted", "now"), ("when drafted", "draft 1")}
+        await pilot.press("D")
+        await wait_for_text(pilot, "+ what the host wrote")
+        assert screen.text is None  # these two are only to look at
+    assert value(path, CONTENT, LEAF) == "what the host wrote"
+
+
+async def test_a_draft_edited_here_is_another_draft_with_the_same_checks(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await pilot.press("e")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, EditScreen), "an editor")
+        editor = pilot.app.screen
+        assert isinstance(editor, EditScreen)
+        assert editor.text == screen.draft.text if screen.draft else False
+        editor.area.text = "Short, and it invents lib/not_there.py."
+        await pilot.press("ctrl+s")
+        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "a second draft")
+        await settled(pilot)
+        assert [one.origin for one in screen.item.drafts] == [Origin.NORMAL, Origin.MANUAL]
+        await wait_for_text(pilot, "draft 2 of 2", "Invented: 1", "lib/not_there.py")
+        await pilot.press("comma")
+        await wait_for_text(pilot, "draft 1 of 2", "Invented: nothing")
+        await pilot.press("D")
+        await wait_for_text(pilot, "- draft 2", "+ draft 1")
+
+
+async def test_enter_on_a_lost_item_shows_where_it_stood(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await pilot.press("tab")
+        lost = next(fact for fact in screen.table.keys if fact.spot is not None)
+        assert screen.table.select(lost)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SourceScreen), "the source")
+        await wait_for_text(pilot, lost.line[1].text)
+
+
+async def test_asking_again_keeps_the_drafts_that_are_there(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged")) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await ask_again(pilot, "extractive")
+        await wait_for(pilot, lambda: len(screen.item.drafts) == 2 and not screen.busy, "another draft")
+        assert [one.number for one in screen.item.drafts] == [1, 2]
+
+
+async def test_another_model_is_asked_at_another_address_by_another_prompt(
+    database_copy: DatabaseFactory, tmp_path: Path
+):
+    prompt = tmp_path / "mine.j2"
+    prompt.write_text("Say it as a haiku. {{ instructions }}\n{{ source }}")
+    with MessagesApi(Say("A haiku.\nExpand for details about: the rest")) as server:
+        async with open_app(database_copy("0.15.3-damaged")) as pilot:
+            screen = await review_of(pilot, LEAF, 8)
+            await ask_again(pilot, "anthropic/claude-x", server.url, str(prompt), "Name the tickets.")
+            await asked(pilot, "Your own prompts are used:", "a")
+            await wait_for(pilot, lambda: len(screen.item.drafts) == 2 and not screen.busy, "another draft")
+            assert screen.draft is not None
+            assert screen.draft.model == "claude-x"
+            assert screen.work.budget.spent.calls == 1
+            said = server.received[0].body
+            assert said["model"] == "claude-x"
+            assert said["messages"][0]["content"].startswith("Say it as a haiku. Name the tickets.")
+            await ask_again(pilot, "extractive", "", str(tmp_path / "not there"))
+            await wait_until_said(pilot, "There is no prompt at")
+            assert len(screen.item.drafts) == 2
+
+
+async def test_the_cut_of_the_source_is_made_by_hand_and_taken_only_after_a_question(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await ask_again(pilot, "cut")
+        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "the cut")
+        assert screen.draft is not None
+        assert screen.draft.origin is Origin.FALLBACK
+        await settled(pilot)
+        await pilot.press("a")
+        await asked(pilot, "no summary of it", "a")
+        await applied(pilot)
+    assert value(path, CONTENT, LEAF) == screen.draft.text
+
+
+async def test_what_a_condensed_summary_keeps_of_the_messages_below_it(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged")) as pilot:
+        screen = await review_of(pilot, NODE, 1)
+        await wait_for(pilot, lambda: screen._below is not None, "the messages below")
+        direct, below = screen._direct, screen._below
+        assert direct is not None
+        assert below is not None
+        assert below.source.tokens > direct.source.tokens
+        assert below.before.share is not None
+        assert direct.before.share is not None
+        assert below.before.share < direct.before.share, "what its sources had lost shows here alone"
+        await wait_for_text(pilot, f"{below.source.tokens:,} tokens")
+
+
+async def test_a_draft_is_measured_also_while_its_pane_hides_the_diff(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await pilot.press("tab")
+        await wait_for(pilot, lambda: screen.has_class("-facts"))
+        await ask_again(pilot, "cut")
+        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "the cut")
+        cut = screen.item.drafts[1].text
+        await wait_for(pilot, lambda: screen._measured == cut, "its measures")
+
+
+async def test_who_costs_something_is_asked_only_after_a_question(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LCM_TUI_SUMMARY_PROVIDER", "anthropic")
+    monkeypatch.setenv("LCM_TUI_SUMMARY_MODEL", "claude-haiku-4-5")
+    monkeypatch.setenv("LCM_TUI_SUMMARY_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("LCM_TUI_SUMMARY_API_KEY", "sk-ant-test-0123456789abcdef")
+    async with open_app(database_copy("0.15.3-damaged")) as pilot:
+        dag = await go_to(pilot, DagScreen(conversation(pilot, 8), select=SummaryId(LEAF)))
+        await wait_for(pilot, lambda: dag.rewritable() == LEAF)
+        await pilot.press("r")
+        await wait_for_text(pilot, "Ask this model?", "claude-haiku-4-5", "1 call", "LCM_TUI_SUMMARY_API_KEY")
+        assert "0123456789" not in shown(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, ReviewScreen)
+        await settled(pilot)
+        assert screen.work.writer.meter.budget.spent.calls == 0
+        assert not screen.item.drafts
+
+
+async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3-damaged")
+    before = dump(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        contaminated = {one for one, item in screen.items.items() if item.reason == "contaminated"}
+        assert contaminated
+        assert not contaminated & screen.marks
+        await pilot.press("P")
+        await asked(pilot, "No call is made", "a")
+        await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
+        work = screen.work
+        assert work is not None
+        assert {item.state for item in work.batch.items} == {State.REVIEW, State.WAITING}
+        assert dump(path) == before
+        assert "waits for your decisions" in shown(pilot)
+        await pilot.press("A")
+        await wait_for(pilot, lambda: screen.asking)
+        await pilot.press(*"every", "enter")
+        await asked(pilot, "accept every draft without fault", "a")
+        await wait_for(pilot, lambda: work.batch.finished, "all committed")
+        await wait_for_text(pilot, "11 committed")
+        assert dump(path) != before
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        await pilot.press("u")
+        await wait_for_text(pilot, "with all of its batch")
+        await pilot.press("1")
+        await wait_for_text(pilot, "with all of its batch: yes")
+        await applied(pilot)
+    assert dump(path) == before
+
+
+async def test_somebody_else_writes_a_batch_once_the_question_named_them(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3-damaged")
+    with MessagesApi(Say("Short.\nExpand for details about: the rest")) as server:
+        async with open_app(path) as pilot:
+            screen = await queue_of(pilot, 1, "R", "enter")
+            await pilot.press("P")
+            await asked(pilot, "No call is made", "w")
+            await filled_in(pilot, "anthropic/claude-x", server.url, "", "Name the tickets.")
+            await wait_for(
+                pilot, lambda: screen.forecast is not None and screen.forecast.calls, "an estimate"
+            )
+            await pilot.press("P")
+            await asked(pilot, "anthropic/claude-x", "a")
+            await wait_for(pilot, lambda: screen.work is not None and server.received, "a call")
+            work = screen.work
+            assert work is not None
+            await wait_for(pilot, lambda: not work.batch.running, "the drafts")
+            assert {item.draft.model for item in work.batch.items if item.draft} == {"claude-x"}
+            assert "Name the tickets." in str(server.received[0].body)
+
+
+async def test_what_is_broken_is_chosen_and_contaminated_apart(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged")) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        assert len(screen.marks) == 11
+        await pilot.press("1")
+        await wait_for(pilot, lambda: len(screen.marks) == 19 and screen.forecast is not None)
+        await pilot.press("1", "space")
+        await wait_for(pilot, lambda: len(screen.marks) == 10)
+        assert screen.table.selected not in screen.marks
+
+
+async def test_a_subtree_is_written_from_its_leaves_up_and_one_is_left_out(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path) as pilot:
+        screen = await queue_of(pilot, 1, "W")
+        depths = [item.depth for item in screen.items.values()]
+        assert depths == sorted(depths)
+        assert list(screen.items)[-1] == NODE
+        await pilot.press("P")
+        await asked(pilot, f"{len(depths)} summaries", "a")
+        await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
+        work = screen.work
+        assert work is not None
+        waiting = {item.summary_id for item in work.batch.items if item.state is State.WAITING}
+        assert NODE in waiting
+        await pilot.press("g", "L")
+        first = next(iter(screen.items))
+        await wait_for(pilot, lambda: work.batch.item(SummaryId(first)).state is State.SKIPPED)
+        await pilot.press("j", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen), "a review")
+
+
+async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged")) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        assert screen.why_not("accept-rest") == "nothing has been asked yet: P begins"
+        await pilot.press("P")
+        await asked(pilot, "No call is made", "a")
+        await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
+        await pilot.press("A")
+        await wait_for(pilot, lambda: screen.asking)
+        await pilot.press(*"good ones", "enter")
+        await wait_for(pilot, lambda: any("nothing invented, retention 80" in one for one in said(pilot)))
+        assert screen.work is not None
+        assert screen.work.batch.options.rule is None
+
+
+async def test_pausing_twice_breaks_calls_off_and_their_summaries_wait_again(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("0.15.3-damaged")
+    before = dump(path)
+    with MessagesApi(Say("never told", pause=1.0)) as server:
+        monkeypatch.setenv("LCM_TUI_SUMMARY_PROVIDER", "anthropic")
+        monkeypatch.setenv("LCM_TUI_SUMMARY_BASE_URL", server.url)
+        monkeypatch.setenv("LCM_TUI_SUMMARY_API_KEY", "sk-ant-test-0123456789abcdef")
+        async with open_app(path) as pilot:
+            screen = await queue_of(pilot, 1, "R", "enter")
+            await pilot.press("P")
+            await asked(pilot, "11 summaries", "a")
+            await wait_for(pilot, lambda: server.received, "a call")
+            await wait_for_text(pilot, "4 drafting")
+            await pilot.press("P", "P")
+            work = screen.work
+            assert work is not None
+            await wait_for(pilot, lambda: not work.batch.running, "the end of the batch")
+            await wait_for_text(pilot, "11 waiting", "paused")
+            assert {item.state for item in work.batch.items} == {State.WAITING}
+            assert "0123456789" not in shown(pilot)
+    assert dump(path) == before

@@ -1,0 +1,155 @@
+"""Transplant and merge from the list of conversations: a target, the preview, and where one stands after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.transplanting import TargetScreen
+from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.change.support import context_of, dump, run, value
+from tests.conftest import DatabaseFactory
+
+
+@pytest.fixture(autouse=True)
+def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked about backups."""
+    own = tmp_path / "own.toml"
+    own.write_text("backup_offer_mb = 0\n")
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+
+
+async def on_conversation(pilot: Pilot[int], conversation_id: int) -> ConversationsScreen:
+    await settled(pilot)
+    screen = pilot.app.screen
+    assert isinstance(screen, ConversationsScreen)
+    assert screen.table.select(conversation_id)
+    return screen
+
+
+async def choosing(pilot: Pilot[int], source: int, words: str = "") -> TargetScreen:
+    """The list of targets, filtered."""
+    await on_conversation(pilot, source)
+    await pilot.press("t")
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, TargetScreen))
+    screen = pilot.app.screen
+    assert isinstance(screen, TargetScreen)
+    await wait_for(pilot, lambda: bool(screen.table.keys))
+    if words:
+        await pilot.press("slash", *("space" if letter == " " else letter for letter in words), "enter")
+    await settled(pilot)
+    return screen
+
+
+async def previewed(pilot: Pilot[int]) -> PlanScreen:
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
+    await settled(pilot)
+    screen = pilot.app.screen
+    assert isinstance(screen, PlanScreen)
+    return screen
+
+
+async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        targets = await choosing(pilot, 5, "ops-room active")
+        assert targets.table.keys == [8]
+        assert "Copy conversation 5" in shown(pilot)
+        await pilot.press("enter")
+        await previewed(pilot)
+        await wait_for_text(pilot, "Transplant 5 → 8", "51 messages below", "skip duplicates: no")
+        before = dump(path)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await settled(pilot)
+        assert dump(path) != before
+        screen = pilot.app.screen
+        assert isinstance(screen, ConversationsScreen)
+        assert screen.table.selected == 8
+        assert any("takes it back" in one for one in said(pilot))
+    assert len(context_of(path, 8)) == 16
+
+
+async def test_the_source_is_no_target_and_leaving_changes_nothing(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    before = dump(path)
+    async with open_app(path) as pilot:
+        targets = await choosing(pilot, 5)
+        assert sorted(key for key in targets.table.keys if isinstance(key, int)) == [1, 2, 3, 4, 6, 7, 8]
+        assert targets.table.select(3)
+        await pilot.press("enter")
+        await previewed(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is targets)
+        assert targets.table.selected == 3
+        assert targets.selected_id() == "3"
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+    assert dump(path) == before
+
+
+async def test_duplicates_are_refused_until_they_are_to_be_skipped(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    root = value(
+        path, "SELECT summary_id FROM context_items WHERE conversation_id = 8 AND summary_id IS NOT NULL"
+    )
+    text = """UPDATE summaries SET content = (SELECT content FROM summaries AS s JOIN context_items AS c
+        USING (summary_id) WHERE c.conversation_id = 5 ORDER BY c.ordinal LIMIT 1) WHERE summary_id = '{}'"""
+    run(path, text.format(root))
+    async with open_app(path) as pilot:
+        targets = await choosing(pilot, 5)
+        assert targets.table.select(8)
+        await pilot.press("enter")
+        screen = await previewed(pilot)
+        await wait_for_text(pilot, "already, by text or messages")
+        assert screen.why_not("apply")
+        await pilot.press("1")
+        await wait_for_text(pilot, "skip duplicates: yes", "1 summary is left out")
+        assert screen.why_not("apply") is None
+
+
+async def test_a_split_session_is_merged_from_the_list(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    run(path, "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5")
+    async with open_app(path) as pilot:
+        await on_conversation(pilot, 5)
+        await pilot.press("V")
+        await previewed(pilot)
+        await wait_for_text(pilot, "Merge conversation 5 into 8", "61 messages and 6 summaries")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, ConversationsScreen)
+        assert screen.table.selected == 8
+    assert value(path, "SELECT count(*) FROM messages WHERE conversation_id = 8") == 101
+
+
+async def test_what_may_have_been_a_reset_needs_a_word(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.8.2")) as pilot:
+        await on_conversation(pilot, 8)
+        await pilot.press("V")
+        screen = await previewed(pilot)
+        await wait_for_text(pilot, "it may have been reset")
+        assert screen.why_not("apply")
+        await pilot.press("1")
+        await wait_for_text(pilot, "is your word")
+        assert screen.why_not("apply") is None
+
+
+async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_home: Path):
+    async with open_app(openclaw_home / "lcm.db", sessions=openclaw_home / "agents") as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, ConversationsScreen)
+        await wait_for(pilot, lambda: any(isinstance(key, str) for key in screen.table.keys))
+        assert screen.table.select(next(key for key in screen.table.keys if isinstance(key, str)))
+        for key in ("t", "V"):
+            await pilot.press(key)
+            await pilot.pause()
+        assert pilot.app.screen is screen
+        assert any("does not know this session" in one for one in said(pilot))

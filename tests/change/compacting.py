@@ -1,0 +1,312 @@
+"""The engine's recorded compactions: the summariser they were made with, and a runner that repeats them.
+
+``tests/data/compaction-*.json.gz`` holds the recordings of ``data/compaction``, every text as the first 16
+hex digits of its SHA-256 and every summary id as ``s0``, ``s1`` ... in order of making.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from lcm_core.compaction_rules import CompactionRules, CompactionSettings, compaction_rules
+from lcm_core.dag.markers import BLANKS
+from lcm_core.operations.compaction.run import Runner, Setting, Step
+from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, Result, UnderResult
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
+from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
+
+from tests.change.support import connect
+from tests.support import DATA, recorded
+
+VERSIONS = ("0.1.2", "0.15.3")
+Recorded = dict[str, Any]
+
+_SETTINGS = {
+    "contextThreshold": "context_threshold",
+    "freshTailCount": "fresh_tail_count",
+    "freshTailMaxTokens": "fresh_tail_max_tokens",
+    "leafMinFanout": "leaf_min_fanout",
+    "condensedMinFanout": "condensed_min_fanout",
+    "condensedMinFanoutHard": "condensed_min_fanout_hard",
+    "incrementalMaxDepth": "max_depth",
+    "sweepMaxDepth": "max_depth",
+    "leafChunkTokens": "leaf_chunk_tokens",
+    "leafTargetTokens": "leaf_target_tokens",
+    "condensedTargetTokens": "condensed_target_tokens",
+    "maxRounds": "max_rounds",
+    "maxSweepIterations": "max_iterations",
+    "sweepDeadlineMs": "sweep_deadline_ms",
+    "compactUntilUnderDeadlineMs": "until_under_deadline_ms",
+    "summaryMaxOverageFactor": "overage_factor",
+    "fallbackMaxTokens": "fallback_max_tokens",
+    "summaryPrefixTargetTokens": "prefix_target_tokens",
+    "stripInjectedContextTags": "injected_tags",
+}
+
+
+def cases(version: str) -> list[Recorded]:
+    """All recorded cases of a version."""
+    return list(recorded(f"compaction-{version}.json.gz"))
+
+
+def start_database(version: str, target: Path) -> Path:
+    """Write the database that every case of a version starts from."""
+    target.write_bytes(gzip.decompress((DATA / f"compaction-{version}.db.gz").read_bytes()))
+    return target
+
+
+def digest(text: str | None) -> str | None:
+    """A text as the recordings hold it."""
+    return None if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+# -- the summariser --------------------------------------------------------------------------------------
+
+_HEADER = re.compile(r"\[\d{4}-\d{2}-\d{2} \d{2}:\d{2} [^\]]*\]")
+
+
+@dataclass(slots=True)
+class FakeSummarizer:
+    """The pure function of its input that the recordings were made with (data/compaction/README.md)."""
+
+    parameters: Recorded
+    model: str = "unknown"
+    calls: list[SummaryRequest] = field(default_factory=list)
+
+    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+        self.calls.append(request)
+        return SummaryReply(fake_summary(request, self.parameters), self.model)
+
+
+def fake_summary(request: SummaryRequest, parameters: Recorded) -> str:
+    """What the fake answers."""
+    text = request.text
+    modes = parameters["modes"]["condensed" if request.is_condensed else "leaf"]
+    number = int(hashlib.sha256((parameters["salt"] + text).encode()).hexdigest()[:8], 16)
+    mode = modes[number % len(modes)]
+    if mode == "auth":
+        raise ProviderAuthError("The fake refuses this one.")
+    if mode == "echo2" or (mode.startswith("echo1") and not request.aggressive):
+        return text
+    if mode in ("empty", "echo1empty"):
+        return ""
+    if mode in ("long", "echo1long"):
+        return text[: len(text) * 9 // 10]
+    return _standard(request, parameters)
+
+
+def _standard(request: SummaryRequest, parameters: Recorded) -> str:
+    lines = request.text.split("\n")
+    headers = [at for at, line in enumerate(lines) if _HEADER.fullmatch(line)]
+    width = parameters["kAggressive" if request.aggressive else "k"]
+    most = parameters["linesPerBlock"]["condensed" if request.is_condensed else "leaf"]
+    kind = f"D{request.depth}" if request.is_condensed else "LEAF"
+    aggressive = " AGGR" if request.aggressive else ""
+    found = [f"FAKE {kind}{aggressive} blocks={len(headers)} chars={len(request.text)}"]
+    for at, end in zip(headers, [*headers[1:], len(lines)], strict=True):
+        said = [line for line in lines[at + 1 : end] if line.strip(BLANKS)][:most]
+        first = f"- {lines[at]} {said[0][:width]}" if said else f"- {lines[at]}"
+        found += [first, *(f"- {line[:width]}" for line in said[1:])]
+    return "\n".join(found)
+
+
+# -- repeating a case ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Clock:
+    """The frozen clock of the recordings: a second passes at the start of every pass."""
+
+    now: int  #: milliseconds
+
+    def milliseconds(self) -> int:
+        """The time."""
+        return self.now
+
+    def moment(self) -> datetime:
+        """The time as rows are stamped with it."""
+        return datetime.fromtimestamp(self.now / 1000, UTC)
+
+    def ticking(self, operation: Callable[[Compaction], Generator[Pass, Outcome, Any]]) -> Any:
+        """The operation with a clock that goes on before each pass."""
+
+        def passes(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
+            running = operation(compaction)
+            due = next(running)
+            while True:
+                self.now += 1000
+                outcome = yield due
+                due = running.send(outcome)
+
+        def ended(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
+            try:
+                return (yield from passes(compaction))
+            except RuntimeError as error:  # StopIteration inside a generator
+                if isinstance(error.__cause__, StopIteration):
+                    return error.__cause__.value
+                raise
+
+        return ended
+
+
+@dataclass(slots=True)
+class Repeated:
+    """What came of one recorded operation."""
+
+    steps: list[Step]
+    result: Result | UnderResult | None
+    calls: list[list[SummaryRequest]]  #: of each step
+
+
+def settings_of(rules: CompactionRules, config: Mapping[str, Any]) -> CompactionSettings:
+    """A recorded configuration."""
+    values = {_SETTINGS[key]: value for key, value in config.items() if key in _SETTINGS}
+    if "injected_tags" in values:
+        values["injected_tags"] = tuple(values["injected_tags"])
+    return replace(rules.defaults, **values)
+
+
+@asynccontextmanager
+async def repeating(path: Path, case: Recorded) -> AsyncIterator[AsyncIterator[Repeated]]:
+    """Repeat the operations of a case on a database, one after the other."""
+    async with await Database.open(path) as database:
+        yield _operations(database, case)
+
+
+async def _operations(database: Database, case: Recorded) -> AsyncIterator[Repeated]:
+    rules = compaction_rules(database.schema)
+    clock = Clock(case["start"])
+    for operation in case["ops"]:
+        arguments = operation["args"]
+        config = {**case["config"], **operation["configOverride"]}
+        if "contextThreshold" in arguments:
+            config["contextThreshold"] = arguments["contextThreshold"]
+        settings = settings_of(rules, config)
+        summarizer = FakeSummarizer(case["summarizer"], arguments.get("summaryModel", "unknown"))
+        runner: Runner[Any] = Runner(
+            database,
+            ConversationId(case["conversation"]),
+            Setting(
+                Rendering(rules, ZoneInfo(config["timezone"]), settings.injected_tags),
+                settings,
+                arguments["tokenBudget"],
+                arguments.get("freshTailCount"),
+                arguments.get("leafChunkTokens"),
+            ),
+            summarizer,
+            clock.ticking(_passes(operation["op"], arguments)),
+            clock=clock.milliseconds,
+            now=clock.moment,
+        )
+        repeated = Repeated([], None, [])
+        async for step in runner.steps():
+            repeated.steps.append(step)
+            repeated.calls.append(summarizer.calls[:])
+            summarizer.calls.clear()
+        repeated.result = runner.result
+        yield repeated
+
+
+def _passes(name: str, arguments: Recorded) -> Callable[[Compaction], Generator[Pass, Outcome, Any]]:
+    def operation(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
+        if name == "compactLeaf":
+            return compaction.leaf(force=arguments["force"], given=arguments.get("previousSummaryContent"))
+        if name == "compactFullSweep":
+            return compaction.sweep(
+                force=arguments["force"],
+                hard=arguments.get("hardTrigger", False),
+                stop_at=arguments.get("stopAtTokens"),
+            )
+        return compaction.until_under(
+            arguments.get("targetTokens"), observed=arguments.get("currentTokens", 0)
+        )
+
+    return operation
+
+
+def report(result: Result | UnderResult, names: Mapping[str, str]) -> Recorded:
+    """A result as the engine reports it."""
+    failed = {"authFailure": True} if result.auth_failure else {}
+    if isinstance(result, UnderResult):
+        return {
+            "success": result.success,
+            "rounds": result.rounds,
+            "finalTokens": result.final_tokens,
+            **failed,
+        }
+    made = {"createdSummaryId": names[result.created[-1]], "level": result.level} if result.created else {}
+    return {
+        "actionTaken": result.acted,
+        "tokensBefore": result.tokens_before,
+        "tokensAfter": result.tokens_after,
+        "condensed": result.condensed,
+        **made,
+        **failed,
+        **({"stoppedAtBudget": True} if result.stopped_at_bound else {}),
+    }
+
+
+# -- what a case left ------------------------------------------------------------------------------------
+
+
+def left(path: Path, conversation_id: int, names: Mapping[str, str], first_event: int) -> Recorded:
+    """What stands in a database after a case, as the recordings hold it; *names* are our ids."""
+    with connect(path) as connection:
+        connection.row_factory = sqlite3.Row
+        context = connection.execute(
+            "SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal", (conversation_id,)
+        ).fetchall()
+        summaries = connection.execute("SELECT * FROM summaries ORDER BY rowid").fetchall()
+        links = connection.execute("SELECT * FROM summary_messages").fetchall()
+        edges = connection.execute("SELECT * FROM summary_parents").fetchall()
+        events = connection.execute(
+            "SELECT * FROM messages WHERE message_id >= ? ORDER BY message_id", (first_event,)
+        ).fetchall()
+        parts = connection.execute(
+            "SELECT * FROM message_parts WHERE message_id >= ? ORDER BY message_id", (first_event,)
+        ).fetchall()
+
+    def renamed(text: str) -> str:
+        return re.sub(r"sum_[0-9a-f]{16}", lambda found: names.get(found[0], found[0]), text)
+
+    return {
+        "context": [
+            [row["ordinal"], row["message_id"] or names[row["summary_id"]], row["created_at"]]
+            for row in context
+        ],
+        "summaries": [
+            {
+                **{key: value for key, value in dict(row).items() if key != "conversation_id"},
+                "summary_id": names[row["summary_id"]],
+                "content": digest(row["content"]),
+            }
+            for row in summaries
+        ],
+        "links": sorted([names[row["summary_id"]], row["message_id"], row["ordinal"]] for row in links),
+        "edges": sorted(
+            [names[row["summary_id"]], names[row["parent_summary_id"]], row["ordinal"]] for row in edges
+        ),
+        "events": [
+            [row[key] for key in ("message_id", "seq", "role", "content", "token_count", "created_at")]
+            for row in events
+        ],
+        "parts": [
+            [
+                *(row[key] for key in ("message_id", "session_id", "part_type", "ordinal", "text_content")),
+                renamed(row["metadata"]),
+            ]
+            for row in parts
+        ],
+    }

@@ -1,0 +1,91 @@
+"""What tests of fixes share: the doctor before and after, the plan between, and taking it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lcm_core.change.commit import Committed, commit
+from lcm_core.change.resync import resync
+from lcm_core.change.undo import plan_undo
+from lcm_core.findings import Confidence, Finding
+from lcm_core.operations.fix import Fixes, Keep, plan_fixes
+from lcm_core.store.database import Database
+from lcm_core.store.scan import Limits, run_checks
+
+from tests.change.support import dump
+
+NOW = datetime(2026, 3, 20, tzinfo=UTC)
+LIMITS = Limits(NOW)
+
+Wanted = Callable[[Finding], bool]
+#: A finding without the numbers in its sentence: check, conversation, first row, confidence.
+Key = tuple[object, ...]
+
+
+def key_of(finding: Finding) -> Key:
+    row = finding.rows[0] if finding.rows else None
+    return finding.check, finding.conversation_id, row, finding.confidence
+
+
+async def findings_of(path: Path, *, whole_file: bool = True) -> list[Finding]:
+    async with await Database.open(path) as database:
+        report = await run_checks(database, limits=LIMITS, whole_file=whole_file)
+        return list(report.findings())
+
+
+async def fixes_of(path: Path, findings: Collection[Finding], keep: Keep = Keep.SUMMARIES) -> Fixes:
+    async with await Database.open(path) as database:
+        return await database.read(plan_fixes, findings, limits=LIMITS, keep=keep, now=NOW)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    fixes: Fixes
+    committed: Committed | None
+    before: list[Finding]
+    after: list[Finding]
+
+    @property
+    def gone(self) -> set[Key]:
+        return {key_of(one) for one in self.before} - {key_of(one) for one in self.after}
+
+    @property
+    def new(self) -> list[Finding]:
+        """What the doctor says only now, but for what is by design."""
+        known = {(one.check, one.conversation_id) for one in self.before}
+        rows = {(one.check, row) for one in self.before for row in one.rows}
+        return [
+            one
+            for one in self.after
+            if one.confidence is not Confidence.BY_DESIGN
+            and not (
+                (one.check, one.conversation_id) in known
+                # Ordinals change; everything else keeps its key.
+                and all((one.check, row) in rows or row.table == "context_items" for row in one.rows)
+            )
+        ]
+
+
+async def fix(path: Path, wanted: Wanted, keep: Keep = Keep.SUMMARIES) -> Fixed:
+    """Fix what the doctor finds and a test wants; the rows come back by undo and go again by redo."""
+    before = await findings_of(path)
+    fixes = await fixes_of(path, [one for one in before if wanted(one)], keep)
+    rows = dump(path)
+    committed = None
+    if fixes.plan:
+        committed = commit(path, fixes.plan)
+        fixed = dump(path)
+        async with await Database.open(path) as database:
+            undo = await database.read(plan_undo, committed.id)
+        undone = commit(path, undo)
+        assert dump(path) == rows, "undo gives the same rows back"
+        async with await Database.open(path) as database:
+            redo = await database.read(plan_undo, undone.id)
+        commit(path, redo)
+        assert dump(path) == fixed
+    if fixes.search:
+        resync(path, fixes.search)
+    return Fixed(fixes, committed, before, await findings_of(path))

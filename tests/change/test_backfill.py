@@ -1,0 +1,415 @@
+"""Backfill: what would be imported, that nothing of it is lost, and that it can be stopped and taken back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.change.commit import commit
+from lcm_core.change.errors import StalePlanError
+from lcm_core.change.reindex import reindex
+from lcm_core.engine import Engine
+from lcm_core.errors import NotFoundError
+from lcm_core.ingest.history import message_positions
+from lcm_core.ingest.index import index_transcript
+from lcm_core.ingest.storing import STORING_PRESENT
+from lcm_core.operations.appending import Session
+from lcm_core.operations.backfill import find_transcript, plan_backfill, session_of
+from lcm_core.operations.importing import ImportRules, read_transcript
+
+from tests.change.support import (
+    column,
+    connect,
+    context_of,
+    dump,
+    reading,
+    rows_of,
+    search_faults,
+    value,
+)
+from tests.change.support import run as change_behind
+from tests.cli.support import run
+
+ODD = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
+LONG = "4361652a-c630-427f-a157-12eb5ff25efa"
+TOPIC = "2b8481de-5074-498f-a26c-a4ecc47a74b7-topic-1234"
+UNKNOWN = (("research", ODD), ("main", LONG), ("main", TOPIC))
+
+
+def backfill(home: Path, agent: str, session: str, *more: object) -> Any:
+    return run("backfill", agent, session, "--openclaw-dir", home, *more)
+
+
+def file_of(home: Path, agent: str, session: str) -> Path:
+    return home / "agents" / agent / "sessions" / f"{session}.jsonl"
+
+
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def transcript(path: Path, *messages: object, session: str = "s-new") -> Path:
+    lines: list[dict[str, Any]] = [{"type": "session", "id": session, "timestamp": "2026-03-02T08:00:00Z"}]
+    for number, message in enumerate(messages):
+        parent = f"e{number - 1}" if number else None
+        at = f"2026-03-02T08:{number // 60 % 60:02}:{number % 60:02}Z"
+        held = {"role": "user", "content": message} if isinstance(message, str) else message
+        lines.append(
+            {"type": "message", "id": f"e{number}", "parentId": parent, "timestamp": at, "message": held}
+        )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+# -- the sessions of the demonstration that its database does not know -----------------------------------
+
+
+@pytest.mark.parametrize(("agent", "session"), UNKNOWN)
+def test_a_session_is_imported_once_whole_and_taken_back(
+    openclaw_home: Path, agent: str, session: str
+) -> None:
+    home, path = openclaw_home, openclaw_home / "lcm.db"
+    before, files = dump(path), everything_in(home)
+    shown = backfill(home, agent, session, "--json").data
+    assert everything_in(home) == files
+    assert (shown["applied"], shown["conversation"]["new"]) == (False, True)
+    expected = len(message_positions(index_transcript(file_of(home, agent, session))))
+    assert shown["import"]["messages"] == expected
+    done = backfill(home, agent, session, "--apply", "--yes", "--json").data
+    number = done["conversationId"]
+    assert done["applied"] is True
+    seqs = column(path, "SELECT seq FROM messages WHERE conversation_id = ? ORDER BY seq", number)
+    assert seqs == list(range(1, expected + 1))
+    assert [ordinal for ordinal, _ in context_of(path, number)] == list(range(expected))
+    assert search_faults(path) == []
+    for row in rows_of(path, "SELECT * FROM large_files WHERE conversation_id = ?", number):
+        stored = Path(str(row["storage_uri"]))
+        assert stored.is_relative_to(home / "lcm-files" / str(number))
+        assert stored.stat().st_size == row["byte_size"]
+    after = dump(path)
+    again = backfill(home, agent, session, "--apply", "--yes")
+    assert again.code == 0
+    assert f"Conversation {number} has all of it" in again.out
+    assert dump(path) == after
+    undone = run("history", "undo", done["operationId"], "--apply", "--yes", "--db", path)
+    assert undone.code == 0, undone.err
+    assert dump(path) == before
+
+
+def test_nothing_of_a_transcript_is_lost(openclaw_home: Path) -> None:
+    """Every block of every message stands in the parts as the host wrote it (peer-go-tui.md W4)."""
+    path = openclaw_home / "lcm.db"
+    assert backfill(openclaw_home, "main", LONG, "--apply", "--yes").code == 0
+    with connect(path) as connection:
+        stored = connection.execute(
+            """SELECT m.transcript_entry_id, m.role, p.text_content, p.metadata FROM messages AS m
+            JOIN message_parts AS p USING (message_id) WHERE m.conversation_id = 9
+            ORDER BY m.seq, p.ordinal"""
+        ).fetchall()
+    parts: dict[str, list[Any]] = {}
+    for entry, role, text, metadata in stored:
+        parts.setdefault(entry, []).append((role, text, json.loads(metadata)))
+    lines = [json.loads(line) for line in file_of(openclaw_home, "main", LONG).read_text().splitlines()]
+    roles = set()
+    for line in (line for line in lines if line["type"] == "message"):
+        message = line["message"]
+        kept = parts.pop(line["id"])
+        roles.add((message["role"], kept[0][0]))
+        if isinstance(message["content"], str):
+            assert [text for _, text, _ in kept] == [message["content"]]
+            continue
+        for block, (_, _, metadata) in zip(message["content"], kept, strict=True):
+            if block["type"] == "image":
+                [file] = rows_of(
+                    path, "SELECT * FROM large_files WHERE file_id = ?", metadata["externalizedFileId"]
+                )
+                assert Path(str(file["storage_uri"])).read_bytes() == base64.b64decode(block["data"])
+            else:
+                assert metadata["raw"] == block
+    assert parts == {}
+    assert roles == {("user", "user"), ("assistant", "assistant"), ("toolResult", "tool")}
+
+
+def test_what_is_left_out_is_said_with_its_line(openclaw_home: Path) -> None:
+    shown = backfill(openclaw_home, "research", ODD, "--json").data
+    assert shown["transcript"]["badLines"] == 1
+    assert [problem["line"] for problem in shown["transcript"]["problems"]] == [16]
+    assert shown["transcript"]["abandoned"] == 1
+    people = backfill(openclaw_home, "research", ODD).out
+    assert "line 16: not JSON" in people
+    assert "1 entry on abandoned branches is left out" in people
+    backfill(openclaw_home, "research", ODD, "--apply", "--yes")
+    texts = column(openclaw_home / "lcm.db", "SELECT content FROM messages WHERE conversation_id = 9")
+    assert "abandoned branch message" not in texts
+    assert {"HEARTBEAT: check tasks", "HEARTBEAT_OK", "$ ls -la\ntotal 0"} <= set(texts)
+
+
+def test_heartbeats_go_when_the_operator_prunes_them(
+    openclaw_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LCM_PRUNE_HEARTBEAT_OK", "true")
+    shown = backfill(openclaw_home, "research", ODD, "--json").data["import"]
+    assert (shown["messages"], shown["skipped"]) == (66, {"heartbeats": 2})
+
+
+# -- finding the session ---------------------------------------------------------------------------------
+
+
+def test_sessions_by_their_names(openclaw_home: Path) -> None:
+    agents = openclaw_home / "agents"
+    topic = find_transcript(agents, "main", TOPIC)
+    assert session_of(topic) == Session(TOPIC, None)
+    assert find_transcript(agents, "main", f"{TOPIC}.jsonl") == topic
+    known = find_transcript(agents, "ops", "d029fad2-116d-483f-a14f-4b687e0df1b3")
+    assert session_of(known).session_key == "agent:ops:main"
+    with pytest.raises(NotFoundError, match="has no session"):
+        find_transcript(agents, "ops", ODD)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("main", "nope"), 3),
+        (("main",), 2),
+        ((), 2),
+        (("main", LONG, "--file", "x.jsonl"), 2),
+        (("main", LONG, "--apply", "--dry-run"), 2),
+        (("main", LONG, "--leaf-fanout", "1"), 2),
+        (("main", LONG, "--transplant-to", "99"), 3),
+        (("main", LONG, "--transplant-to", "9"), 3),
+        (("--file", "/nowhere/x.jsonl"), 3),
+    ],
+)
+def test_refusals(openclaw_home: Path, arguments: tuple[str, ...], code: int) -> None:
+    result = run("backfill", *arguments, "--openclaw-dir", openclaw_home)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.count("\n") == 1
+
+
+def test_a_file_from_anywhere_with_a_key_and_a_title(openclaw_home: Path, tmp_path: Path) -> None:
+    path = openclaw_home / "lcm.db"
+    file = transcript(tmp_path / "loose.jsonl", "hi")
+    done = run(
+        *("backfill", "--file", file, "--db", path, "--key", "agent:x:main", "--title", "Old notes"),
+        *("--apply", "--yes"),
+    )
+    assert done.code == 0, done.err
+    [row] = rows_of(path, "SELECT * FROM conversations WHERE conversation_id = 9")
+    assert (row["session_id"], row["session_key"], row["title"], row["active"]) == (
+        "s-new",
+        "agent:x:main",
+        "Old notes",
+        1,
+    )
+
+
+def test_what_the_host_reset_is_archived(openclaw_home: Path) -> None:
+    folder = openclaw_home / "agents" / "main" / "sessions"
+    transcript(folder / "old.jsonl.reset.2026-03-01", "hi", session="old")
+    assert backfill(openclaw_home, "main", "old", "--apply", "--yes").code == 0
+    [row] = rows_of(openclaw_home / "lcm.db", "SELECT * FROM conversations WHERE conversation_id = 9")
+    assert (row["active"], row["archive_cause"]) == (0, "backfill")
+    assert row["archived_at"] == row["created_at"]
+
+
+# -- again, in parts, in the way of others ---------------------------------------------------------------
+
+
+async def made(path: Path, file: Path, tmp: Path, session: Session | None = None) -> Any:
+    return await reading(
+        path,
+        lambda reader: plan_backfill(
+            reader,
+            session or Session("s-new"),
+            read_transcript(file),
+            ImportRules(STORING_PRESENT),
+            large_files=tmp / "files",
+        ),
+    )
+
+
+def test_a_long_session_comes_in_parts_of_one_batch(
+    database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 100)
+    path = database_copy("0.15.3")
+    before = dump(path)
+    file = transcript(tmp_path / "s.jsonl", *(f"line {number}" for number in range(250)))
+    done = run("backfill", "--file", file, "--db", path, "--apply", "--yes", "--json").data
+    assert [part["title"] for part in done["plans"]] == [
+        f"Import {count} messages of session s-new, part {number} of 3"
+        for number, count in enumerate((100, 100, 50), 1)
+    ]
+    texts = column(path, "SELECT content FROM messages WHERE conversation_id = 9 ORDER BY seq")
+    assert texts == [f"line {number}" for number in range(250)]
+    assert search_faults(path) == []
+    taken = run("history", "undo", "--batch", done["batch"], "--apply", "--yes", "--db", path)
+    assert taken.code == 0, taken.err
+    assert dump(path) == before
+
+
+async def test_a_run_that_was_stopped_is_gone_on_with(
+    database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 100)
+    path = database_copy("0.15.3")
+    file = transcript(tmp_path / "s.jsonl", *(f"line {number}" for number in range(250)))
+    shown = await made(path, file, tmp_path)
+    commit(path, shown.appends[0].plan)
+    assert (
+        value(
+            path, "SELECT last_processed_entry_id FROM conversation_bootstrap_state WHERE conversation_id=9"
+        )
+        == "e99"
+    )
+    rest = await made(path, file, tmp_path)
+    assert (rest.is_new, rest.anchor.start, rest.tally.stored) == (False, 100, 150)
+    for append in rest.appends:
+        commit(path, append.plan)
+    texts = column(path, "SELECT content FROM messages WHERE conversation_id = 9 ORDER BY seq")
+    assert texts == [f"line {number}" for number in range(250)]
+    assert (await made(path, file, tmp_path)).appends == ()
+
+
+async def test_a_plan_that_the_host_has_outrun_is_stale(
+    database_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = database_copy("0.15.3")
+    file = transcript(tmp_path / "s.jsonl", "one", "two")
+    first = await made(path, file, tmp_path)
+    commit(path, first.appends[0].plan)
+    transcript(file, "one", "two", "three")
+    planned_before = await made(path, file, tmp_path)
+    async with await Engine.open(path, large_files=tmp_path) as engine:
+        await engine.ingest(Session("s-new"), {"role": "user", "content": "of the host"})
+    before = dump(path)
+    with pytest.raises(StalePlanError):
+        commit(path, planned_before.appends[0].plan)
+    assert dump(path) == before
+
+
+def test_files_go_with_a_refused_commit(openclaw_home: Path) -> None:
+    path = openclaw_home / "lcm.db"
+    files = everything_in(openclaw_home / "lcm-files")
+    change_behind(path, "CREATE TRIGGER t BEFORE INSERT ON large_files BEGIN SELECT raise(ABORT, 'no'); END")
+    before = dump(path)
+    assert backfill(openclaw_home, "research", ODD, "--apply", "--yes").code == 9
+    assert dump(path) == before
+    assert everything_in(openclaw_home / "lcm-files") == files
+
+
+def test_a_file_that_the_conversation_was_not_made_from_is_refused(
+    openclaw_home: Path, tmp_path: Path
+) -> None:
+    path = openclaw_home / "lcm.db"
+    file = transcript(tmp_path / "s.jsonl", "quite another")
+    before = dump(path)
+    result = run("backfill", "--file", file, "--key", "agent:ops:main", "--db", path, "--apply", "--yes")
+    assert (result.code, "nothing says where" in result.err) == (9, True)
+    assert dump(path) == before
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2"])
+def test_old_databases_are_imported_to_as_they_are(
+    version: str, database_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = database_copy(version)
+    call = {"type": "toolCall", "id": "toolu_1", "name": "exec", "arguments": {"a": 1}}
+    image = {"type": "image", "data": base64.b64encode(b"png").decode(), "mimeType": "image/png"}
+    file = transcript(
+        tmp_path / "s.jsonl",
+        "hello",
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [image]},
+    )
+    done = run("backfill", "--file", file, "--db", path, "--apply", "--yes", "--json").data
+    number = done["conversationId"]
+    kinds = """SELECT p.part_type FROM message_parts AS p JOIN messages AS m USING (message_id)
+        WHERE m.conversation_id = ? ORDER BY m.seq"""
+    assert column(path, kinds, number) == ["text", "agent" if version == "0.1.2" else "tool", "file"]
+    assert search_faults(path) == []
+    # Without entry ids the texts say that all of it is there.
+    assert (
+        run("backfill", "--file", file, "--db", path, "--apply", "--yes", "--json").data["applied"] is False
+    )
+
+
+def test_a_database_that_was_written_to_meanwhile_by_the_go_tool(openclaw_home: Path) -> None:
+    """Its rows begin at seq 0 and have no entry ids: the texts prove where they end."""
+    path = openclaw_home / "lcm.db"
+    assert backfill(openclaw_home, "main", TOPIC, "--apply", "--yes").code == 0
+    change_behind(
+        path,
+        "DELETE FROM context_items WHERE conversation_id = 9 AND ordinal > 19",
+        """DELETE FROM message_parts WHERE message_id IN
+        (SELECT message_id FROM messages WHERE conversation_id = 9 AND seq > 20)""",
+        "DELETE FROM messages WHERE conversation_id = 9 AND seq > 20",
+        "UPDATE messages SET transcript_entry_id = NULL, seq = seq - 1 WHERE conversation_id = 9",
+    )
+    reindex(path)
+    shown = backfill(openclaw_home, "main", TOPIC, "--apply", "--yes", "--json").data["import"]
+    assert (shown["messages"], shown["provenBy"]) == (7, "role and text")
+    seqs = column(path, "SELECT seq FROM messages WHERE conversation_id = 9 ORDER BY seq")
+    assert seqs == list(range(27))
+
+
+# -- behind the import -----------------------------------------------------------------------------------
+
+
+def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> None:
+    path = openclaw_home / "lcm.db"
+    wishes = ("--single-root", "--leaf-chunk-tokens", 1200, "--transplant-to", 7)
+    offline = ("--provider", "extractive")
+    files = everything_in(openclaw_home)
+    shown = backfill(openclaw_home, "main", LONG, *wishes, *offline, "--json").data
+    assert everything_in(openclaw_home) == files
+    assert (shown["transplantTo"], shown["compaction"]["freshTail"]["count"]) == (7, 0)
+    exact = [one for one in shown["compaction"]["passes"] if one["exact"]]
+    assert sum(len(one["sources"]) for one in exact if one["kind"] == "leaf") == 97
+    done = backfill(openclaw_home, "main", LONG, *wishes, *offline, "--apply", "--yes", "--json").data
+    assert len(context_of(path, 9)) == 1  # peer-go-tui.md W21: asked for and not done
+    assert done["transplant"]["applied"] is True
+    assert isinstance(context_of(path, 7)[0][1], str)
+    covered = (
+        "SELECT count(DISTINCT message_id) FROM summary_messages AS l JOIN messages AS m USING (message_id)"
+    )
+    assert value(path, f"{covered} WHERE m.conversation_id = 9") == 97
+    assert search_faults(path) == []
+    before = dump(path)
+    again = backfill(openclaw_home, "main", LONG, *wishes, *offline, "--apply", "--yes")
+    assert (again.code, "nothing left to transplant" in again.out) == (0, True)
+    assert dump(path) == before
+
+
+def test_what_is_there_already_is_compacted_when_asked(openclaw_home: Path) -> None:
+    path = openclaw_home / "lcm.db"
+    known = "d029fad2-116d-483f-a14f-4b687e0df1b3"
+    wishes = ("--recompact", "--fresh-tail", 4, "--leaf-chunk-tokens", 600, "--provider", "extractive")
+    assert backfill(openclaw_home, "ops", known, *wishes, "--apply").code == 9  # nobody can be asked
+    done = backfill(openclaw_home, "ops", known, *wishes, "--apply", "--yes", "--json").data
+    assert done["compaction"]["applied"] is True
+    assert len(context_of(path, 7)) < 19
+
+
+@pytest.mark.parametrize("content", ["", "{bad", '{"type":"session","id":"s"}\n', "[1]\n\n\n"])
+def test_a_file_without_messages_makes_no_conversation(
+    content: str, database_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path, file = database_copy("0.15.3"), tmp_path / "s.jsonl"
+    file.write_text(content)
+    before = dump(path)
+    wishes = ("--recompact", "--provider", "extractive", "--apply", "--yes")
+    result = run("backfill", "--file", file, "--db", path, *wishes)
+    assert (result.code, "nothing to import" in result.out) == (0, True), result.err
+    assert dump(path) == before
+
+
+def test_the_database_is_not_made(tmp_path: Path) -> None:
+    file = transcript(tmp_path / "s.jsonl", "hi")
+    assert run("backfill", "--file", file, "--db", tmp_path / "none.db", "--apply", "--yes").code == 5
+    assert os.listdir(tmp_path) == ["s.jsonl"]

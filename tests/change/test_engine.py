@@ -1,0 +1,433 @@
+"""An engine for a Python host: what it stores, how it finds its place again, and who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.schema_new import create_database
+from lcm_core.engine import Engine
+from lcm_core.errors import LcmError, NotFoundError
+from lcm_core.ingest.payload_files import PayloadError
+from lcm_core.ingest.reconcile import Proof
+from lcm_core.operations.appending import Session
+from lcm_core.settings.engine import EngineSettings
+from lcm_core.settings.values import Source, Sourced
+from lcm_core.summarize.request import SummaryReply, SummaryRequest
+
+from tests.change.support import column, connect, context_of, dump, rows_of, run, search_faults, value
+
+NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
+KEY = Session("s1", "agent:main:main")
+SMALL = replace(EngineSettings(), large_file_token_threshold=Sourced(2000, Source.ENVIRONMENT))
+
+
+async def opened(path: Path, **more: Any) -> Engine:
+    more = {"large_files": path.parent / "lcm-files", "clock": lambda: NOW, **more}
+    return await Engine.open(path, **more)
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
+    async with await opened(tmp_path / "lcm.db") as engine:
+        yield engine
+
+
+def said(text: str, second: int = 0, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": text, "timestamp": 1772440631000 + second * 1000}
+
+
+def answer(call: str, text: str, second: int = 0) -> dict[str, Any]:
+    return {**said(text, second, "toolResult"), "toolCallId": call, "toolName": "exec"}
+
+
+def texts(path: Path, conversation: int = 1) -> list[str]:
+    return column(path, "SELECT content FROM messages WHERE conversation_id = ? ORDER BY seq", conversation)
+
+
+# -- a new database --------------------------------------------------------------------------------------
+
+
+def shape(path: Path) -> dict[str, object]:
+    """Tables, columns, references and indexes, whatever their order."""
+    with closing(sqlite3.connect(path)) as connection:
+        found: dict[str, object] = {}
+        for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
+            if "VIRTUAL" in sql:
+                found[name] = "".join(sql.split())
+                continue
+            columns = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?)'
+            keys = 'SELECT "table", "from", "to", on_delete FROM pragma_foreign_key_list(?)'
+            indexes = 'SELECT name, "unique", partial FROM pragma_index_list(?)'
+            inner = "SELECT group_concat(name) FROM (SELECT name FROM pragma_index_info(?) ORDER BY seqno)"
+            found[name] = (
+                sorted(connection.execute(columns, (name,)).fetchall(), key=repr),
+                sorted(connection.execute(keys, (name,)).fetchall(), key=repr),
+                sorted(
+                    (index[0], index[1], index[2], connection.execute(inner, (index[0],)).fetchone()[0])
+                    for index in connection.execute(indexes, (name,)).fetchall()
+                ),
+            )
+        return found
+
+
+def test_a_new_database_has_the_present_schema(tmp_path: Path, database_file: Callable[[str], Path]) -> None:
+    path = tmp_path / "lcm.db"
+    create_database(path)
+    assert shape(path) == shape(database_file("0.15.3"))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert value(path, "PRAGMA journal_mode") == "wal"
+    assert value(path, "SELECT count(*) FROM lcm_migration_state") == 4
+    with pytest.raises(RefusedError, match="is there already"):
+        create_database(path)
+    with pytest.raises(LcmError, match="cannot be made"):
+        create_database(tmp_path / "no" / "lcm.db")
+
+
+# -- what a host says ------------------------------------------------------------------------------------
+
+
+async def test_messages_stand_as_the_engine_writes_them(engine: Engine) -> None:
+    path = engine.database.path
+    first = await engine.ingest(KEY, said("hello"), entry_id="e1")
+    assert (first.conversation_id, first.stored) == (1, 1)
+    batch = [said("yes", 2, "assistant"), answer("toolu_0123456789AB", "out", 3)]
+    assert (await engine.ingest_batch(KEY, batch)).stored == 2
+    [conversation] = rows_of(path, "SELECT * FROM conversations")
+    assert (conversation["session_id"], conversation["session_key"], conversation["active"]) == (
+        "s1",
+        "agent:main:main",
+        1,
+    )
+    rows = rows_of(path, "SELECT * FROM messages ORDER BY seq")
+    assert [(row["seq"], row["role"], row["content"], row["transcript_entry_id"]) for row in rows] == [
+        (1, "user", "hello", "e1"),
+        (2, "assistant", "yes", None),
+        (3, "tool", "out", None),
+    ]
+    assert [row["created_at"] for row in rows] == [
+        "2026-03-02 08:37:11",
+        "2026-03-02 08:37:13",
+        "2026-03-02 08:37:14",
+    ]
+    assert rows[2]["stable_event_key"] == "tool-result:toolu_0123456789AB"
+    assert context_of(path, 1) == [(0, 1), (1, 2), (2, 3)]
+    assert column(path, "SELECT created_at FROM context_items") == ["2026-03-06 12:00:00"] * 3
+    assert search_faults(path) == []
+    assert value(path, "SELECT count(*) FROM sqlite_master WHERE name LIKE 'lcm_tui_%'") == 0
+
+
+async def test_what_is_known_is_not_stored_again(engine: Engine) -> None:
+    path = engine.database.path
+    await engine.ingest(KEY, said("hello"), entry_id="e1")
+    await engine.ingest(KEY, answer("call_0123456789AB", "out", 1))
+    again = await engine.ingest_batch(
+        KEY, [said("hello"), answer("call_0123456789AB", "out", 9)], entry_ids=["e1", None]
+    )
+    assert (again.stored, again.known) == (0, 2)
+    # A model may use an id again: that is another answer, and no event for ever.
+    other = await engine.ingest(KEY, answer("call_0123456789AB", "other", 10))
+    assert other.stored == 1
+    assert column(path, "SELECT stable_event_key FROM messages ORDER BY seq") == [
+        None,
+        "tool-result:call_0123456789AB",
+        None,
+    ]
+
+
+async def test_a_turn_begins_with_what_is_stored(engine: Engine) -> None:
+    path = engine.database.path
+    history = [said("one"), said("two", 1, "assistant")]
+    await engine.ingest_batch(KEY, history)
+    done = await engine.after_turn(KEY, [*history, said("three", 2), said("four", 3, "assistant")], 1)
+    assert (done.stored, done.known) == (2, 1)
+    assert texts(path) == ["one", "two", "three", "four"]
+    # The same words at another time are new.
+    done = await engine.after_turn(KEY, [said("four", 9, "assistant")])
+    assert (done.stored, done.known) == (1, 0)
+
+
+async def test_a_replay_is_refused(engine: Engine) -> None:
+    path = engine.database.path
+    lines = [said(f"question {number}") for number in range(4)]
+    await engine.ingest_batch(KEY, lines)
+    before = dump(path)
+    with pytest.raises(RefusedError, match="looks like a replay: 3 of its 3"):
+        await engine.ingest_batch(KEY, lines[:3])
+    assert dump(path) == before
+
+
+async def test_sessions_that_are_not_stored(tmp_path: Path) -> None:
+    settings = replace(
+        EngineSettings(),
+        ignore_session_patterns=Sourced(("agent:*:cron:**",), Source.ENVIRONMENT),
+        stateless_session_patterns=Sourced(("agent:*:subagent:*",), Source.ENVIRONMENT),
+    )
+    async with await opened(tmp_path / "lcm.db", settings=settings) as engine:
+        for key in ("agent:main:cron:a:run:1", "agent:main:subagent:x"):
+            assert (await engine.ingest(Session("s", key), said("x"))).conversation_id is None
+        assert value(engine.database.path, "SELECT count(*) FROM conversations") == 0
+
+
+async def test_a_key_goes_on_under_another_session_id(engine: Engine) -> None:
+    path = engine.database.path
+    await engine.ingest(KEY, said("one"))
+    await engine.ingest(Session("s2", KEY.session_key), said("two", 1))
+    await engine.ingest(Session("s1", "agent:main:other"), said("three", 2))
+    assert column(path, "SELECT session_id FROM conversations ORDER BY conversation_id") == ["s2", "s1"]
+    assert texts(path) == ["one", "two"]
+    assert column(path, "SELECT session_id FROM message_parts WHERE message_id = 2") == ["s2"]
+
+
+async def test_payloads_lie_there_before_their_rows_and_not_without_them(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    folder = tmp_path / "lcm-files"
+    async with await opened(path, settings=SMALL) as engine:
+        await engine.ingest(KEY, answer("a", "long words " * 2000))
+        [row] = rows_of(path, "SELECT * FROM large_files")
+        stored = Path(str(row["storage_uri"]))
+        assert stored.parent == folder / "1"
+        assert stored.stat().st_size == row["byte_size"]
+        assert value(path, "SELECT large_content FROM messages") == row["file_id"]
+        run(path, "CREATE TRIGGER t BEFORE INSERT ON large_files BEGIN SELECT raise(ABORT, 'no'); END")
+        before = dump(path)
+        with pytest.raises(LcmError):
+            await engine.ingest(KEY, answer("b", "other words " * 2000, 1))
+        assert dump(path) == before
+        assert [one.name for one in folder.rglob("*.txt")] == [stored.name]
+        run(path, "DROP TRIGGER t")
+        folder.joinpath("1").rename(folder / "2")
+        folder.joinpath("1").write_text("")
+        with pytest.raises(PayloadError):
+            await engine.ingest(KEY, answer("b", "other words " * 2000, 1))
+        assert dump(path) == before
+
+
+# -- old databases, other writers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
+async def test_any_database_is_gone_on_with(version: str, database_copy: Callable[[str], Path]) -> None:
+    path = database_copy(version)
+    session = Session(value(path, "SELECT session_id FROM conversations WHERE conversation_id = 4"))
+    last = value(path, "SELECT max(seq) FROM messages WHERE conversation_id = 4")
+    context = context_of(path, 4)
+    async with await opened(path) as engine:
+        call = {"type": "toolCall", "id": "toolu_x", "name": "exec", "arguments": {"a": 1}}
+        done = await engine.ingest(session, {**said("", 0, "assistant"), "content": [call]})
+        new = await engine.ingest(Session("unheard of"), said("hi"))
+    assert done.conversation_id == 4
+    [row] = rows_of(path, "SELECT * FROM messages WHERE conversation_id = 4 ORDER BY seq DESC LIMIT 1")
+    assert row["seq"] == last + 1
+    assert context_of(path, 4) == [*context, (context[-1][0] + 1, row["message_id"])]
+    kind = value(path, "SELECT part_type FROM message_parts WHERE message_id = ?", row["message_id"])
+    assert kind == ("agent" if version == "0.1.2" else "tool")
+    assert context_of(path, new.conversation_id or 0)[0][0] == 0
+    assert search_faults(path) == []
+
+
+async def test_two_engines_append_at_once_and_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    async with await opened(path) as one, await opened(path) as other:
+        await one.ingest(KEY, said("begin"))
+        await asyncio.gather(
+            *(one.ingest(KEY, said(f"a{number}", number)) for number in range(6)),
+            *(other.ingest(KEY, said(f"b{number}", number)) for number in range(6)),
+            *(other.ingest(Session("x", f"agent:x:{number}"), said("c")) for number in range(3)),
+        )
+    mine = texts(path)
+    assert sorted(mine) == sorted(["begin", *(f"{who}{number}" for who in "ab" for number in range(6))])
+    assert [one for one in mine if one.startswith("a")] == [f"a{number}" for number in range(6)]
+    assert column(path, "SELECT seq FROM messages WHERE conversation_id = 1 ORDER BY seq") == list(
+        range(1, 14)
+    )
+    order = "SELECT message_id FROM messages WHERE conversation_id = 1 ORDER BY seq"
+    assert [ref for _, ref in context_of(path, 1)] == column(path, order)
+
+
+async def test_calls_for_one_conversation_wait_and_those_for_others_do_not(engine: Engine) -> None:
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with engine._turn(KEY):
+            entered.set()
+            await asyncio.sleep(60)
+
+    holding = asyncio.ensure_future(hold())
+    await entered.wait()
+    waiting = asyncio.ensure_future(engine.ingest(KEY, said("later")))
+    assert (await engine.ingest(Session("o", "agent:o:main"), said("now"))).stored == 1
+    assert not waiting.done()
+    holding.cancel()
+    assert (await waiting).stored == 1
+
+
+# -- what the model sees ---------------------------------------------------------------------------------
+
+
+class Writer:
+    """Shortens whatever it is given, slowly enough for a host to say something meanwhile."""
+
+    def __init__(self, meanwhile: Callable[[], Any]) -> None:
+        self.meanwhile = meanwhile
+        self.calls = 0
+
+    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+        self.calls += 1
+        await self.meanwhile()
+        return SummaryReply(f"summary {self.calls}\nExpand for details about: all", "test", "fake")
+
+
+async def test_a_context_is_compacted_while_the_host_goes_on(engine: Engine) -> None:
+    path = engine.database.path
+    await engine.ingest_batch(KEY, [said(f"line {number} " + "word " * 60, number) for number in range(120)])
+    whole = await engine.assemble(KEY, budget=100_000)
+    assert len(whole.messages) == 120
+    waiting = [said("meanwhile", 500)]
+
+    async def say() -> None:
+        await engine.ingest_batch(KEY, [waiting.pop()] if waiting else [])
+
+    writer = Writer(say)
+    assert (await engine.compact(KEY, writer, budget=100_000)).made == 0  # it is not due
+    runner = await engine.compact(KEY, writer, budget=100_000, force=True)
+    assert runner.made == writer.calls >= 1
+    refs = [ref for _, ref in context_of(path, 1)]
+    raw = [ref for ref in refs if isinstance(ref, int)]
+    covered = column(path, "SELECT message_id FROM summary_messages ORDER BY message_id")
+    assert [*covered, *raw] == list(range(1, 122))
+    assembled = await engine.assemble(KEY, budget=100_000)
+    assert len(assembled.messages) == len(refs)
+    assert "summary 1" in assembled.messages[0].text
+    with pytest.raises(NotFoundError):
+        await engine.assemble(Session("unheard of"), budget=1000)
+
+
+# -- a transcript at the start of a session --------------------------------------------------------------
+
+
+def transcript(path: Path, *messages: dict[str, Any], more: bytes = b"") -> Path:
+    lines: list[dict[str, Any]] = [
+        {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-03-02T08:00:00Z"}
+    ]
+    parent = None
+    for number, message in enumerate(messages):
+        lines.append({"type": "message", "id": f"e{number}", "parentId": parent, "message": message})
+        parent = f"e{number}"
+    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines) + more)
+    return path
+
+
+async def test_a_transcript_is_imported_once_and_its_suffix_later(engine: Engine, tmp_path: Path) -> None:
+    path = engine.database.path
+    lines = [said(f"line {number}", number) for number in range(5)]
+    file = transcript(tmp_path / "s1.jsonl", *lines[:3], more=b"{bad\n")
+    first = await engine.bootstrap(KEY, file)
+    assert (first.imported, first.proof, first.bad_lines) == (3, Proof.EMPTY, 1)
+    [state] = rows_of(path, "SELECT * FROM conversation_bootstrap_state")
+    assert (state["last_processed_entry_id"], state["last_processed_offset"]) == ("e2", file.stat().st_size)
+    assert (state["session_file_path"], state["session_header_id"]) == (str(file), "s1")
+    before = dump(path)
+    assert (await engine.bootstrap(KEY, file)).imported == 0
+    assert dump(path) == before
+    transcript(file, *lines)
+    later = await engine.bootstrap(KEY, file)
+    assert (later.imported, later.proof) == (2, Proof.ENTRY_ID)
+    assert texts(path) == [f"line {number}" for number in range(5)]
+    assert value(path, "SELECT last_processed_entry_id FROM conversation_bootstrap_state") == "e4"
+
+
+async def test_without_entry_ids_the_texts_prove_the_place(engine: Engine, tmp_path: Path) -> None:
+    path = engine.database.path
+    lines = [said(text, number) for number, text in enumerate(["a", "b", "c", "b", "c", "d"])]
+    await engine.ingest_batch(KEY, lines[:5])
+    done = await engine.bootstrap(KEY, transcript(tmp_path / "s1.jsonl", *lines))
+    assert (done.imported, done.proof) == (1, Proof.CONTENT)
+    assert texts(path) == ["a", "b", "c", "b", "c", "d"]
+
+
+async def test_without_any_proof_nothing_is_imported(engine: Engine, tmp_path: Path) -> None:
+    await engine.ingest(KEY, said("something else"))
+    before = dump(engine.database.path)
+    done = await engine.bootstrap(KEY, transcript(tmp_path / "s1.jsonl", said("a"), said("b", 1)))
+    assert (done.imported, done.proof) == (0, Proof.NONE)
+    assert done.reason == "no stored message was found in the transcript"
+    many = transcript(tmp_path / "s2.jsonl", said("something else"), *(said(str(n), n) for n in range(60)))
+    done = await engine.bootstrap(KEY, many)
+    assert done.reason == "60 messages would be new by their text alone, and 50 are believed"
+    assert dump(engine.database.path) == before
+
+
+async def test_a_hole_is_told_and_not_filled_from_behind(engine: Engine, tmp_path: Path) -> None:
+    lines = [said(f"line {number}", number) for number in range(4)]
+    await engine.ingest_batch(KEY, [lines[0], lines[2]], entry_ids=["e0", "e2"])
+    done = await engine.bootstrap(KEY, transcript(tmp_path / "s1.jsonl", *lines))
+    assert (done.imported, done.left_out) == (1, 1)
+    assert texts(engine.database.path) == ["line 0", "line 2", "line 3"]
+
+
+async def test_heartbeats_are_left_out_in_pairs_when_asked(tmp_path: Path) -> None:
+    lines = [
+        said("HEARTBEAT: check tasks", 0),
+        said("HEARTBEAT_OK", 1, "assistant"),
+        said("HEARTBEAT: check tasks", 2),
+        said("There is something: the disk is full.", 3, "assistant"),
+    ]
+    file = transcript(tmp_path / "s1.jsonl", *lines)
+    settings = replace(EngineSettings(), prune_heartbeat_ok=Sourced(True, Source.ENVIRONMENT))
+    async with await opened(tmp_path / "pruned.db", settings=settings) as engine:
+        assert (await engine.bootstrap(KEY, file)).imported == 2
+    async with await opened(tmp_path / "turn.db", settings=settings) as engine:
+        done = await engine.after_turn(KEY, lines)
+        assert (done.stored, done.skipped) == (2, 2)
+    async with await opened(tmp_path / "whole.db") as engine:
+        assert (await engine.bootstrap(KEY, file)).imported == 4
+    assert texts(tmp_path / "pruned.db") == [lines[2]["content"], lines[3]["content"]]
+
+
+async def test_the_recorded_sessions_give_the_recorded_conversations(
+    openclaw_home: Path, tmp_path: Path
+) -> None:
+    recorded = openclaw_home / "lcm.db"
+    path = tmp_path / "new" / "lcm.db"
+    path.parent.mkdir()
+    wanted = rows_of(recorded, "SELECT * FROM conversations ORDER BY conversation_id")
+    async with await opened(path, settings=SMALL) as engine:
+        for row in wanted:
+            [file] = (openclaw_home / "agents").glob(f"*/sessions/{row['session_id']}.jsonl")
+            session = Session(str(row["session_id"]), str(row["session_key"]))
+            if row["conversation_id"] == 8:  # the host reset the session in between
+                run(path, "UPDATE conversations SET active = 0 WHERE conversation_id = 5")
+            assert (await engine.bootstrap(session, file)).conversation_id == row["conversation_id"]
+    told = """SELECT conversation_id, role, token_count, identity_hash, transcript_entry_id, created_at,
+        stable_event_key FROM messages WHERE transcript_entry_id IS NOT NULL AND content NOT LIKE '%file_%'
+        ORDER BY conversation_id, created_at, transcript_entry_id"""
+    with connect(path) as ours, connect(recorded) as theirs:
+        assert ours.execute(told).fetchall() == theirs.execute(told).fetchall()
+    checkpoints = """SELECT last_processed_offset, last_processed_entry_hash, session_header_id,
+        last_processed_entry_id FROM conversation_bootstrap_state ORDER BY conversation_id"""
+    with connect(path) as ours, connect(recorded) as theirs:
+        assert ours.execute(checkpoints).fetchall() == theirs.execute(checkpoints).fetchall()
+    assert search_faults(path) == []
+
+
+async def test_an_import_is_made_in_pieces_and_each_is_committed(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 120)
+    lines = [said(f"line {number}", number) for number in range(300)]
+    done = await engine.bootstrap(KEY, transcript(tmp_path / "s1.jsonl", *lines))
+    assert done.imported == 300
+    path = engine.database.path
+    assert texts(path) == [line["content"] for line in lines]
+    assert column(path, "SELECT ordinal FROM context_items") == list(range(300))
+    assert search_faults(path) == []

@@ -1,0 +1,84 @@
+"""Every damage that the doctor finds and can mend, planted into a copy, mended, and taken back."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from lcm_core.findings import Finding, FixId
+
+from tests.change.fixing import Key, findings_of, fix, key_of
+from tests.conftest import DatabaseFactory
+from tests.core.checks import plants_graph, plants_rows, plants_text
+from tests.core.checks.planting import PLANTS, Plant
+
+FILLED_BY = (plants_graph, plants_rows, plants_text)  # importing them fills PLANTS
+
+#: One for each kind of fix; the others take two minutes.
+SHORT = {
+    "a_message_of_the_context_is_deleted",
+    "a_leaf_of_the_context_lost_its_row",
+    "a_condensed_summary_of_the_context_lost_its_row",
+    "a_summary_of_another_conversation",
+    "an_old_message_stands_behind_the_summaries",
+    "a_leaf_of_another_conversations_message",
+    "a_summary_went_into_two",
+    "a_message_went_into_two_leaves",
+    "a_tool_column_is_empty",
+    "a_summary_stands_twice",
+    "a_swap_was_cut_short",
+    "a_gap_where_a_message_was",
+    "a_renumbering_was_cut_short",
+    "a_message_left_the_middle_of_a_leaf",
+    "a_leaf_left_a_gap_in_the_context",
+    "a_leaf_lost_its_messages",
+    "one_source_is_left",
+    "a_link_to_no_message",
+    "a_summary_is_its_own_source",
+    "a_source_was_made_from_its_consumer",
+    "a_summary_is_too_high",
+    "wrong_tokens_of_a_leaf",
+    "a_range_in_local_time",
+    "a_file_that_was_forgotten",
+    "tokens_below_zero",
+    "a_block_was_replayed",
+    "a_flood",
+    "a_part_of_no_message",
+    "a_message_that_counts_nothing",
+    "a_search_table_lost_its_index",
+    "a_brief_made_from_nothing",
+}
+
+_healthy: set[Key] = set()
+
+
+def param(plant: Plant) -> object:
+    marks = () if plant.make.__name__ in SHORT else (pytest.mark.long,)
+    return pytest.param(plant, marks=marks, id=plant.name)
+
+
+@pytest.mark.parametrize("plant", map(param, PLANTS))
+async def test_what_can_be_mended_is_gone_and_nothing_new_is_there(
+    plant: Plant, database_copy: DatabaseFactory, database_file: DatabaseFactory
+):
+    _healthy.update(() if _healthy else map(key_of, await findings_of(database_file("0.15.3"))))
+    path = database_copy("0.15.3")
+    connection = sqlite3.connect(path)
+    plant.make(connection)
+    connection.commit()
+    connection.close()
+
+    def wanted(one: Finding) -> bool:
+        return one.fix not in (None, FixId.MERGE_SPLIT) and key_of(one) not in _healthy
+
+    done = await fix(path, wanted)
+    left = {key_of(one) for one in done.after}
+    mended = [one for one in done.before if wanted(one)]
+    assert not [one for one in mended if key_of(one) in left]
+    assert not [one for one in done.new if key_of(one) not in _healthy]
+    assert bool(mended) == bool(done.fixes)
+    assert not done.fixes.left
+
+
+def test_every_kind_of_fix_has_a_damage_of_its_own():
+    assert {plant.make.__name__ for plant in PLANTS} >= SHORT

@@ -1,0 +1,111 @@
+"""Plans that somebody looks at: checked again, planned anew when stale, and several of them as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from lcm_core.change.commit import commit
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.plan import Cells, Insert, Plan, Symbol, SymbolKind
+from lcm_core.change.planning import Planned, joined, plan_for
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.database import Database, Reader
+
+from tests.change.support import context_of, plan_of, planned, run, update
+from tests.conftest import DatabaseFactory
+
+#: Neighbours in the context of conversation 1.
+FIRST, SECOND = "sum_07742015d971b59d", "sum_bb692ab9b90b6a49"
+
+
+async def dissolving(path: Path, *nodes: str) -> list[Plan]:
+    return [await planned(path, plan_dissolve, ConversationId(1), [SummaryId(node)]) for node in nodes]
+
+
+class Planner:
+    """Plans the same dissolve whenever it is asked, and counts."""
+
+    def __init__(self, *nodes: str) -> None:
+        self.nodes = nodes
+        self.asked = 0
+
+    async def __call__(self, reader: Reader) -> Sequence[Plan]:
+        self.asked += 1
+        return [await plan_dissolve(reader, ConversationId(1), [SummaryId(node)]) for node in self.nodes]
+
+
+async def look(path: Path, planner: Planner, held: Planned | None = None) -> Planned:
+    async with await Database.open(path) as database:
+        return await database.read(plan_for, planner, held)
+
+
+async def test_what_still_fits_is_not_planned_again(database_copy: DatabaseFactory):
+    path, planner = database_copy("0.15.3"), Planner(SECOND)
+    held = await look(path, planner)
+    run(path, "UPDATE messages SET content = 'another' WHERE conversation_id = 2")
+    again = await look(path, planner, held)
+    assert planner.asked == 1
+    assert again.plans is held.plans
+    assert not again.moved
+
+
+async def test_what_is_stale_is_planned_anew_and_says_what_moved(database_copy: DatabaseFactory):
+    path, planner = database_copy("0.15.3"), Planner(SECOND)
+    held = await look(path, planner)
+    run(path, f"UPDATE summaries SET token_count = 7 WHERE summary_id = '{SECOND}'")
+    again = await look(path, planner, held)
+    assert planner.asked == 2
+    assert [one.text for one in again.moved] == [f"summaries {SECOND}: token_count was 201, now 7"]
+    commit(path, again.plans[0])
+
+
+async def test_plans_of_one_context_are_previewed_as_they_will_go_one_after_the_other(
+    database_copy: DatabaseFactory,
+):
+    path, other = database_copy("0.15.3"), database_copy("0.15.3")
+    plans = await dissolving(path, SECOND, FIRST)
+    seen = (await look(path, Planner(SECOND, FIRST))).preview
+    for plan in plans:
+        commit(path, plan)
+    commit(other, joined(await dissolving(other, SECOND, FIRST)))
+    assert context_of(path, 1) == context_of(other, 1)
+    standing = {ref: ordinal for ordinal, ref in context_of(path, 1)}
+    assert {one.ref: one.new for one in seen.shift if one.new is not None}.items() <= standing.items()
+    assert len(seen.entering) == 4
+
+
+async def test_symbols_of_several_plans_are_kept_apart(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+
+    def message(owner: int) -> Plan:
+        row = {
+            "message_id": Symbol("new:1", SymbolKind.ID),
+            "conversation_id": owner,
+            "seq": Symbol("new:2", SymbolKind.SEQ),
+            "role": "user",
+            "content": f"to {owner}",
+            "token_count": 2,
+            "created_at": "2026-03-06 12:00:00",
+        }
+        return plan_of(Insert("messages", Cells.of(row)), conversation_id=owner)
+
+    whole = joined([message(1), message(2)])
+    assert whole.conversation_id is None
+    done = commit(path, whole)
+    rows = [edit.row for edit in done.edits if isinstance(edit, Insert)]
+    assert [row["conversation_id"] for row in rows] == [1, 2]
+    assert rows[0]["message_id"] != rows[1]["message_id"]
+
+
+async def test_a_batch_of_nothing_is_refused(database_file: DatabaseFactory):
+    with pytest.raises(RefusedError, match="nothing to change"):
+        await look(database_file("0.15.3"), Planner())
+
+
+async def test_one_plan_is_itself(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    plan = plan_of(update(path, "conversations", "conversation_id", 1, title="new"))
+    assert joined([plan]) is plan

@@ -1,0 +1,607 @@
+"""Whole conversations archived, deleted in pieces, exported, imported again, and forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.change.commit import Committed, commit
+from lcm_core.change.errors import DiskFullError, RefusedError, StalePlanError
+from lcm_core.change.exports import APART_BYTES
+from lcm_core.change.forgetting import forget_history, rewrite_file, scrub
+from lcm_core.change.plan import Keeping, Plan
+from lcm_core.change.undo import plan_undo_batch
+from lcm_core.errors import NotFoundError
+from lcm_core.operations import deleting
+from lcm_core.operations.conversation_file import Exported, export_conversation, read_conversation_file
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.operations.import_conversation import plan_import
+from lcm_core.operations.prune import Criteria, Deletion, Folders, plan_archive, plan_delete, select
+from lcm_core.operations.space import space_of
+from lcm_core.operations.transplant import plan_transplant
+from lcm_core.records import ConversationId
+from lcm_core.store.conversations import get_conversation
+from lcm_core.store.database import Reader
+
+from tests.change.support import (
+    REAL,
+    Rows,
+    changed,
+    column,
+    connect,
+    context_of,
+    dissolvable,
+    dump,
+    planned,
+    run,
+    search_faults,
+    value,
+)
+from tests.conftest import DatabaseFactory
+
+NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def path(database_copy: DatabaseFactory) -> Path:
+    """A database of its own."""
+    return database_copy("0.15.3")
+
+
+def deletion(path: Path, *ids: int, **options: Any) -> Deletion:
+    return asyncio.run(planned(path, plan_delete, ids, **options))  # type: ignore[arg-type, return-value]
+
+
+def carry_out(path: Path, plans: Sequence[Plan]) -> list[Committed]:
+    return [commit(path, replace(plan, batch="b"), folder=path.parent / "ops") for plan in plans]
+
+
+def delete(path: Path, *ids: int) -> list[Committed]:
+    """Delete in as many waves as it takes."""
+    done: list[Committed] = []
+    while plans := deletion(path, *ids, rows=300).plans:
+        done += carry_out(path, plans)
+    return done
+
+
+def export(path: Path, conversation_id: int, folder: Path | None = None) -> Exported:
+    async def load(reader: Reader) -> Exported:
+        conversation = await get_conversation(reader, conversation_id)
+        return await export_conversation(reader, conversation, folder or path.parent / "exports", path)
+
+    return asyncio.run(planned(path, load))  # type: ignore[arg-type, return-value]
+
+
+def selected(path: Path, **criteria: Any) -> list[int]:
+    found = asyncio.run(planned(path, select, Criteria(**criteria), NOW))  # type: ignore[arg-type]
+    return [one.id for one in found]  # type: ignore[attr-defined]
+
+
+def conversations(path: Path) -> list[int]:
+    return column(path, "SELECT conversation_id FROM conversations ORDER BY 1")
+
+
+def without(rows: Rows, *tables: str) -> Rows:
+    return {table: found for table, found in rows.items() if table not in tables}
+
+
+# -- deleting --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_everything_goes_in_pieces_and_comes_back(
+    database_copy: DatabaseFactory, version: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(deleting, "PIECE_ROWS", 150)
+    path = database_copy(version)
+    before, ids = dump(path), conversations(path)
+    done = delete(path, *ids)
+    left = {table for table, rows in dump(path).items() if rows}
+    assert left <= {"lcm_migration_state"}
+    assert search_faults(path) == []
+    assert len(done) > 3 * len(ids)
+    back = asyncio.run(planned(path, plan_undo_batch, "b"))
+    carry_out(path, back)  # type: ignore[arg-type]
+    assert changed(before, dump(path)) == set()
+    assert search_faults(path) == []
+
+
+def test_after_every_piece_the_database_is_sound(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(deleting, "PIECE_ROWS", 60)
+    for plan in deletion(path, 3).plans:
+        carry_out(path, [plan])
+        with connect(path) as connection:
+            assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert search_faults(path) == []
+    assert 3 not in conversations(path)
+
+
+def test_only_its_own_rows_go(path: Path):
+    before = dump(path)
+    delete(path, 3)
+    after = dump(path)
+    for table, rows in after.items():
+        assert set(rows) <= set(before[table])
+        owned = [{name: text for name, _, text in row} for row in set(before[table]) - set(rows)]
+        assert {row["conversation_id"] for row in owned if "conversation_id" in row} <= {"3"}
+
+
+def test_a_piece_is_small_and_a_wave_too(path: Path):
+    plans = deletion(path, 1).plans
+    assert len(plans) > 2
+    for plan in plans:
+        assert plan.whole
+        assert sum(1 for _ in plan.edits) <= deleting.PIECE_ROWS + 60
+    first = deletion(path, 1, rows=1)
+    assert (len(first.plans), first.complete) == (1, False)
+    assert deletion(path, 7).complete
+
+
+def test_what_undo_needs_stands_beside_the_database(path: Path):
+    done = delete(path, 1)
+    kept = [one.operation for one in done]
+    large = [one for one in kept if one is not None and one.export is not None]
+    assert large
+    inside = column(path, "SELECT length(edits) FROM lcm_tui_operations WHERE edits NOT NULL")
+    assert all(size <= APART_BYTES for size in inside)
+
+
+def test_a_host_that_appends_makes_it_stale(path: Path):
+    plans = deletion(path, 7).plans
+    run(
+        path,
+        """INSERT INTO messages (conversation_id, seq, role, content, token_count)
+        VALUES (7, 9999, 'user', 'still here', 3)""",
+    )
+    before = dump(path)
+    with pytest.raises(StalePlanError, match="it has grown"):
+        carry_out(path, plans)
+    assert changed(before, dump(path)) == set()
+    carry_out(path, deletion(path, 7).plans)
+    assert 7 not in conversations(path)
+
+
+def test_a_host_that_appends_between_pieces_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(deleting, "PIECE_ROWS", 60)
+    first, *rest = deletion(path, 3).plans
+    carry_out(path, [first])
+    exported = export(path, 3)
+    run(
+        path,
+        """INSERT INTO messages (conversation_id, seq, role, content, token_count)
+        VALUES (3, 9999, 'user', 'still here', 3)""",
+    )
+    with pytest.raises(StalePlanError):
+        carry_out(path, rest)
+    assert value(path, "SELECT content FROM messages WHERE conversation_id = 3 ORDER BY seq DESC") == (
+        "still here"
+    )
+    left = deletion(path, 3).plans
+    assert not exported.covers([edit for plan in left for edit in plan.edits])
+    assert exported.covers([edit for plan in rest for edit in plan.edits])
+
+
+# -- who else uses it --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (
+            """INSERT INTO summary_messages SELECT (SELECT summary_id FROM summaries WHERE conversation_id = 2
+            AND kind = 'leaf'), message_id, 99 FROM messages WHERE conversation_id = 7 LIMIT 1""",
+            "of conversation 2 needs message",
+        ),
+        (
+            """INSERT INTO context_items SELECT 2, 9999, 'message', message_id, NULL, created_at
+            FROM messages WHERE conversation_id = 7 LIMIT 1""",
+            "the context of conversation 2 needs message",
+        ),
+    ],
+)
+def test_what_another_conversation_uses_is_not_deleted(path: Path, statement: str, words: str):
+    run(path, statement)
+    before = dump(path)
+    with pytest.raises(RefusedError, match=words):
+        deletion(path, 7)
+    assert changed(before, dump(path)) == set()
+
+
+def test_summaries_of_another_conversation_are_seen_too(path: Path):
+    run(
+        path,
+        """INSERT INTO summary_parents SELECT
+        (SELECT summary_id FROM summaries WHERE conversation_id = 1 AND kind = 'condensed'),
+        (SELECT summary_id FROM summaries WHERE conversation_id = 2 AND kind = 'leaf'), 99""",
+    )
+    with pytest.raises(RefusedError, match=r"summary sum_\w+ of conversation 1 needs summary sum_"):
+        deletion(path, 2)
+
+
+def test_files_that_others_name_are_said(path: Path):
+    file = value(path, "SELECT file_id FROM large_files WHERE conversation_id = 3")
+    run(
+        path,
+        f"""UPDATE summaries SET file_ids = '["{file}"]' WHERE summary_id =
+        (SELECT summary_id FROM summaries WHERE conversation_id = 2 LIMIT 1)""",
+    )
+    warnings = " ".join(deletion(path, 3).plans[0].warnings)
+    assert f"file {file} goes with conversation 3" in warnings
+    assert "6 large files stay on the disk" in warnings
+
+
+def test_dangling_lines_go_with_it(path: Path):
+    run(
+        path,
+        """INSERT INTO summary_messages SELECT 'sum_gone', message_id, 1 FROM messages
+        WHERE conversation_id = 7 LIMIT 1""",
+        """INSERT INTO summary_parents SELECT 'sum_gone', summary_id, 1 FROM summaries
+        WHERE conversation_id = 8 LIMIT 1""",
+    )
+    delete(path, 7, 8)
+    assert value(path, "SELECT count(*) FROM summary_messages WHERE summary_id = 'sum_gone'") == 0
+    assert value(path, "SELECT count(*) FROM summary_parents WHERE summary_id = 'sum_gone'") == 0
+
+
+def test_a_cycle_of_summaries_goes(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(deleting, "PIECE_ROWS", 12)
+    with connect(path) as connection:
+        consumer, source = connection.execute(
+            """SELECT e.summary_id, e.parent_summary_id FROM summary_parents AS e
+            JOIN summaries AS s ON s.summary_id = e.summary_id WHERE s.conversation_id = 2"""
+        ).fetchone()
+        connection.execute("INSERT INTO summary_parents VALUES (?, ?, 9)", (source, consumer))
+    delete(path, 2)
+    assert 2 not in conversations(path)
+
+
+# -- choosing ----------------------------------------------------------------------------------------------
+
+
+def test_conditions_hold_together(path: Path):
+    assert selected(path, empty=True) == []
+    run(path, "INSERT INTO conversations (session_id, session_key) VALUES ('s-empty', 'agent:main:x')")
+    new = max(conversations(path))
+    assert selected(path, empty=True) == [new]
+    assert selected(path, max_messages=19) == [7, new]
+    assert selected(path, max_messages=19, empty=True) == [new]
+    assert selected(path, session_pattern="agent:ops:*") == [5, 8, 7]
+    assert selected(path, session_pattern="s-emp??") == [new]
+    assert selected(path, session_pattern="agent:OPS:*") == []
+    assert set(selected(path, archived=True)) == {5, 6}
+    assert selected(path, ids=(ConversationId(3), ConversationId(7)), max_messages=20) == [7]
+    with pytest.raises(NotFoundError):
+        selected(path, ids=(ConversationId(99),))
+
+
+def test_age_counts_from_the_newest_message(path: Path):
+    assert selected(path, older_than=timedelta(days=4)) == []
+    old = {5, 7}  # their newest message is from the early afternoon of March 2nd
+    run(path, "UPDATE messages SET created_at = '2026-01-01T10:00:00.000Z' WHERE conversation_id IN (5, 7)")
+    assert set(selected(path, older_than=timedelta(days=60))) == old
+    run(
+        path,
+        "UPDATE messages SET created_at = '2026-03-06 11:00:00' WHERE conversation_id = 5 AND seq = "
+        "(SELECT max(seq) FROM messages WHERE conversation_id = 5)",
+    )
+    assert selected(path, older_than=timedelta(days=60)) == [7]
+
+
+def test_size_counts_the_bytes_of_texts(path: Path):
+    with connect(path) as connection:
+        texts = connection.execute(
+            """SELECT (SELECT sum(length(CAST(content AS BLOB))) FROM messages WHERE conversation_id = 7)
+            + (SELECT sum(coalesce(length(CAST(text_content AS BLOB)), 0)) FROM message_parts AS p
+               JOIN messages AS m USING (message_id) WHERE m.conversation_id = 7)"""
+        ).fetchone()[0]
+    found = asyncio.run(planned(path, select, Criteria(ids=(ConversationId(7),))))
+    [size] = [one.bytes for one in found]  # type: ignore[attr-defined]
+    assert size >= texts
+    assert selected(path, larger_than=size - 1, ids=(ConversationId(7),)) == [7]
+    assert selected(path, larger_than=size, ids=(ConversationId(7),)) == []
+    whole = asyncio.run(planned(path, select, Criteria()))
+    assert {one.id: one.bytes for one in whole}[7] == size  # type: ignore[attr-defined]
+
+
+def test_orphans_have_a_transcript_that_is_gone(openclaw_home: Path):
+    path = openclaw_home / "lcm.db"
+    folders = Folders(openclaw_home / "agents", openclaw_home)
+    before = selected(path, orphaned=folders)
+    stored = value(
+        path, "SELECT session_file_path FROM conversation_bootstrap_state WHERE conversation_id = 1"
+    )
+    [file] = openclaw_home.glob(f"agents/*/sessions/{Path(stored).name}")
+    file.unlink()
+    assert set(selected(path, orphaned=folders)) == {*before, 1}
+
+
+def test_a_conversation_without_a_key(path: Path):
+    assert selected(path, no_key=True) == []
+    run(path, "UPDATE conversations SET session_key = NULL WHERE conversation_id = 6")
+    assert selected(path, no_key=True) == [6]
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_the_space_adds_up(database_copy: DatabaseFactory, version: str):
+    path = database_copy(version)
+    space = asyncio.run(planned(path, space_of, path, NOW))
+    assert space.file.bytes == path.stat().st_size  # type: ignore[attr-defined]
+    tables = space.file.tables  # type: ignore[attr-defined]
+    if tables is not None:
+        assert sum(one.bytes for one in tables) <= path.stat().st_size
+        assert "messages_fts" in {one.name for one in tables}
+    assert not {one.name for one in tables or ()} & {"messages_fts_data", "messages_fts_content"}
+    assert sum(band.conversations for band in space.ages) == len(conversations(path))  # type: ignore[attr-defined]
+
+
+# -- archiving ---------------------------------------------------------------------------------------------
+
+
+def test_archive_is_what_a_reset_leaves(path: Path):
+    before = dump(path)
+    plan = asyncio.run(planned(path, plan_archive, [ConversationId(7), ConversationId(5)], now=NOW))
+    assert len(plan.edits) == 1  # 5 is archived already
+    carry_out(path, [plan])
+    with connect(path) as connection:
+        row = connection.execute(
+            "SELECT active, archived_at, archive_cause FROM conversations WHERE conversation_id = 7"
+        ).fetchone()
+    assert row == (0, "2026-03-06T12:00:00.000Z", "manual-reset")
+    assert changed(before, dump(path)) == {"conversations"}
+    carry_out(path, asyncio.run(planned(path, plan_undo_batch, "b")))  # type: ignore[arg-type]
+    assert changed(before, dump(path)) == set()
+
+
+def test_archive_without_a_cause_in_the_schema(database_copy: DatabaseFactory):
+    path = database_copy("0.8.2")
+    carry_out(path, [asyncio.run(planned(path, plan_archive, [ConversationId(7)], now=NOW))])
+    assert value(path, "SELECT active FROM conversations WHERE conversation_id = 7") == 0
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0"])
+def test_early_engines_archive_nothing(database_copy: DatabaseFactory, version: str):
+    with pytest.raises(RefusedError, match=r"before 0\.6"):
+        asyncio.run(planned(database_copy(version), plan_archive, [ConversationId(1)]))
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+def imported(path: Path, file: Path) -> Plan:
+    return asyncio.run(planned(path, plan_import, read_conversation_file(file), now=NOW))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_exported_deleted_imported_is_the_same(database_copy: DatabaseFactory, version: str):
+    path = database_copy(version)
+    before, ids = dump(path), conversations(path)
+    files = [export(path, one) for one in ids]
+    delete(path, *ids)
+    for one in files:
+        plan = imported(path, one.path)
+        assert plan.warnings == ()
+        carry_out(path, [plan])
+    assert changed(before, dump(path)) == set()
+    assert search_faults(path) == []
+
+
+def shape(path: Path, conversation_id: int) -> list[Any]:
+    """A conversation without its ids: what its context says, and what every summary was made from."""
+    with connect(path) as connection:
+        return [
+            connection.execute(sql, (conversation_id,)).fetchall()
+            for sql in (
+                "SELECT seq, role, content, token_count FROM messages WHERE conversation_id = ? ORDER BY seq",
+                """SELECT c.ordinal, c.item_type, coalesce(m.seq, s.content) FROM context_items AS c
+                LEFT JOIN messages AS m USING (message_id) LEFT JOIN summaries AS s USING (summary_id)
+                WHERE c.conversation_id = ? ORDER BY c.ordinal""",
+                """SELECT s.content, l.ordinal, m.seq FROM summaries AS s
+                JOIN summary_messages AS l USING (summary_id) JOIN messages AS m USING (message_id)
+                WHERE s.conversation_id = ? ORDER BY 1, 2, 3""",
+                """SELECT s.content, e.ordinal, p.content FROM summaries AS s
+                JOIN summary_parents AS e USING (summary_id)
+                JOIN summaries AS p ON p.summary_id = e.parent_summary_id
+                WHERE s.conversation_id = ? ORDER BY 1, 2, 3""",
+                """SELECT m.seq, p.ordinal, p.part_type, p.text_content FROM message_parts AS p
+                JOIN messages AS m USING (message_id) WHERE m.conversation_id = ? ORDER BY 1, 2""",
+            )
+        ]
+
+
+def test_what_is_still_there_comes_in_under_new_ids(path: Path):
+    file = export(path, 2)
+    plan = imported(path, file.path)
+    assert "Conversation 2 is taken here, so it gets a new number" in plan.warnings
+    before = dump(path)
+    carry_out(path, [plan])
+    new = max(conversations(path))
+    assert new != 2
+    copied, original = (re.sub("file_[0-9a-f]{16}", "file", repr(shape(path, one))) for one in (new, 2))
+    assert copied == original
+    assert all(set(rows) >= set(before[table]) for table, rows in dump(path).items() if table in before)
+    # Of a session only one conversation can be active.
+    assert value(path, "SELECT active FROM conversations WHERE conversation_id = ?", new) == 0
+    assert search_faults(path) == []
+
+
+@pytest.mark.parametrize(("old", "new"), [("0.1.2", "0.15.3"), ("0.15.3", "0.1.2")])
+def test_into_a_database_of_another_version(database_copy: DatabaseFactory, old: str, new: str):
+    source, target = database_copy(old), database_copy(new)
+    file = export(source, 3)
+    plan = imported(target, file.path)
+    carry_out(target, [plan])
+    there = max(conversations(target))
+    texts = [[[part for part in row if part is not None] for row in rows] for rows in shape(source, 3)[:2]]
+    assert [[list(row) for row in rows] for rows in shape(target, there)[0:1]] == texts[:1]
+    said = " ".join(plan.warnings)
+    assert ("does not record" in said) == (new == "0.1.2")
+    assert search_faults(target) == []
+
+
+def test_a_file_is_private_whole_and_documented(path: Path):
+    file = export(path, 7)
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert [one.name for one in file.path.parent.iterdir()] == [file.path.name]
+    lines = [json.loads(line) for line in file.path.read_text().splitlines()]
+    assert (lines[0]["format"], lines[0]["version"], lines[0]["conversationId"]) == (
+        "lcm-tui conversation",
+        1,
+        7,
+    )
+    assert {line["table"] for line in lines[1:-1]} == set(lines[-1]["end"])
+    assert sum(lines[-1]["end"].values()) == len(lines) - 2 == file.rows
+    assert export(path, 7).path != file.path
+
+
+def test_bytes_that_are_no_text_come_back(path: Path):
+    with connect(path) as connection:
+        connection.execute(
+            "UPDATE messages SET content = CAST(X'ff00fe41' AS TEXT) WHERE conversation_id = 7 AND seq = 3"
+        )
+    before = dump(path)
+    file = export(path, 7)
+    delete(path, 7)
+    carry_out(path, [imported(path, file.path)])
+    assert changed(before, dump(path)) == set()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda lines: lines[:-1], "its end is missing"),
+        (lambda lines: [*lines[:5], *lines[6:]], "rows are missing"),
+        (lambda lines: lines[1:], "does not say that it is one"),
+        (
+            lambda lines: ['{"format": "lcm-tui conversation", "version": 9, "conversationId": 7}'],
+            "version 9",
+        ),
+        (lambda lines: [lines[0], "{"], "line 2 is no JSON"),
+        (lambda lines: [lines[0], "[1]"], "line 2 is no object"),
+        (
+            lambda lines: [line.replace('"conversation_id":7', '"conversation_id":1') for line in lines],
+            "another",
+        ),
+        (lambda lines: [*lines, lines[1]], "stands behind its end"),
+    ],
+)
+def test_a_file_that_is_not_whole_is_refused(path: Path, spoil: Any, words: str):
+    file = export(path, 7).path
+    file.write_text("\n".join(spoil(file.read_text().splitlines())) + "\n")
+    with pytest.raises(RefusedError, match=words):
+        read_conversation_file(file)
+
+
+def test_rows_of_our_own_tables_are_not_imported(path: Path):
+    commit(path, asyncio.run(planned(path, plan_archive, [ConversationId(7)])))
+    file = export(path, 7).path
+    *lines, end = file.read_text().splitlines()
+    lines.append('{"table":"lcm_tui_operations","row":{"id":"op_x","conversation_id":7}}')
+    counts = json.loads(end)["end"]
+    file.write_text("\n".join([*lines, json.dumps({"end": {**counts, "lcm_tui_operations": 1}})]) + "\n")
+    plan = imported(path, file)
+    assert "1 row of lcm_tui_operations left out" in " ".join(plan.warnings)
+    assert "lcm_tui_operations" not in {getattr(edit, "table", "") for edit in plan.edits}
+
+
+def test_no_export_no_file(path: Path, tmp_path: Path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(DiskFullError, match="so it is not deleted"):
+        export(path, 7, blocked / "below")
+
+
+# -- forgetting --------------------------------------------------------------------------------------------
+
+
+SECRET = "xylophone-zwieback-quagmire"
+
+
+def forget(path: Path, conversation_id: int) -> None:
+    plans = deletion(path, conversation_id, forget=True).plans
+    forget_history(path, conversation_id)
+    for plan in plans:
+        assert plan.keeping is Keeping.NOWHERE
+        assert commit(path, plan).operation is None
+
+
+def traces(path: Path) -> dict[str, list[bytes]]:
+    words = SECRET.encode().split(b"-")
+    return {
+        file.name: found
+        for file in path.parent.rglob("*")
+        if file.is_file() and (found := [word for word in words if word in file.read_bytes()])
+    }
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_nothing_of_a_forgotten_conversation_is_left(database_copy: DatabaseFactory, version: str):
+    path = database_copy(version)
+    with connect(path) as host:  # it deletes and rearranges without overwriting, as the engine's SQLite does
+        host.execute("PRAGMA secure_delete = OFF")
+        host.execute(
+            "UPDATE messages SET content = content || ? WHERE conversation_id = 3 AND seq % 2",
+            (f" {SECRET}",),
+        )
+        host.execute("UPDATE summaries SET content = content || ? WHERE conversation_id = 3", (f" {SECRET}",))
+        host.execute(
+            """DELETE FROM messages_fts WHERE rowid IN
+            (SELECT message_id FROM messages WHERE conversation_id = 3)"""
+        )
+        host.execute(
+            """INSERT INTO messages_fts (rowid, content) SELECT message_id, content FROM messages
+            WHERE conversation_id = 3 AND trim(content) <> ''"""
+        )
+    kept = dump(path)
+    other = next(owner for owner, _ in dissolvable(path) if owner != 3)
+    summary = next(summary for owner, summary in dissolvable(path) if owner == other)
+    commit(path, asyncio.run(planned(path, plan_dissolve, other, [summary], keep=True)))
+    mine = [summary for owner, summary in dissolvable(path) if owner == 3]
+    if mine:
+        commit(path, asyncio.run(planned(path, plan_dissolve, 3, mine[:1])), folder=path.parent / "ops")
+    assert traces(path)
+    forget(path, 3)
+    done = scrub(path)
+    assert (done.rewritten, done.problems) == (True, ())
+    assert traces(path) == {}
+    assert column(path, "SELECT conversation_id FROM lcm_tui_operations") == [other]
+    assert search_faults(path) == []
+    rest = dump(path)
+    assert all(set(rows) <= set(kept[table]) for table, rows in rest.items() if table != "context_items")
+
+
+def test_history_that_holds_its_rows_under_another_number_goes_too(path: Path):
+    commit(path, asyncio.run(planned(path, plan_transplant, 2, 7, skip_duplicates=True)))
+    commit(path, asyncio.run(planned(path, plan_archive, [ConversationId(8)])))
+    commit(path, asyncio.run(planned(path, plan_archive, [ConversationId(4), ConversationId(3)])))
+    assert forget_history(path, 3) == 1
+    assert forget_history(path, 7) == 1
+    assert column(path, "SELECT conversation_id FROM lcm_tui_operations") == [8]
+
+
+def test_another_reader_keeps_the_log_from_being_emptied(path: Path):
+    with connect(path) as host:
+        host.execute("PRAGMA journal_mode = WAL")
+        host.execute("BEGIN")
+        host.execute("SELECT count(*) FROM messages").fetchone()
+        forget(path, 7)
+        done = scrub(path, wait=0.05)
+        assert not done.truncated
+        assert "stop it" in " ".join(done.problems)
+        host.execute("COMMIT")
+
+
+def test_writing_the_file_anew_makes_it_smaller(path: Path):
+    before = context_of(path, 1)
+    delete(path, 2, 3)
+    large, small = rewrite_file(path)
+    assert small < large
+    assert context_of(path, 1) == before
+    assert search_faults(path) == []

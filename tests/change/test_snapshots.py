@@ -1,0 +1,196 @@
+"""Snapshots of assemblies: kept by an engine, bounded, shown again, gone with their conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from lcm_core.engine import Engine
+from lcm_core.operations.appending import Session
+
+from tests.change.support import column, connect, dump, rows_of, value
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
+TABLE = "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_assemblies'"
+COUNT = "SELECT count(*) FROM lcm_tui_assemblies WHERE conversation_id = ?"
+NEWEST = "SELECT id FROM lcm_tui_assemblies ORDER BY rowid DESC LIMIT 1"
+
+
+async def opened(path: Path, **more: Any) -> Engine:
+    return await Engine.open(path, large_files=path.parent / "lcm-files", clock=lambda: NOW, **more)
+
+
+def session_of(path: Path, conversation_id: int) -> Session:
+    [row] = rows_of(path, f"SELECT * FROM conversations WHERE conversation_id = {conversation_id}")
+    key = row.get("session_key")
+    return Session(str(row["session_id"]), None if key is None else str(key))
+
+
+def shown(path: Path, conversation_id: int, *more: object) -> Any:
+    return run("context", "snapshots", conversation_id, "--db", path, "--json", *more).data
+
+
+async def assembled(path: Path, conversation_id: int = 1, budget: int = 3_500, **more: Any) -> Any:
+    async with await opened(path) as engine:
+        found = await engine.assemble(session_of(path, conversation_id), budget=budget, **more)
+        await engine.noted()
+        assert engine.snapshot_problem is None
+        return found
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
+async def test_what_was_sent_is_shown_again(database_copy: DatabaseFactory, version: str) -> None:
+    path = database_copy(version)
+    before = dump(path)
+    for conversation in column(path, "SELECT conversation_id FROM conversations ORDER BY 1 LIMIT 6"):
+        for budget in (2_000, 128_000):
+            sent = await assembled(path, conversation, budget, zone=ZoneInfo("Asia/Tokyo"))
+            owner = value(
+                path, NEWEST.replace("id FROM", "conversation_id FROM")
+            )  # the active one of its key
+            data = await in_thread(shown, path, owner, "--show", value(path, NEWEST))
+            assert data["exact"], (owner, budget)
+            assert (data["gone"], data["notKept"]) == ([], 0)
+            assert data["messages"] == json.loads(json.dumps([one.document() for one in sent.messages]))
+            counted = ("rawHistoryEstimatedTokens", "rawHistoryDebtTokens")
+            noted, told = data["snapshot"]["metadata"], sent.metadata.document()
+            assert {**noted, **dict.fromkeys(counted)} == told
+            total = "SELECT sum(token_count) FROM messages WHERE conversation_id = ?"
+            assert noted[counted[0]] == value(path, total, owner)
+            assert 0 <= noted[counted[1]] <= noted[counted[0]]
+            assert data["snapshot"]["timezone"] == "Asia/Tokyo"
+    assert dump(path) == before
+
+
+async def in_thread(call: Any, *arguments: object) -> Any:
+    """The command line runs a loop of its own."""
+    return await asyncio.to_thread(call, *arguments)
+
+
+async def test_the_newest_are_kept_and_listed(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    async with await opened(path, snapshots=3) as engine:
+        for budget in (2_000, 3_000, 4_000, 5_000):
+            await engine.assemble(session_of(path, 1), budget=budget)
+        await engine.assemble(session_of(path, 2), budget=1_000)
+    data = await in_thread(shown, path, 1)
+    assert [one["budget"] for one in data["items"]] == [5_000, 4_000, 3_000]
+    assert len((await in_thread(shown, path, 1, "--limit", 1))["items"]) == 1
+    assert value(path, COUNT, 2) == 1
+    text = (await in_thread(run, "context", "snapshots", 1, "--db", path)).out
+    assert value(path, NEWEST.replace("ORDER", "WHERE conversation_id = 1 ORDER")) in text
+    other = value(path, NEWEST)
+    missing = await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", other)
+    assert missing.code == 3
+    assert f"Conversation 1 has no snapshot {other}" in missing.err
+
+
+async def test_no_text_and_no_prompt_is_kept(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    live = [{"role": "user", "content": "xylophone in the host's list"}]
+    await assembled(path, 1, 3_500, prompt="quagmire", live=live)
+    [row] = rows_of(path, "SELECT * FROM lcm_tui_assemblies")
+    assert "quagmire" not in repr(row)
+    assert "xylophone" not in repr(row)
+
+
+def test_browsing_makes_no_table(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    assert shown(path, 1)["items"] == []
+    assert "No snapshot is kept" in run("context", "snapshots", 1, "--db", path).out
+    assert run("context", "show", 1, "--assembled", "--db", path).code == 0
+    assert run("context", "snapshots", 1, "--show", "asm_x", "--db", path).code == 3
+    assert value(path, TABLE) == 0
+
+
+async def test_a_snapshot_that_fails_costs_nothing(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    async with await opened(path) as engine:
+        with connect(path) as host:
+            host.execute("BEGIN IMMEDIATE")
+            assert (await engine.assemble(session_of(path, 1), budget=3_500)).messages
+            await engine.noted()
+            assert "lock" in (engine.snapshot_problem or "")
+            host.execute("ROLLBACK")
+        assert value(path, TABLE) == 0
+        await engine.assemble(session_of(path, 1), budget=3_500)
+        await engine.noted()
+        assert engine.snapshot_problem is None
+    async with await opened(path, snapshots=0) as engine:
+        await engine.assemble(session_of(path, 1), budget=3_500)
+    assert value(path, COUNT, 1) == 1
+
+
+async def test_it_says_what_is_gone_and_what_changed(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    await assembled(path)
+    name = value(path, NEWEST)
+    whole = await in_thread(shown, path, 1, "--show", name)
+    first = next(one for one in whole["items"] if one["origin"] == "summary")
+    with connect(path) as host:
+        host.execute("UPDATE summaries SET content = 'other' WHERE summary_id = ?", (first["ref"],))
+    changed = await in_thread(shown, path, 1, "--show", name)
+    assert (changed["exact"], changed["gone"]) == (False, [])
+    with connect(path) as host:
+        host.execute("DELETE FROM summaries WHERE summary_id = ?", (first["ref"],))
+    left = await in_thread(shown, path, 1, "--show", name)
+    assert (left["exact"], left["gone"]) == (False, [first])
+    assert len(left["messages"]) == len(whole["messages"]) - 1
+    text = (await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", name)).out
+    assert f"Gone from the database: {first['ref']}." in text
+
+
+async def test_a_focus_brief_that_was_sent_is_found_when_it_is_active_no_more(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("0.15.3")
+    await assembled(path, 2, 100_000)
+    with connect(path) as host:
+        host.execute("UPDATE focus_briefs SET status = 'superseded' WHERE status = 'active'")
+    data = await in_thread(shown, path, 2, "--show", value(path, NEWEST))
+    assert [one["ref"] for one in data["items"] if one["origin"] == "focus brief"] == [
+        "focus_0641d2bb900b47e2"
+    ]
+    assert (data["exact"], data["gone"]) == (True, [])
+
+
+async def test_the_hosts_own_list_is_counted(tmp_path: Path) -> None:
+    path, session = tmp_path / "lcm.db", Session("s1", "agent:main:main")
+    async with await opened(path) as engine:
+        await engine.ingest(session, {"role": "assistant", "content": "hello", "timestamp": 1772440631000})
+        assert value(path, TABLE) == 0
+        live = [{"role": "user", "content": "are you there?"}]
+        sent = await engine.assemble(session, budget=1_000, live=live)
+        assert sent.metadata.source != "assembled"
+    data = await in_thread(shown, path, 1, "--show", value(path, NEWEST))
+    assert (data["exact"], data["notKept"], data["gone"]) == (False, 1, [])
+    assert data["snapshot"]["metadata"]["source"] == str(sent.metadata.source)
+
+
+@pytest.mark.parametrize("how", ["--delete", "--forget"])
+async def test_they_go_with_their_conversation(database_copy: DatabaseFactory, how: str) -> None:
+    path = database_copy("0.15.3")
+    for conversation in (3, 7):
+        await assembled(path, conversation)
+    more = ["--export-to", path.parent / "x"] if how == "--delete" else []
+    done = await in_thread(run, "prune", 7, "--db", path, how, "--apply", "--yes", *more)
+    assert done.code == 0, done.err
+    assert (value(path, COUNT, 3), value(path, COUNT, 7)) == (1, 0)
+
+
+async def test_a_damaged_snapshot_is_one_sentence(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    await assembled(path)
+    for content in ("x'00'", "NULL || 'x'", "'{}'"):
+        with connect(path) as host:
+            host.execute(f"UPDATE lcm_tui_assemblies SET account = coalesce({content}, 3)")
+        refused = await in_thread(run, "context", "snapshots", 1, "--db", path)
+        assert refused.code == 5
+        assert "is damaged" in refused.err

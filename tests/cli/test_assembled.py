@@ -1,0 +1,110 @@
+"""``context show --assembled``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import run
+from tests.support import recorded
+
+DatabaseFactory = Callable[[str], Path]
+SHOW = ("context", "show", "3", "--assembled", "--budget", "1500")
+
+
+@pytest.fixture(autouse=True)
+def _tail_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "10")
+
+
+def test_the_json_is_what_the_engine_was_recorded_to_send(database_file: DatabaseFactory):
+    [said] = [
+        one for one in recorded("lcm-0.15.3.assembled.json.gz")["conversations"] if one["conversationId"] == 3
+    ]
+    expected = said["assembler"]["1500"]
+    data = run(*SHOW, "--db", database_file("0.15.3"), "--json").data
+    assert data["messages"] == expected["messages"]
+    assert data["totals"]["estimatedTokens"] == expected["estimatedTokens"]
+    assert data["messagesHash"] == expected["debug"]["finalMessagesHash"]
+    assert (data["selection"], data["rules"]) == ("chronological", "0.15")
+    assert data["freshTail"]["firstOrdinal"] == expected["debug"]["freshTailOrdinal"]
+    assert [item["ordinal"] for item in data["items"]] == list(range(11, 28))
+    assert [item["freshTail"] for item in data["items"]].index(True) == 7
+    assert [one["ordinal"] for one in data["evicted"]] == list(range(11))
+    assert data["evicted"][0]["summaryId"] == "sum_c6b4721207b8f215"
+    assert data["evicted"][-1]["why"] == "the first that does not fit: 304 tokens"
+    assert data["metadata"]["source"] == "assembled"
+    assert data["metadata"]["promptAuthoritative"] is True
+    assert sum(data["shares"].values()) == data["totals"]["sentTokens"]
+
+
+def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory):
+    text = run(*SHOW, "--db", database_file("0.15.3")).out
+    assert "1,484 of 1,500 (98.9%)" in text
+    assert "17 messages of 28 items (2 summaries, 26 messages), chronological" in text
+    assert "fresh tail begins" in text
+    assert "older than ordinal 10, which does not fit" in text
+    assert "the engine cuts off the oldest 8 messages (final clamp)" in text
+
+
+def test_other_rules_and_a_prompt_can_be_asked_for(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    old = run(*SHOW, "--rules", "0.1", "--db", path, "--json").data
+    assert old["rules"] == "0.1"
+    assert old["systemPromptAddition"]["kind"] in ("none", "recall", "deep recall")
+    chosen = run(*SHOW, "--prompt", "lease table retry", "--db", path, "--json").data
+    assert chosen["selection"] == "prompt-aware"
+    assert {one["step"] for one in chosen["evicted"]} == {"prompt", "tool pairing"}
+
+
+def test_a_cap_on_the_budget_is_told(database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LCM_MAX_ASSEMBLY_TOKEN_BUDGET", "1200")
+    text = run(*SHOW, "--db", database_file("0.15.3")).out
+    assert "maxAssemblyTokenBudget caps the budget at 1,200." in text
+
+
+def test_exports_are_the_messages_alone(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    request = json.loads(run(*SHOW, "--export", "json", "--db", path).out)
+    assert set(request) == {"system", "messages"}
+    called = {b["id"] for turn in request["messages"] for b in turn["content"] if b["type"] == "tool_use"}
+    answered = {
+        b["tool_use_id"]
+        for turn in request["messages"]
+        for b in turn["content"]
+        if b["type"] == "tool_result"
+    }
+    assert called == answered != set()
+    text = run(*SHOW, "--export", "markdown", "--db", path).out
+    assert text.startswith("# Conversation 3\n\n17 messages, ")
+    assert "## Not sent\n" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--prompt", "x"), "--prompt goes with --assembled."),
+        (("--export", "json"), "--export goes with --assembled."),
+        (("--assembled", "--rules", "9"), "--rules must be one of 0.1, 0.15."),
+        (("--assembled", "--export", "pdf"), "--export must be json or markdown."),
+    ],
+)
+def test_refusals(arguments: tuple[str, ...], says: str, database_file: DatabaseFactory):
+    answer = run("context", "show", "1", *arguments, "--db", database_file("0.15.3"))
+    assert (answer.code, answer.err.strip()) == (2, says)
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged"])
+def test_every_conversation_of_every_version_can_be_assembled(version: str, database_file: DatabaseFactory):
+    path = database_file(version)
+    listed = run("conversations", "list", "--db", path, "--json").data["items"]
+    for one in listed:
+        data = run(
+            "context", "show", one["conversationId"], "--assembled", "--budget", "2k", "--db", path, "--json"
+        ).data
+        most = max(2_000, data["freshTail"]["tokens"] + 1_000)
+        assert data["totals"]["estimatedTokens"] <= most
+        assert data["metadata"]["contextItemCount"] <= one["contextItems"]

@@ -1,0 +1,196 @@
+"""``compact``: foreseen without a call or a trace, made when agreed to, taken back as a whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.summarize.models.extractive import ExtractiveSummarizer
+from lcm_core.summarize.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
+
+from tests.change.compacting import start_database
+from tests.change.support import dump, search_faults, value
+from tests.change.support import run as execute
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+SMALL = ("--tail", 10, "--chunk", 1400, "--budget", 2000)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """Seven conversations of raw messages, as the present engine wrote them."""
+    return start_database("0.15.3", tmp_path / "lcm.db")
+
+
+def compact(database: Path, *arguments: object) -> Any:
+    """The data of ``compact 1``."""
+    return run("compact", 1, "--db", database, "--json", *arguments).data
+
+
+def test_a_dry_run_shows_every_chunk_and_calls_nobody(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def called(*_: object) -> SummaryReply:
+        raise AssertionError("a dry run made a call")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "__call__", called)
+    before, files = dump(database), sorted(database.parent.iterdir())
+    data = compact(database, *SMALL)
+    assert (data["applied"], data["operation"], data["rules"]) == (False, "sweep", "0.15")
+    first = data["passes"][0]
+    assert (first["kind"], first["sources"][:3], first["exact"]) == ("leaf", [1, 2, 3], True)
+    stored = value(
+        database, "SELECT sum(token_count) FROM messages WHERE message_id <= ?", first["sources"][-1]
+    )
+    assert first["sourceTokens"] == stored <= 1400
+    leaves = [one for one in data["passes"] if one["kind"] == "leaf"]
+    flat = [ref for one in leaves for ref in one["sources"]]
+    assert flat == list(range(1, len(flat) + 1))
+    last = compact(database, *SMALL, "--single-root")["passes"][-1]
+    assert (last["kind"], last["exact"], last["sources"][-1][:5]) == ("condensed", False, "pass ")
+    assert data["calls"] == len(data["passes"])
+    assert data["tokens"]["after"] < data["tokens"]["before"] == 10182
+    assert (dump(database), sorted(database.parent.iterdir())) == (before, files)
+
+
+def test_what_was_foreseen_is_made_and_taken_back(database: Path) -> None:
+    before = dump(database)
+    foreseen = compact(database, *SMALL)
+    done = compact(database, *SMALL, "--apply", "--yes")
+    leaves = [one["sources"] for one in foreseen["passes"] if one["kind"] == "leaf"]
+    assert [one["sources"] for one in done["made"] if one["kind"] == "leaf"] == leaves
+    assert done["applied"] is True
+    assert {one["model"] for one in done["made"]} == {"extractive"}
+    assert search_faults(database) == []
+    undone = run("history", "undo", "--batch", done["batch"], "--db", database, "--apply", "--yes")
+    assert undone.code == 0
+    assert dump(database) == before
+
+
+def test_a_single_root(database: Path) -> None:
+    compact(database, "--tail", 0, "--chunk", 1400, "--single-root", "--apply", "--yes")
+    kinds = value(
+        database,
+        "SELECT count(*) || ' ' || group_concat(item_type) FROM context_items WHERE conversation_id = 1",
+    )
+    assert kinds == "1 summary"
+
+
+def test_until_under(database: Path) -> None:
+    done = compact(database, *SMALL, "--until-under", "9500", "--apply", "--yes")
+    tokens = value(
+        database,
+        """SELECT sum(coalesce(m.token_count, s.token_count)) FROM context_items AS c
+        LEFT JOIN messages AS m USING (message_id) LEFT JOIN summaries AS s ON s.summary_id = c.summary_id
+        WHERE c.conversation_id = 1""",
+    )
+    assert done["made"]
+    assert tokens <= 9500
+
+
+def test_the_rules_of_another_engine(database: Path) -> None:
+    ours, theirs = compact(database), compact(database, "--rules", "0.1")
+    assert (ours["rules"], ours["freshTail"]["count"]) == ("0.15", 64)
+    assert (theirs["rules"], theirs["freshTail"]["count"]) == ("0.1", 32)
+
+
+def test_nothing_is_due_below_the_threshold(database: Path) -> None:
+    data = compact(database, "--if-due", "--budget", "200k", "--tail", 10)
+    assert data["passes"] == []
+    assert compact(database, "--if-due", *SMALL)["passes"]
+    said = run("compact", 1, "--db", database, "--if-due", "--budget", "200k", "--apply")
+    assert (said.code, said.out.splitlines()[0]) == (0, "Nothing to compact")
+
+
+def test_without_a_terminal_somebody_must_have_agreed(database: Path) -> None:
+    before = dump(database)
+    assert run("compact", 1, "--db", database, *SMALL, "--apply").code == 9
+    assert dump(database) == before
+
+
+def test_a_failure_keeps_what_was_made(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, calls = ExtractiveSummarizer.__call__, []
+
+    async def third_fails(self: ExtractiveSummarizer, request: SummaryRequest) -> SummaryReply:
+        calls.append(request)
+        if len(calls) == 3:
+            raise SummarizerError("The server did not answer in time.")
+        return await original(self, request)
+
+    monkeypatch.setattr(ExtractiveSummarizer, "__call__", third_fails)
+    done = run("compact", 1, "--db", database, *SMALL, "--apply", "--yes", "--json")
+    document = json.loads(done.out)
+    assert (done.code, document["ok"], len(document["data"]["made"])) == (10, False, 2)
+    assert document["error"]["message"] == "The server did not answer in time."
+    assert value(database, "SELECT count(*) FROM summaries") == 2
+
+
+def test_a_refused_key_makes_nothing(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> SummaryReply:
+        raise ProviderAuthError("no")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "__call__", refuse)
+    before = dump(database)
+    done = run("compact", 1, "--db", database, *SMALL, "--apply", "--yes", "--json")
+    assert (done.code, done.error["code"]) == (4, "PROVIDER_AUTH")
+    assert dump(database) == before
+
+
+def test_no_fallback_stops_where_the_source_would_be_cut(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def echo(_: ExtractiveSummarizer, request: SummaryRequest) -> SummaryReply:
+        return SummaryReply(request.text, "echo")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "__call__", echo)
+    done = run("compact", 1, "--db", database, *SMALL, "--apply", "--yes", "--no-fallback", "--json")
+    assert done.code != 0
+    assert value(database, "SELECT count(*) FROM summaries") == 0
+    assert compact(database, *SMALL, "--leaf", "--apply", "--yes")["made"][0]["level"] == "fallback"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("--leaf", "--sweep"), "sweep"),
+        (("--single-root", "--until-under", "9k"), "sweep"),
+        (("--if-due", "--single-root"), "if-due"),
+        (("--tail", "-1"), "tail"),
+        (("--rules", "0.2"), "rules"),
+        (("--chunk", "0"), "chunk"),
+        (("--until-under", "few"), "budget"),
+        (("--max-cost", "much"), "max-cost"),
+        (("--apply", "--dry-run"), "apply"),
+    ],
+)
+def test_options_that_do_not_fit(database: Path, arguments: tuple[str, ...], option: str) -> None:
+    done = run("compact", 1, "--db", database, "--json", *arguments)
+    assert (done.code, done.error["details"]["option"]) == (2, option)
+
+
+def test_warns_of_a_host_that_is_at_it(database: Path) -> None:
+    assert compact(database)["warnings"] == []
+    execute(
+        database,
+        """INSERT INTO conversation_compaction_maintenance (conversation_id, running, last_started_at)
+        VALUES (1, 1, '2026-03-06T12:00:00.000Z')""",
+        "UPDATE conversations SET active = 0 WHERE conversation_id = 1",
+    )
+    archived, running = compact(database)["warnings"]
+    assert archived.startswith("This conversation is archived")
+    assert "compacts this conversation itself, since 2026-03-06T12:00:00.000Z" in running
+    assert f"Warning: {archived}." in run("compact", 1, "--db", database).out
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
+def test_databases_of_every_version(database_copy: DatabaseFactory, version: str) -> None:
+    path = database_copy(version)
+    done = run("compact", 1, "--db", path, "--tail", 4, "--chunk", 600, "--apply", "--yes", "--json").data
+    assert done["made"]
+    assert bool(done["warnings"]) == (version in ("0.1.2", "0.3.0"))
+    assert search_faults(path) == []
+    before = run("compact", 1, "--db", path, "--tail", 4, "--chunk", 600)
+    assert before.code == 0

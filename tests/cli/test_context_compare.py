@@ -1,0 +1,49 @@
+"""``context compare``."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+
+def test_two_budgets_of_one_conversation(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    data = run(
+        "context", "compare", "1", "--budget", "3500", "--budget-b", "128k", "--db", path, "--json"
+    ).data
+    assert (data["first"]["budget"], data["second"]["budget"]) == (3_500, 128_000)
+    assert (data["first"]["messages"], data["second"]["messages"]) == (18, 22)
+    assert data["messages"]["onlyFirst"] == data["messages"]["changed"] == []
+    assert [one["ordinal"] for one in data["messages"]["onlySecond"]] == [0, 1, 2, 3]
+    assert data["messages"]["same"] == 18
+    assert data["lines"]["removed"] == 0
+    assert data["diff"][0].startswith("@@ -")
+    assert sum(line.startswith("+") for line in data["diff"]) == data["lines"]["added"]
+
+
+def test_a_backup_shows_how_it_was(database_file: DatabaseFactory, database_copy: DatabaseFactory):
+    before, now = database_file("0.15.3"), database_copy("0.15.3")
+    with closing(sqlite3.connect(now)) as connection:
+        connection.execute("UPDATE summaries SET content = 'short' WHERE summary_id = 'sum_bb692ab9b90b6a49'")
+        connection.commit()
+    text = run("context", "compare", "1", "--db", before, "--db-b", now).out
+    assert f"in {now}" in text
+    assert "1 message: sum_bb692ab9b90b6a49" in text
+    assert "+short" in text
+    same = run("context", "compare", "2", "--db", before, "--db-b", now).out
+    assert "Both send exactly the same." in same
+
+
+def test_what_is_not_there_or_makes_no_sense(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    assert run("context", "compare", "1", "99", "--db", path).code == 3
+    assert run("context", "compare", "1", "two", "--db", path).code == 2
+    refused = run("context", "compare", "1", "--budget-b", "lots", "--db", path)
+    assert (refused.code, refused.err) == (
+        2,
+        "--budget-b must be a number of tokens such as 128000 or 128k.\n",
+    )
+    assert run("context", "compare", "1", "--db", path, "--db-b", path.with_name("none.db")).code == 5

@@ -1,0 +1,223 @@
+"""``dissolve`` from the command line, on every version, and every way in which it can be refused."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.change import connection
+
+from lcm_tui.cli import answer, changing
+from tests.change.support import REAL, column, connect, context_of, dissolvable, dump, value
+from tests.change.support import run as change_behind
+from tests.cli.support import run
+from tests.cli.test_backup import at_a_terminal
+from tests.conftest import DatabaseFactory
+
+
+@pytest.fixture
+def path(database_copy: DatabaseFactory) -> Path:
+    """A database of its own."""
+    return database_copy("0.15.3")
+
+
+def dissolve(path: Path, *more: object, number: int = 0) -> Any:
+    conversation, summary = dissolvable(path)[number]
+    return run("dissolve", conversation, "--summary-id", summary, "--db", path, *more)
+
+
+def folder(path: Path) -> dict[str, bytes]:
+    return {found.name: found.read_bytes() for found in path.parent.iterdir()}
+
+
+def sources(path: Path, summary: str) -> list[Any]:
+    sql = "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal"
+    return column(path, sql, summary)
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version: str):
+    path = database_copy(version)
+    rows, files = dump(path), folder(path)
+    conversation, summary = dissolvable(path)[0]
+    restored, before = sources(path, summary), context_of(path, conversation)
+    shown = dissolve(path, "--json").data
+    assert folder(path) == files
+    assert (shown["kind"], shown["conversationId"], shown["applied"]) == ("dissolve", conversation, False)
+    assert [one["identity"] for one in shown["shift"] if one["from"] is None] == [
+        f"summary:{one}" for one in restored
+    ]
+    assert shown["rows"]["summaries"] == {"insert": 0, "update": 0, "delete": 1}
+    done = dissolve(path, "--json", "--apply", "--yes").data
+    assert [ref for _, ref in context_of(path, conversation)] == [
+        each for _, ref in before for each in (restored if ref == summary else [ref])
+    ]
+    assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", summary) == 0
+    assert {**done, "edits": 0} == {**shown, "edits": 0, **{name: done[name] for name in NEW}}
+    undone = run("history", "undo", done["operationId"], "--db", path, "--apply", "--yes", "--json").data
+    assert dump(path) == rows
+    assert undone["tokens"] == {"before": done["tokens"]["after"], "after": done["tokens"]["before"]}
+
+
+#: What is known only once it is done.
+NEW = ("applied", "operationId", "undo", "searchIndex", "waitedSeconds", "heldSeconds")
+
+
+def test_a_conversation_and_a_summary_have_several_names(path: Path):
+    conversation, summary = dissolvable(path)[0]
+    key = value(path, "SELECT session_key FROM conversations WHERE conversation_id = ?", conversation)
+    beginning = summary[:9]
+    for named in ([conversation], ["--conversation-id", conversation], ["--session-key", key]):
+        shown = run("dissolve", *named, "--summary-id", beginning, "--db", path, "--json").data
+        assert (shown["conversationId"], summary in shown["title"]) == (conversation, True)
+
+
+def test_keep_leaves_the_node(path: Path):
+    _, summary = dissolvable(path)[0]
+    assert dissolve(path, "--keep", "--json").data["rows"].keys() == {"context_items"}
+    assert dissolve(path, "--keep", "--apply", "--yes").code == 0
+    assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", summary) == 1
+
+
+def test_several_levels_and_several_summaries(path: Path):
+    conversation = 1
+    wanted = [summary for owner, summary in dissolvable(path) if owner == conversation]
+    chosen = [part for summary in wanted for part in ("--summary-id", summary)]
+    all_at_once = run("dissolve", conversation, *chosen, "--db", path, "--json").data
+    leaving = [one["identity"] for one in all_at_once["shift"] if one["to"] is None]
+    assert leaving == [f"summary:{one}" for one in wanted]
+    deep = dissolve(path, "--levels", "9", "--json", number=dissolvable(path).index((1, wanted[0]))).data
+    condensed = column(path, "SELECT 'summary:' || summary_id FROM summaries WHERE kind = 'condensed'")
+    entering = {one["identity"] for one in deep["shift"] if one["from"] is None}
+    assert entering
+    assert not entering & set(condensed)
+
+
+def test_a_budget_that_is_exceeded_is_a_warning(path: Path):
+    tight = dissolve(path, "--budget", "1k")
+    assert tight.code == 0
+    assert "exceed the budget of 1,000" in tight.out
+    assert "of 1,000\n" in tight.out
+    assert dissolve(path, "--json").data["warnings"] == []
+
+
+# -- exit codes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["dissolve", "1"], "dissolve needs --summary-id ID."),
+        (["dissolve", "--summary-id", "x"], "dissolve needs a conversation"),
+        (["dissolve", "x", "--summary-id", "x"], "must be a whole number"),
+        (["dissolve", "1", "--summary-id", "x", "--levels", "0"], "--levels must be"),
+        (["dissolve", "1", "--summary-id", "x", "--apply", "--dry-run"], "exclude each other"),
+        (["dissolve", "1", "--summary-id"], "--summary-id needs a value"),
+        (["dissolve", "1", "--summary-id", "x", "--keep=yes"], "--keep takes no value"),
+        (["dissolve", "1", "--summary-id", "x", "--budget", "much"], "--budget must be"),
+    ],
+)
+def test_mistakes_exit_with_2(arguments: list[str], words: str):
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+
+
+def test_what_is_not_there_exits_with_3(path: Path):
+    _, summary = dissolvable(path)[0]
+    for arguments in ((99, "--summary-id", summary), (1, "--summary-id", "sum_nothing")):
+        result = run("dissolve", *arguments, "--db", path, "--apply", "--yes", "--json")
+        assert (result.code, result.error["code"].endswith("NOT_FOUND")) == (3, True)
+
+
+def test_an_ambiguous_beginning_is_a_mistake(path: Path):
+    result = run("dissolve", 1, "--summary-id", "sum_", "--db", path, "--json")
+    assert (result.code, result.error["code"]) == (2, "AMBIGUOUS_ID")
+
+
+def test_a_database_that_cannot_be_used_exits_with_5(path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert run("dissolve", 1, "--summary-id", "x", "--db", path.with_name("no.db")).code == 5
+    assert not path.with_name("no.db").exists()
+    rows, real = dump(path), sqlite3.connect
+
+    def read_only(name: Any, *args: Any, **kwargs: Any) -> sqlite3.Connection:
+        return real(str(name).replace("mode=rw", "mode=ro"), *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection.sqlite3, "connect", read_only)
+        result = dissolve(path, "--apply", "--yes", "--json")
+        assert (result.code, result.error["code"]) == (5, "DATABASE_READ_ONLY")
+        assert "Nothing was changed" in result.error["message"]
+        assert dissolve(path).code == 0
+    assert dump(path) == rows
+
+
+def test_a_database_that_moves_on_exits_with_7(path: Path, monkeypatch: pytest.MonkeyPatch):
+    conversation, summary = dissolvable(path)[0]
+    real, numbers = changing.commit, itertools.count()
+
+    def commit(*args: Any, **kwargs: Any) -> Any:
+        change_behind(
+            path, f"UPDATE summaries SET token_count = {next(numbers)} WHERE summary_id = '{summary}'"
+        )
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(changing, "commit", commit)
+    result = dissolve(path, "--apply", "--yes", "--json")
+    assert (result.code, result.error["code"]) == (7, "STALE_PLAN")
+    assert f"summaries {summary}: token_count was 1, now 2" in result.error["message"]
+    assert summary in [ref for _, ref in context_of(path, conversation)]
+
+
+def test_a_locked_database_exits_with_8(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(answer, "BUSY_SECONDS", 0.05)
+    with connect(path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert dissolve(path).code == 0
+        result = dissolve(path, "--apply", "--yes", "--json")
+        other.execute("ROLLBACK")
+    assert (result.code, result.error["code"]) == (8, "DATABASE_BUSY")
+    assert result.error["details"]["waitedSeconds"] >= 0.05
+
+
+def test_a_refusal_exits_with_9(path: Path):
+    rows = dump(path)
+    conversation, summary = dissolvable(path)[0]
+    leaf = value(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND conversation_id = 1")
+    of_another = next(one for owner, one in dissolvable(path) if owner != conversation)
+    for wanted, words in ((leaf, "is a leaf"), (of_another, "belongs to conversation")):
+        owner = 1 if wanted == leaf else conversation
+        for more in ((), ("--apply", "--yes")):
+            result = run("dissolve", owner, "--summary-id", wanted, "--db", path, "--json", *more)
+            assert (result.code, result.error["code"]) == (9, "REFUSED")
+            assert words in result.error["message"]
+    nobody = dissolve(path, "--apply", "--json")
+    assert (nobody.code, "add --yes" in nobody.error["message"]) == (9, True)
+    change_behind(
+        path,
+        f"""CREATE TRIGGER along AFTER DELETE ON summaries BEGIN
+        UPDATE conversations SET title = 'x' WHERE conversation_id = {conversation}; END""",
+    )
+    result = run("dissolve", conversation, "--summary-id", summary, "--db", path, "--apply", "--yes")
+    assert (result.code, result.out) == (9, "")
+    assert "trigger" in result.err
+    assert dump(path) == rows
+
+
+def test_a_person_who_says_no_exits_with_10(path: Path):
+    conversation, summary = dissolvable(path)[0]
+    command = ["dissolve", conversation, "--summary-id", summary, "--db", path, "--apply"]
+    rows = dump(path)
+    for typed in ("n\n", "\x04"):
+        code, shown = at_a_terminal(typed, *command)
+        assert code == 10
+        assert "Ordinals in conversation" in shown
+        assert "Make this change? [y/N]" in shown
+        assert "Cancelled; nothing was changed." in shown
+    assert dump(path) == rows
+    code, _ = at_a_terminal("y\n", *command)
+    assert code == 0
+    assert dump(path) != rows

@@ -1,0 +1,406 @@
+"""``prune`` and ``import`` from the command line: what is listed, done, taken back, and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.change.copying import CancelledError
+from lcm_core.operations import deleting
+from lcm_core.operations import prune as pruning
+from lcm_core.operations.conversation_file import default_folder, read_conversation_file
+from lcm_core.operations.drafting.keeping import drafts_folder
+
+from lcm_tui.cli import answer, changing
+from lcm_tui.cli import prune as command
+from lcm_tui.cli.amounts import age_of, bytes_of
+from tests.change.support import REAL, changed, column, connect, dump, search_faults, value
+from tests.change.support import run as change_behind
+from tests.cli.support import run
+from tests.cli.test_backup import at_a_terminal
+from tests.conftest import DatabaseFactory
+
+IDS = "SELECT conversation_id FROM conversations ORDER BY 1"
+
+
+@pytest.fixture
+def path(database_copy: DatabaseFactory) -> Path:
+    """A database of its own."""
+    return database_copy("0.15.3")
+
+
+def prune(path: Path, *arguments: object) -> Any:
+    return run("prune", *arguments, "--db", path)
+
+
+def folder(path: Path) -> dict[str, bytes]:
+    return {found.name: found.read_bytes() for found in path.parent.iterdir()}
+
+
+def which(done: Any) -> list[str]:
+    """What to undo: one operation, or the batch."""
+    return ["--batch", done["batch"]] if "batch" in done else [done["operationId"]]
+
+
+def host_appends(path: Path, conversation_id: int) -> None:
+    change_behind(
+        path,
+        f"""INSERT INTO messages (conversation_id, seq, role, content, token_count)
+        SELECT {conversation_id}, max(seq) + 1, 'user', 'still here', 3 FROM messages
+        WHERE conversation_id = {conversation_id}""",
+    )
+
+
+# -- listing -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_without_a_selection_it_says_what_takes_the_space(database_copy: DatabaseFactory, version: str):
+    path = database_copy(version)
+    before = folder(path)
+    data = prune(path, "--json").data
+    assert data["file"]["bytes"] == path.stat().st_size
+    assert data["items"][0]["conversationId"] == 1
+    sizes = [one["textBytes"] for one in data["items"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sum(band["conversations"] for band in data["ages"]) == len(column(path, IDS))
+    out = prune(path).out
+    assert "message_parts" in out
+    assert "messages_fts_data" not in out
+    assert folder(path) == before
+
+
+def test_a_selection_without_an_action_is_a_list(path: Path):
+    data = prune(path, "--max-messages", "50", "--json").data
+    assert {one["conversationId"] for one in data["items"]} == {6, 7, 8}
+    told = prune(path, "--max-messages", "50")
+    assert "--archive, --delete or --forget" in told.out
+    assert prune(path, "--larger-than", "400KB", "--json").data["items"][0]["conversationId"] == 1
+    assert "No conversation is meant." in prune(path, "--empty").out
+    assert len(prune(path, "--older-than", "1d", "--json").data["items"]) == 8
+
+
+# -- deleting ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version: str, tmp_path: Path):
+    path = database_copy(version)
+    rows, files = dump(path), folder(path)
+    exports = tmp_path / "exports"
+    arguments = ("--session-pattern" if version > "0.3.0" else "--max-messages",)
+    arguments += ("agent:research:*" if version > "0.3.0" else "152", "--delete", "--export-to", exports)
+    shown = prune(path, *arguments, "--json").data
+    assert folder(path) == files
+    assert not exports.exists()
+    ids = {one["conversationId"] for one in shown["items"]}
+    assert 3 in ids
+    assert (shown["action"], shown["applied"]) == ("delete", False)
+    done = prune(path, *arguments, "--apply", "--yes", "--json").data
+    assert done["applied"]
+    assert done["rows"] == shown["rows"]
+    assert not ids & set(column(path, IDS))
+    assert {read_conversation_file(Path(one["path"])).conversation_id for one in done["exports"]} == ids
+    assert {Path(one["path"]).parent for one in done["exports"]} == {exports}
+    assert search_faults(path) == []
+    taken_back = run("history", "undo", *which(done), "--db", path, "--apply", "--yes")
+    assert taken_back.code == 0
+    assert changed(rows, dump(path)) == set()
+
+
+def test_in_waves_everything_goes_and_comes_back(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(deleting, "PIECE_ROWS", 200)
+    wave = pruning.plan_delete.__kwdefaults__ or {}
+    monkeypatch.setitem(wave, "rows", 500)
+    rows = dump(path)
+    shown = prune(path, "--max-messages", "999", "--delete", "--json").data
+    assert shown["complete"] is False
+    done = prune(path, "--max-messages", "999", "--delete", "--apply", "--yes", "--json").data
+    assert column(path, IDS) == []
+    assert done["applied"]
+    assert done["rows"]["messages"]["delete"] == len(rows["messages"])
+    assert len(done["exports"]) == len(rows["conversations"])
+    assert len(done["plans"]) > 10
+    assert "edits" not in done
+    back = run("history", "undo", "--batch", done["batch"], "--db", path, "--apply", "--yes")
+    assert back.code == 0, back.err
+    assert changed(rows, dump(path)) == set()
+
+
+def test_exports_go_to_our_own_folder_by_default(path: Path):
+    done = prune(path, 7, "--delete", "--apply", "--yes")
+    assert done.code == 0
+    [file] = default_folder().iterdir()
+    assert str(file) in done.out
+    assert "--vacuum" in done.out
+
+
+def test_vacuum_makes_the_file_smaller(path: Path):
+    size = path.stat().st_size
+    done = prune(path, 1, 2, 3, "--delete", "--vacuum", "--apply", "--yes", "--json").data
+    assert (done["bytesBefore"] >= size > done["bytesAfter"]) is True
+    assert path.stat().st_size == done["bytesAfter"]
+    assert search_faults(path) == []
+
+
+def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch):
+    real, calls = changing.commit, []
+
+    def commit(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            host_appends(path, 7)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(changing, "commit", commit)
+    done = prune(path, 7, "--delete", "--apply", "--yes", "--json").data
+    assert "it has grown" in " ".join(done["plannedAgainFor"])
+    texts = [
+        row["content"]
+        for one in done["exports"]
+        for row in read_conversation_file(Path(one["path"])).rows["messages"]
+    ]
+    assert "still here" in texts
+
+
+def test_a_host_that_never_stops_exits_with_7(path: Path, monkeypatch: pytest.MonkeyPatch):
+    real = changing.commit
+
+    def commit(*args: Any, **kwargs: Any) -> Any:
+        host_appends(path, 7)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(changing, "commit", commit)
+    result = prune(path, 7, "--delete", "--apply", "--yes", "--json")
+    assert (result.code, result.error["code"]) == (7, "STALE_PLAN")
+    assert 7 in column(path, IDS)
+
+
+def test_what_is_no_longer_meant_is_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch):
+    change_behind(path, "INSERT INTO conversations (session_id, session_key) VALUES ('a', 'x'), ('b', 'y')")
+    first, second = column(path, IDS)[-2:]
+    real, calls = changing.commit, []
+
+    def commit(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            change_behind(
+                path,
+                f"""INSERT INTO messages (conversation_id, seq, role, content, token_count)
+                VALUES ({first}, 1, 'user', 'hello', 2)""",
+            )
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(changing, "commit", commit)
+    assert prune(path, "--empty", "--delete", "--apply", "--yes").code == 0
+    assert first in column(path, IDS)
+    assert second not in column(path, IDS)
+
+
+def test_without_an_export_nothing_is_deleted(path: Path, tmp_path: Path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    rows = dump(path)
+    result = prune(path, 7, "--delete", "--export-to", blocked / "x", "--apply", "--yes", "--json")
+    assert (result.code, result.error["code"]) == (5, "EXPORT_FAILED")
+    assert changed(rows, dump(path)) == set()
+
+
+# -- archiving ---------------------------------------------------------------------------------------------
+
+
+def test_archive_and_back(path: Path):
+    rows = dump(path)
+    done = prune(path, 7, 5, "--archive", "--apply", "--yes", "--json").data
+    assert done["rows"] == {"conversations": {"insert": 0, "update": 1, "delete": 0}}
+    assert value(path, "SELECT active FROM conversations WHERE conversation_id = 7") == 0
+    assert "archived already" in prune(path, 7, "--archive").out
+    assert run("history", "undo", done["operationId"], "--db", path, "--apply", "--yes").code == 0
+    assert changed(rows, dump(path)) == set()
+
+
+# -- forgetting --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_what_is_forgotten_is_in_no_file(database_copy: DatabaseFactory, version: str):
+    path = database_copy(version)
+    with connect(path) as host:
+        host.execute("PRAGMA secure_delete = OFF")
+        host.execute("UPDATE messages SET content = content || ' quagmirezwieback' WHERE conversation_id = 7")
+        host.execute("UPDATE conversations SET title = 'quagmirezwieback' WHERE conversation_id = 7")
+        if version >= "0.8":
+            host.execute("PRAGMA journal_mode = WAL")
+    assert run("reindex", "--db", path, "--apply", "--yes").code == 0
+    assert prune(path, 7, "--delete", "--export-to", path.parent / "x", "--apply", "--yes").code == 0
+    batch = value(path, "SELECT batch FROM lcm_tui_operations")
+    operation = value(path, "SELECT id FROM lcm_tui_operations")
+    undo = ["--batch", batch] if batch else [operation]
+    assert run("history", "undo", *undo, "--db", path, "--apply", "--yes").code == 0
+    for one in (path.parent / "x").iterdir():
+        one.unlink()
+    shown = prune(path, 7, "--forget")
+    assert "This cannot be undone" in shown.out
+    done = prune(path, 7, "--forget", "--apply", "--yes", "--json").data
+    assert (done["rewritten"], done["walEmptied"], done["problems"]) == (True, True, [])
+    assert done["historyForgotten"] >= 2
+    assert done["undo"] is None
+    assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 0
+    home = Path.home()
+    files = [*path.parent.rglob("*"), *home.rglob("*")]
+    assert not [one for one in files if one.is_file() and b"quagmirezwieback" in one.read_bytes()]
+    assert not [one for one in files if one.suffix == ".jsonl"]
+
+
+def test_what_is_gone_of_the_history_is_said_also_when_nothing_else_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert prune(path, 7, "--archive", "--apply", "--yes").code == 0
+    rows = dump(path)
+
+    def given_up(*_: object, **__: object) -> None:
+        raise CancelledError("Cancelled; nothing was changed.")
+
+    monkeypatch.setattr(changing, "commit", given_up)
+    told = prune(path, 7, "--forget", "--apply", "--yes", "--json")
+    assert told.code == 10
+    assert told.error["message"] == (
+        "Cancelled; nothing was changed. Only the history lost 1 operation that touched it."
+    )
+    assert dump(path) == rows
+    assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 0
+
+
+def test_drafts_of_what_is_forgotten_go_too(path: Path):
+    declined = ["--apply", "--yes", "--accept", "nothing invented, retention 100"]
+    assert run("repair", 2, "--db", path, *declined).code == 10
+    [kept] = drafts_folder().glob("*")
+    assert kept.stat().st_size
+    done = prune(path, 2, "--forget", "--apply", "--yes", "--json").data
+    assert done["draftsForgotten"] == [str(kept)]
+    assert not list(drafts_folder().glob("*"))
+
+
+def test_what_may_be_left_elsewhere_is_said(path: Path):
+    assert prune(path, 7, "--delete", "--apply", "--yes").code == 0
+    [file] = default_folder().iterdir()
+    assert run("import", file, "--db", path, "--apply", "--yes").code == 0
+    assert run("backup", "--db", path).code == 0
+    out = prune(path, 7, "--forget").out
+    assert f"An export is at {file}" in out
+    assert "A backup is at" in out
+
+
+def test_the_number_has_to_be_typed(path: Path):
+    rows = dump(path)
+    for typed in ("8\n", "y\n", "\n", "\x04"):
+        code, shown = at_a_terminal(typed, "prune", 7, "--forget", "--apply", "--db", path)
+        assert code == 10
+        assert "for good (7):" in shown
+        assert "Cancelled; nothing was changed." in shown
+    assert changed(rows, dump(path)) == set()
+    code, _ = at_a_terminal("7\n", "prune", 7, "--forget", "--apply", "--db", path)
+    assert code == 0
+    assert 7 not in column(path, IDS)
+    nobody = prune(path, 6, "--forget", "--apply", "--json")
+    assert (nobody.code, "add --yes" in nobody.error["message"]) == (9, True)
+
+
+# -- importing ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
+    path = database_copy(version)
+    rows = dump(path)
+    done = prune(path, 2, "--delete", "--apply", "--yes", "--json").data
+    file = done["exports"][0]["path"]
+    shown = run("import", file, "--db", path, "--json").data
+    assert (shown["kind"], shown["conversationId"], shown["applied"]) == ("import", 2, False)
+    again = run("import", file, "--db", path, "--apply", "--yes", "--json").data
+    assert changed(rows, dump(path)) == set()
+    assert search_faults(path) == []
+    assert run("history", "undo", again["operationId"], "--db", path, "--apply", "--yes").code == 0
+    assert 2 not in column(path, IDS)
+
+
+def test_into_a_new_place(path: Path, database_copy: DatabaseFactory):
+    other = database_copy("0.8.2")
+    file = prune(path, 3, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
+    before = len(column(other, IDS))
+    done = run("import", file, "--db", other, "--apply", "--yes")
+    assert done.code == 0, done.err
+    assert "gets a new number" in run("import", file, "--db", other).out
+    assert len(column(other, IDS)) == before + 1
+    assert search_faults(other) == []
+
+
+def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
+    file = tmp_path / "x.jsonl"
+    missing = run("import", file, "--db", path, "--json")
+    assert (missing.code, missing.error["code"]) == (3, "FILE_UNREADABLE")
+    file.write_text(json.dumps({"format": "something"}) + "\n")
+    wrong = run("import", file, "--db", path, "--json")
+    assert (wrong.code, wrong.error["code"]) == (9, "FILE_INVALID")
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--delete"], "needs conversations, or a condition"),
+        (["--forget", "--apply", "--yes"], "needs conversations, or a condition"),
+        (["7", "--apply"], "needs to be told what to do"),
+        (["7", "--delete", "--archive"], "exclude each other"),
+        (["7", "--forget", "--export-to", "x"], "goes with --delete"),
+        (["7", "--archive", "--vacuum"], "goes with --delete"),
+        (["seven", "--delete"], "must be a whole number"),
+        (["--older-than", "soon", "--delete"], "--older-than must be"),
+        (["--older-than", "0d"], "--older-than must be"),
+        (["--larger-than", "much"], "--larger-than must be"),
+        (["--max-messages", "-1"], "--max-messages"),
+        (["7", "--delete", "--apply", "--dry-run"], "exclude each other"),
+        (["7", "--delete=yes"], "--delete takes no value"),
+    ],
+)
+def test_mistakes_exit_with_2(path: Path, arguments: list[str], words: str):
+    result = prune(path, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+
+
+def test_other_exits(path: Path, database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
+    assert prune(path, 99, "--delete").code == 3
+    assert prune(path.with_name("no.db"), "--delete", "7").code == 5
+    early = prune(database_copy("0.3.0"), 3, "--archive", "--json")
+    assert (early.code, "before 0.6" in early.error["message"]) == (9, True)
+    change_behind(
+        path,
+        """INSERT INTO context_items SELECT 2, 9999, 'message', message_id, NULL, created_at
+        FROM messages WHERE conversation_id = 7 LIMIT 1""",
+    )
+    used = prune(path, 7, "--delete", "--apply", "--yes", "--json")
+    assert (used.code, "the context of conversation 2 needs message" in used.error["message"]) == (9, True)
+    monkeypatch.setattr(answer, "BUSY_SECONDS", 0.05)
+    with connect(path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for action in ("--delete", "--forget", "--archive"):
+            assert prune(path, 8, action).code == 0
+            assert prune(path, 8, action, "--apply", "--yes").code == 8
+        other.execute("ROLLBACK")
+
+
+def test_amounts_are_read_as_people_write_them():
+    assert [age_of("x", text).days for text in ("90d", "2w", "3m", "1y")] == [90, 14, 90, 365]
+    assert [bytes_of("x", text) for text in ("50MB", "1.5gb", "800 KB", "12", "7k")] == [
+        50_000_000,
+        1_500_000_000,
+        800_000,
+        12,
+        7_000,
+    ]
+    assert command.Action.DELETE == "delete"

@@ -1,0 +1,499 @@
+"""``rewrite`` and ``repair``: forecasts, drafts for review, rules, what providers do wrong, resume."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.operations.drafting.keeping import drafts_folder
+from lcm_core.summarize.models import asking
+from lcm_core.summarize.models.extractive import ExtractiveSummarizer
+from lcm_core.summarize.request import SummaryReply
+
+from lcm_tui.cli import drafting
+from tests.change.support import column, dump, search_faults, value
+from tests.change.support import run as execute
+from tests.cli.support import Result, run
+from tests.conftest import DatabaseFactory
+from tests.fakes.messages_api import MessagesApi
+from tests.fakes.openai_api import OpenAIApi
+from tests.fakes.server import Fail, Raw, Say, ScriptedServer, Step
+
+GOOD = Say("Kept the timeout.\nExpand for details about: it")
+#: The only broken summary of conversation 4.
+BROKEN = "sum_36766ebd0c4a75a5"
+
+
+@pytest.fixture
+def database(database_copy: DatabaseFactory) -> Path:
+    return database_copy("0.15.3")
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(asking, "_MOST_WAIT", 0.001)
+    monkeypatch.setenv("GATEWAY_KEY", "sk-test-0123456789abcdef")
+
+
+def repair(database: Path, *arguments: object) -> Result:
+    return run("repair", *arguments, "--db", database, "--json")
+
+
+def applied(database: Path, server: ScriptedServer, *arguments: object) -> Result:
+    to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
+    return repair(database, *(arguments or (4,)), *to, "--apply", "--accept", "every", "--yes")
+
+
+def items(result: Result) -> list[Any]:
+    found: list[Any] = json.loads(result.out)["data"]["items"]
+    return found
+
+
+def content(database: Path, summary_id: str) -> str:
+    found: str = value(database, "SELECT content FROM summaries WHERE summary_id = ?", summary_id)
+    return found
+
+
+# -- without a call --------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_calls_nobody_and_leaves_no_trace(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def called(*_: object) -> SummaryReply:
+        raise AssertionError("a dry run made a call")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "__call__", called)
+    before, files = dump(database), sorted(database.parent.iterdir())
+    data = repair(database, 1).data
+    assert [one["summaryId"] for one in data["items"]] == [
+        "sum_6c18661f50d6fc7f",
+        "sum_19fde986b7a46f59",
+        "sum_a0df37c8bbd557d4",
+        "sum_e2c12a356775e203",
+    ]
+    second = data["items"][1]
+    assert (second["reason"], second["previous"]) == ("fallback", ["sum_214b4d6011b8425c"])
+    assert second["previousSkipped"] == [
+        {"summaryId": "sum_a0df37c8bbd557d4", "reason": "is broken (fallback)"}
+    ]
+    assert data["kinds"] == {"fallback": 4}
+    assert [one["summaryId"] for one in data["contaminated"] if one["direct"]] == [
+        "sum_382ac3e5b5b5cc57",
+        "sum_4c4bd5292abfa225",
+    ]
+    assert (data["applied"], data["writer"]["provider"]) == (False, "extractive")
+    assert (dump(database), sorted(database.parent.iterdir())) == (before, files)
+    assert not drafts_folder().exists()
+
+
+def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:
+    with MessagesApi(GOOD) as server:
+        to = ("--provider", "anthropic", "--model", "claude-haiku-4-5", "--api-key-env", "GATEWAY_KEY")
+        data = repair(database, 4, *to, "--base-url", server.url, "--show-prompts").data
+        assert server.received == []
+    [item] = data["items"]
+    assert data["writer"]["baseUrl"] == server.url
+    assert data["atMost"]["calls"] == 1
+    assert 0 < data["atMost"]["costUsd"] < 0.05
+    assert data["atMost"]["inputTokens"] == item["inputTokens"] > item["sourceTokens"] > 0
+    first = value(
+        database,
+        """SELECT content FROM messages JOIN summary_messages USING (message_id)
+        WHERE summary_id = ? ORDER BY ordinal""",
+        BROKEN,
+    )
+    assert first.split("\n")[0] in item["prompt"]["user"]
+    assert "data" in item["prompt"]["system"]
+    shown = run("repair", 4, "--db", database, *to, "--base-url", server.url)
+    assert f"at {server.url}" in shown.out
+    assert "No call was made and nothing was changed" in shown.out
+
+
+def test_contaminated_consumers_are_chosen_by_an_option(database: Path) -> None:
+    data = repair(database, 1, "--contaminated").data
+    reasons = {one["summaryId"]: one["reason"] for one in data["items"]}
+    assert sorted(reasons.values()) == ["contaminated"] * 3 + ["fallback"] * 4
+    assert reasons["sum_93d8bff206c72158"] == "contaminated"
+    listed = run("repair", 1, "--db", database).out
+    assert "Not chosen: 3 summaries made from broken ones" in listed
+
+
+def test_it_is_narrowed_down(database: Path) -> None:
+    assert len(repair(database, "--all").data["items"]) == 16
+    assert len(repair(database, "--all", "--kinds", "truncated").data["items"]) == 4
+    assert len(repair(database, "--all", "--limit", 3).data["items"]) == 3
+    assert repair(database, "--all", "--since", "2027-01-01").data["items"] == []
+    [one] = repair(database, "--summary-id", BROKEN[:9]).data["items"]
+    assert one["summaryId"] == BROKEN
+    assert repair(database, 7).data["items"] == []
+    assert "nothing to repair" in run("repair", 7, "--db", database).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "exit_code"),
+    [
+        (("repair",), "INVALID_ARGUMENT", 2),
+        (("repair", 99), "CONVERSATION_NOT_FOUND", 3),
+        (("repair", 1, "--all"), "INVALID_ARGUMENT", 2),
+        (("repair", 1, "--kinds", "odd"), "INVALID_ARGUMENT", 2),
+        (("repair", 1, "--summary-id", BROKEN), "SUMMARY_NOT_FOUND", 3),
+        (("repair", 1, "--apply", "--accept", "maybe"), "INVALID_ARGUMENT", 2),
+        (("repair", 1, "--apply", "--yes"), "REFUSED", 9),
+        (("repair", 1, "--apply", "--accept", "every"), "REFUSED", 9),
+        (("repair", 1, "--apply", "--draft", "x.json"), "INVALID_ARGUMENT", 2),
+        (("repair", 1, "--resume", "--from-drafts", "x.json"), "INVALID_ARGUMENT", 2),
+        (("repair", "--resume"), "NOTHING_TO_RESUME", 3),
+        (("repair", 1, "--in-flight", 0), "INVALID_ARGUMENT", 2),
+        (("repair", 1, "--provider", "openai", "--model", "claude-x"), "MODEL_MISMATCH", 4),
+        (("repair", "--from-drafts", "/nowhere.json"), "DRAFTS_NOT_FOUND", 3),
+        (("rewrite", 1), "INVALID_ARGUMENT", 2),
+        (("rewrite", 1, "--all", "--depth", 1), "INVALID_ARGUMENT", 2),
+        (("rewrite", 1, "--summary", "sum_zzz"), "SUMMARY_NOT_FOUND", 3),
+        (("rewrite", 1, "--resume", "--all"), "INVALID_ARGUMENT", 2),
+    ],
+)
+def test_mistakes_are_refused_before_any_call(
+    database: Path, arguments: tuple[object, ...], code: str, exit_code: int
+) -> None:
+    before = dump(database)
+    result = run(*arguments, "--db", database, "--json")
+    assert (result.error["code"], result.code) == (code, exit_code)
+    assert dump(database) == before
+
+
+def test_rewrite_selects_sources_before_consumers(database: Path) -> None:
+    def chosen(*arguments: object) -> list[str]:
+        data = run("rewrite", 1, *arguments, "--db", database, "--json").data
+        return [one["summaryId"] for one in data["items"]]
+
+    whole = chosen("--summary", "sum_4c4bd5292abfa225", "--subtree")
+    edges = value(
+        database,
+        """SELECT json_group_array(json_array(summary_id, parent_summary_id)) FROM summary_parents
+        WHERE summary_id LIKE 'sum_%'""",
+    )
+    inside = [(one, two) for one, two in json.loads(edges) if one in whole]
+    assert len(inside) > 5
+    assert all(whole.index(source) < whole.index(consumer) for consumer, source in inside)
+    assert chosen("--summary", "sum_4c4b") == ["sum_4c4bd5292abfa225"]
+    depths = column(database, "SELECT depth FROM summaries WHERE conversation_id = 1")
+    assert len(chosen("--depth", 1)) == depths.count(1)
+    assert len(chosen("--all")) == len(depths)
+
+
+# -- drafts ----------------------------------------------------------------------------------------------
+
+
+def test_repaired_by_a_rule_and_taken_back(database: Path) -> None:
+    before = dump(database)
+    data = repair(database, "--all", "--contaminated", "--apply", "--yes", "--accept", "every").data
+    assert data["counts"]["committed"] == len(data["items"]) == 26
+    assert data["applied"] is True
+    assert data["rule"] == "accept every draft without fault"
+    assert search_faults(database) == []
+    assert repair(database, "--all").data["items"] == []
+    assert data["stale"] == []
+    assert list(drafts_folder().iterdir()) == []
+    undone = run("history", "undo", "--batch", data["batch"], "--db", database, "--apply", "--yes")
+    assert undone.code == 0
+    assert dump(database) == before
+
+
+def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: Path) -> None:
+    before = dump(database)
+    with MessagesApi(Say("Wrote /etc/made-up.conf.\nExpand for details about: it")) as server:
+        to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
+        strict = repair(database, 4, *to, "--apply", "--yes", "--accept", "nothing invented")
+        assert strict.code == 10
+        [item] = items(strict)
+        assert (item["state"], item["why"][:36]) == ("review", "It names what the source does not: /")
+        assert dump(database) == before
+        [kept] = drafts_folder().iterdir()
+        assert kept.stat().st_mode & 0o777 == 0o600
+        resumed = repair(database, "--resume", *to, "--apply", "--yes", "--accept", "every")
+        assert (resumed.code, items(resumed)[0]["state"]) == (0, "committed")
+        assert len(server.received) == 1
+    assert content(database, BROKEN).startswith("Wrote /etc/made-up.conf.")
+    assert list(drafts_folder().iterdir()) == []
+
+
+def test_drafts_are_reviewed_in_a_file(database: Path, tmp_path: Path) -> None:
+    before, file = dump(database), tmp_path / "drafts.json"
+    made = repair(database, 1, "--draft", file, "--yes")
+    assert (made.code, json.loads(made.out)["data"]["marked"]) == (0, [])
+    assert dump(database) == before
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert repair(database, 1, "--draft", file, "--yes").error["code"] == "REFUSED"
+    assert repair(database, "--from-drafts", file, "--apply", "--yes").data["items"] == []
+    document = json.loads(file.read_text())
+    first, second, third, fourth = document["items"]
+    kept = json.loads(made.out)["data"]["retention"]
+    assert kept == {one["summaryId"]: one["retention"] for one in document["items"]}
+    assert [bool(one["retention"]["ofMessages"]) for one in document["items"]] == [False, False, True, True]
+    assert kept[third["summaryId"]]["ofMessages"]["sourceTokens"] > kept[third["summaryId"]]["sourceTokens"]
+    first["take"] = third["take"] = fourth["take"] = True
+    first["text"] = "By hand \u202e漢字.\nExpand for details about: it"
+    file.write_text(json.dumps(document))
+    shown = repair(database, "--from-drafts", file).data
+    assert [one["summaryId"] for one in shown["items"]] == [
+        one["summaryId"] for one in (first, third, fourth)
+    ]
+    assert dump(database) == before
+    assert "\u202e" not in run("repair", "--from-drafts", file, "--db", database).out
+    done = repair(database, "--from-drafts", file, "--apply", "--yes")
+    assert done.code == 10
+    states = {one["summaryId"]: one["state"] for one in items(done)}
+    # The others were made from drafts that are not what was committed: they have to be drafted again.
+    assert [states[one["summaryId"]] for one in (first, third, fourth)] == ["committed", "review", "review"]
+    assert all("made from" in one["why"] for one in items(done)[1:])
+    assert content(database, first["summaryId"]) == first["text"]
+    model = value(database, "SELECT model FROM summaries WHERE summary_id = ?", first["summaryId"])
+    assert model == "manual"
+    untouched = column(
+        database, "SELECT DISTINCT model FROM summaries WHERE summary_id = ?", second["summaryId"]
+    )
+    assert untouched == ["claude-haiku-4-5"]
+
+
+def test_drafts_for_review_marked_by_a_rule(database: Path, tmp_path: Path) -> None:
+    file = tmp_path / "drafts.json"
+    marked = repair(database, 1, "--draft", file, "--yes", "--accept", "every").data["marked"]
+    assert len(marked) == 4
+    done = repair(database, "--from-drafts", file, "--apply", "--yes").data
+    assert done["counts"]["committed"] == 4
+    again = repair(database, "--from-drafts", file, "--apply", "--yes").data
+    assert {one["state"] for one in again["items"]} == {"committed"}
+    assert value(database, "SELECT count(*) FROM lcm_tui_operations") == 4
+    assert (
+        run("rewrite", "--from-drafts", file, "--db", database, "--json").error["code"] == "INVALID_ARGUMENT"
+    )
+    (tmp_path / "other.json").write_text("[]")
+    wrong = run("repair", "--from-drafts", tmp_path / "other.json", "--db", database, "--json")
+    assert wrong.code == 2
+
+
+def test_a_subtree_by_a_model_with_one_draft_taken_by_half_and_all_of_it_back(
+    database: Path, tmp_path: Path
+) -> None:
+    before, file = dump(database), tmp_path / "drafts.json"
+    chosen = (1, "--summary", "sum_4c4bd5292abfa225", "--subtree", "--db", database, "--json")
+    with MessagesApi(Say("Kept the timeout.\nKept the limit.\nExpand for details about: it")) as server:
+        to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
+        drafted = run("rewrite", *chosen, *to, "--draft", file, "--yes", "--accept", "every")
+        assert drafted.code == 0
+        calls = len(server.received)
+        document = json.loads(file.read_text())
+        assert calls >= len(document["items"]) > 5
+        top = document["items"][-1]
+        top["take"] = True
+        top["text"] = "Kept the timeout.\nExpand for details about: it"
+        file.write_text(json.dumps(document))
+        done = run("rewrite", "--from-drafts", file, "--db", database, "--json", "--apply", "--yes")
+        assert len(server.received) == calls
+    assert done.code == 0
+    assert {one["state"] for one in items(done)} == {"committed"}
+    assert content(database, top["summaryId"]) == top["text"]
+    assert search_faults(database) == []
+    undone = run("history", "undo", "--batch", done.data["batch"], "--db", database, "--apply", "--yes")
+    assert undone.code == 0
+    assert dump(database) == before
+
+
+def test_a_node_that_changed_since_the_draft_is_left_alone(database: Path, tmp_path: Path) -> None:
+    file = tmp_path / "drafts.json"
+    repair(database, 4, "--draft", file, "--yes", "--accept", "every")
+    base = content(database, BROKEN)
+    execute(database, f"UPDATE summaries SET content = 'theirs' WHERE summary_id = '{BROKEN}'")
+    done = repair(database, "--from-drafts", file, "--apply", "--yes")
+    [item] = items(done)
+    assert (done.code, item["state"]) == (10, "review")
+    assert "changed since" in item["why"]
+    ours = json.loads(file.read_text())["items"][0]["text"]
+    assert item["threeWay"] == {"base": base, "theirs": "theirs", "ours": ours}
+    assert content(database, BROKEN) == "theirs"
+
+
+def test_stale_consumers_are_offered_upward(database: Path) -> None:
+    done = repair(database, 1, "--apply", "--yes", "--accept", "every").data
+    assert [one["summaryId"] for one in done["stale"]] == ["sum_382ac3e5b5b5cc57", "sum_4c4bd5292abfa225"]
+    above = run("rewrite", 1, "--stale", "--db", database, "--json").data
+    assert [one["summaryId"] for one in above["items"]] == [
+        "sum_382ac3e5b5b5cc57",
+        "sum_93d8bff206c72158",
+        "sum_4c4bd5292abfa225",
+    ]
+    run("rewrite", 1, "--stale", "--db", database, "--apply", "--yes", "--accept", "every")
+    after = run("rewrite", 1, "--stale", "--db", database, "--json").data
+    assert (after["items"], after["stale"]) == ([], [])
+
+
+def test_one_text_of_a_batch_is_given_back(database: Path) -> None:
+    before = content(database, "sum_6c18661f50d6fc7f")
+    done = repair(database, 1, "--apply", "--yes", "--accept", "every").data
+    first = done["items"][0]["operationId"]
+    assert run("history", "undo", first, "--db", database, "--apply", "--yes", "--json").code == 9
+    back = ("rewrite", "--restore", first, "--db", database, "--json")
+    assert run(*back).data["applied"] is False
+    assert content(database, "sum_6c18661f50d6fc7f") != before
+    assert run(*back, "--apply", "--yes").data["applied"] is True
+    assert content(database, "sum_6c18661f50d6fc7f") == before
+    assert run(*back).code == 7
+    assert run("rewrite", 1, "--restore", first, "--db", database).code == 2
+    assert [one["summaryId"] for one in repair(database, 1).data["items"]] == ["sum_6c18661f50d6fc7f"]
+
+
+def test_one_by_one_at_a_terminal(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (drafting, sys.modules["lcm_tui.cli.working"]):
+        monkeypatch.setattr(module, "can_ask", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\nwhat\nn\ny\nq\n"))
+    result = run("repair", 1, "--db", database, "--apply", "--in-flight", 1)
+    assert result.code == 10
+    assert "Keeps of what matters most" in result.err
+    assert "Take this text for sum_6c18661f50d6fc7f?" in result.err
+    committed = column(database, "SELECT title FROM lcm_tui_operations ORDER BY rowid")
+    assert len(committed) == 1
+    assert content(database, "sum_6c18661f50d6fc7f") != content(database, "sum_19fde986b7a46f59")
+
+
+# -- what goes wrong with providers ------------------------------------------------------------------------
+
+NOTHING_STANDS = "No answer can stand as a draft: choose one by its number, edit, or skip."
+
+
+@pytest.mark.parametrize(
+    ("script", "state", "why", "calls"),
+    [
+        ([Say(GOOD.text, pause=0.05)], "committed", None, 1),
+        ([Fail(429, "rate_limit_error", "slow down", {"retry-after": "0"}), GOOD], "committed", None, 2),
+        (
+            [Fail(529, "overloaded_error", "Overloaded")],
+            "failed",
+            "gave no summary after 4 attempts (529: ",
+            4,
+        ),
+        ([Say(GOOD.text, breaks="reset"), GOOD], "committed", None, 2),
+        ([Say(GOOD.text, breaks="end"), GOOD], "committed", None, 2),
+        ([Say(GOOD.text, breaks="error")], "failed", "gave no summary", 4),
+        ([Raw(b"<html>hello</html>", "text/html")], "failed", "gave no summary", 4),
+        ([Raw(b"event: message_start\ndata: {not json\n\n")], "failed", "gave no summary", 4),
+        ([Say("")], "review", NOTHING_STANDS, 2),
+        ([Say("", thinking="What do they want?")], "review", NOTHING_STANDS, 2),
+        ([Say("<think>only this</think>")], "review", NOTHING_STANDS, 2),
+        ([Say("far too long " * 3000, stop="max_tokens")], "review", NOTHING_STANDS, 2),
+        ([Say("Cut off in the", stop="max_tokens"), GOOD], "committed", None, 2),
+        ([Say("Kept it.\n[Truncated from 512 tokens]")], "review", NOTHING_STANDS, 2),
+        ([Say("I cannot help with that.", stop="refusal")], "review", NOTHING_STANDS, 2),
+    ],
+)
+def test_what_a_provider_may_answer(
+    database: Path, script: list[Step], state: str, why: str | None, calls: int
+) -> None:
+    before = dump(database)
+    with MessagesApi(*script) as server:
+        result = applied(database, server)
+    [item] = items(result)
+    assert (item["state"], len(server.received)) == (state, calls)
+    assert result.code == (0 if state == "committed" else 10)
+    assert why is None or why in item["why"]
+    if state == "committed":
+        assert content(database, BROKEN) == GOOD.text
+    else:
+        assert dump(database) == before
+        [kept] = drafts_folder().iterdir()
+        assert all(
+            draft["text"] in json.loads(kept.read_bytes().split(b"\n")[-2])["drafts"][at]["text"]
+            for at, draft in enumerate(item["drafts"])
+        )
+    if state == "review":
+        assert [one["origin"] for one in item["drafts"]] == ["normal", "aggressive", "fallback"]
+        assert item["chosen"] is None
+
+
+def test_a_refused_key_ends_it_and_changes_nothing(database: Path) -> None:
+    before = dump(database)
+    with MessagesApi(Fail(401, "authentication_error", "invalid x-api-key")) as server:
+        result = applied(database, server, "--all", "--in-flight", 1)
+        assert (result.code, result.error["code"]) == (4, "PROVIDER_AUTH")
+        assert len(server.received) == 1
+    assert dump(database) == before
+
+
+def test_a_limit_keeps_what_was_paid_for(database: Path) -> None:
+    with MessagesApi(GOOD) as server:
+        result = applied(database, server, 1, "--max-calls", 2, "--in-flight", 1)
+        assert result.code == 10
+        assert [one["state"] for one in items(result)] == ["committed", "committed", "waiting", "waiting"]
+        assert json.loads(result.out)["error"]["code"] == "LIMIT_REACHED"
+        held = applied(database, server, "--resume", "--max-calls", 2)
+        assert (held.code, len(server.received)) == (10, 2), "a limit is of the batch, not of a run"
+        assert "earlier runs" in json.loads(held.out)["error"]["message"]
+        assert repair(database, "--resume").data["spent"]["calls"] == 2
+        resumed = applied(database, server, "--resume", "--max-calls", 4)
+        assert (resumed.code, len(server.received)) == (0, 4)
+        assert json.loads(resumed.out)["data"]["spent"]["calls"] == 4
+        batch = json.loads(resumed.out)["data"]["batch"]
+    assert value(database, "SELECT count(*) FROM lcm_tui_operations WHERE batch = ?", batch) == 4
+
+
+def started(database: Path, server: ScriptedServer) -> subprocess.Popen[bytes]:
+    """``repair 1`` in a process of its own, one call at a time."""
+    to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
+    how = ("--apply", "--yes", "--accept", "every", "--in-flight", "1", "--json")
+    program = "import sys; from lcm_tui.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", program, "repair", "1", "--db", str(database), *to, *how]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def until_asked(server: ScriptedServer, process: subprocess.Popen[bytes], calls: int) -> None:
+    """Wait for a call; the process is still at it."""
+    end = time.monotonic() + 60
+    while len(server.received) < calls:
+        assert time.monotonic() < end, "the call does not come"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_what_a_stop_or_a_crash_leaves_is_gone_on_with(database: Path, how: signal.Signals) -> None:
+    with MessagesApi(GOOD, Say(GOOD.text, pause=60.0)) as server:
+        process = started(database, server)
+        until_asked(server, process, 2)
+        process.send_signal(how)
+        out, _ = process.communicate(timeout=60)
+    if how is signal.SIGINT:
+        assert process.returncode == 10
+        told = json.loads(out)
+        assert told["error"]["code"] == "CANCELLED"
+        assert [one["state"] for one in told["data"]["items"]] == ["committed"] + ["waiting"] * 3
+    assert value(database, "SELECT count(*) FROM lcm_tui_operations") == 1
+    with MessagesApi(GOOD) as server:
+        resumed = applied(database, server, "--resume")
+        assert (resumed.code, len(server.received)) == (0, 3)
+    assert value(database, "SELECT count(DISTINCT batch) || ' ' || count(*) FROM lcm_tui_operations") == "1 4"
+    assert list(drafts_folder().iterdir()) == []
+
+
+def test_a_server_of_the_other_shape(database: Path) -> None:
+    pytest.importorskip("openai")
+    with OpenAIApi(GOOD) as server:
+        to = ("--provider", "ollama", "--model", "llama3", "--base-url", f"{server.url}/v1")
+        done = repair(database, 4, *to, "--apply", "--yes", "--accept", "every").data
+    assert [one["state"] for one in done["items"]] == ["committed"]
+    assert value(database, "SELECT model FROM summaries WHERE summary_id = ?", BROKEN) == "llama3"
+
+
+def test_a_draft_is_safe_to_look_at(database: Path) -> None:
+    with MessagesApi(Say("\x1b[2J\u202eevil\x07 [bold]x[/bold]\nExpand for details about: it")) as server:
+        to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
+        shown = run("repair", 4, "--db", database, *to, "--apply", "--yes", "--accept", "every")
+    assert shown.code == 0
+    assert content(database, BROKEN).startswith("\x1b[2J\u202eevil\x07 [bold]")
+    for dangerous in ("\x1b[2J", "\u202e", "\x07"):
+        assert dangerous not in shown.out + shown.err

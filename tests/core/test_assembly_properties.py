@@ -1,0 +1,183 @@
+"""What holds for every context: budgets, tool pairs, purity; and that nothing stored makes it fail."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.assemble.assembler import AssemblySettings, assemble
+from lcm_core.assemble.export import api_request, markdown
+from lcm_core.assemble.js import stringify
+from lcm_core.assemble.message import Role
+from lcm_core.assemble.resolve import resolve
+from lcm_core.assemble.stored import StoredItem, StoredMessage, StoredSummary
+from lcm_core.records import (
+    ConversationId,
+    Message,
+    MessageId,
+    MessagePart,
+    Summary,
+    SummaryId,
+    SummaryText,
+    Timestamp,
+)
+from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules
+
+NOON = Timestamp("2026-03-06 12:00:00")
+TEXTS = st.text(alphabet='ab <>&"\n缓🐛\udc80\ud800', max_size=60)
+CALL_IDS = st.sampled_from(["x", "y", "z", "", None])
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+TYPES = ["text", "thinking", "toolCall", "tool_use", "tool_result", "function_call", "image", "file", "??"]
+RAW = st.fixed_dictionaries(
+    {"type": st.sampled_from(TYPES)},
+    optional={
+        "text": TEXTS | JSON_VALUES,
+        "thinking": TEXTS,
+        "thinkingSignature": st.sampled_from(["s", '{"type":"reasoning"}', "{"]) | JSON_VALUES,
+        "id": CALL_IDS,
+        "name": TEXTS,
+        "arguments": JSON_VALUES,
+        "content": JSON_VALUES,
+        "isError": st.booleans(),
+    },
+)
+METADATA = (
+    st.none()
+    | TEXTS
+    | st.dictionaries(
+        st.sampled_from(["raw", "toolCallId", "toolName", "isError", "modelProvider"]), RAW | JSON_VALUES
+    ).map(json.dumps)
+)
+
+
+MAYBE_TEXT = st.none() | TEXTS
+
+
+@st.composite
+def parts(draw: st.DrawFn, message_id: int) -> tuple[MessagePart, ...]:
+    return tuple(
+        MessagePart(
+            MessageId(message_id),
+            ordinal,
+            part_type=draw(st.sampled_from(["text", "reasoning", "tool", "file", "agent", "step_start"])),
+            text=draw(MAYBE_TEXT),
+            tool_call_id=draw(CALL_IDS),
+            tool_name=draw(MAYBE_TEXT),
+            tool_status=None,
+            tool_input=draw(MAYBE_TEXT),
+            tool_output=draw(MAYBE_TEXT),
+            tool_error=None,
+            file_name=draw(MAYBE_TEXT),
+            file_mime=None,
+            file_url=None,
+            metadata=draw(METADATA),
+        )
+        for ordinal in range(draw(st.integers(0, 3)))
+    )
+
+
+def summary(ordinal: int, depth: int, content: str, tokens: int) -> StoredSummary:
+    kind = "condensed" if depth else "leaf"
+    key = SummaryId(f"sum_{ordinal}")
+    rest = (NOON, None, None, None, None, NOON, "[]", None)
+    row = Summary(key, ConversationId(1), kind, depth, tokens, *rest)
+    return StoredSummary(ordinal, SummaryText(row, content), ())
+
+
+@st.composite
+def contexts(draw: st.DrawFn) -> list[StoredItem]:
+    items: list[StoredItem] = []
+    for at in range(draw(st.integers(0, 12))):
+        content, tokens = draw(TEXTS), draw(st.integers(0, 40))
+        if at <= 6 and draw(st.booleans()):
+            items.append(summary(at, draw(st.integers(0, 2)), content, tokens))
+            continue
+        role, sender = draw(st.sampled_from(["user", "assistant", "tool", "system"])), draw(MAYBE_TEXT)
+        row = Message(MessageId(at), ConversationId(1), at, role, content, tokens, NOON, None, sender)
+        items.append(StoredMessage(at, row, draw(parts(at))))
+    return items
+
+
+SETTINGS = st.builds(
+    AssemblySettings,
+    budget=st.integers(1, 400),
+    tail_count=st.integers(0, 6),
+    tail_max_tokens=st.none() | st.integers(1, 60),
+    prompt=st.none() | TEXTS,
+    prompt_aware=st.sampled_from([None, True, False]),
+    clamp=st.booleans(),
+)
+RULES = st.sampled_from([RULES_0_1, RULES_PRESENT])
+
+
+@given(contexts(), SETTINGS, RULES)
+def test_more_than_the_budget_is_sent_only_when_the_tail_is(
+    items: list[StoredItem], settings: AssemblySettings, rules: Rules
+):
+    found = assemble(resolve(items, None, rules, UTC), settings, rules)
+    assert found.estimated_tokens <= max(settings.budget, found.tail.tokens)
+    assert len(found.weights) == len(found.messages)
+    assert sum((found.shares.tail, found.shares.root, found.shares.recent, found.shares.older)) == sum(
+        found.weights
+    )
+
+
+def test_the_clamp_leaves_no_answer_without_its_call():
+    row = Message(MessageId(0), ConversationId(1), 0, "assistant", "", 0, NOON, None, None)
+    call = MessagePart(
+        MessageId(0), 0, "tool", None, "x", None, None, None, None, None, None, None, None, None
+    )
+    context = resolve([StoredMessage(0, row, (call,))], None, RULES_PRESENT, UTC)
+    sent = assemble(context, AssemblySettings(1, clamp=True), RULES_PRESENT).messages
+    assert [message.role for message in sent] == [Role.ASSISTANT, Role.TOOL_RESULT]
+
+
+@given(contexts(), SETTINGS, RULES)
+def test_every_result_follows_its_call_and_every_call_has_one(
+    items: list[StoredItem], settings: AssemblySettings, rules: Rules
+):
+    messages = assemble(resolve(items, None, rules, UTC), settings, rules).messages
+    waiting: list[str | None] = []
+    for message in messages:
+        if message.role is Role.TOOL_RESULT:
+            assert message.call_id == waiting.pop(0)
+        else:
+            assert not waiting
+            waiting = list(dict.fromkeys(call.call_id for call in message.calls))
+    assert not waiting
+
+
+@given(contexts(), SETTINGS, RULES)
+def test_the_same_records_give_the_same_messages_and_stay_as_they_are(
+    items: list[StoredItem], settings: AssemblySettings, rules: Rules
+):
+    before = copy.deepcopy(items)
+    context = resolve(items, None, rules, UTC)
+    assert assemble(context, settings, rules) == assemble(context, settings, rules)
+    assert context == resolve(before, None, rules, UTC)
+    assert items == before
+
+
+@given(contexts(), SETTINGS, RULES)
+def test_whatever_is_stored_can_be_sent_and_exported(
+    items: list[StoredItem], settings: AssemblySettings, rules: Rules
+):
+    found = assemble(resolve(items, None, rules, UTC), settings, rules)
+    request: Any = api_request(found)
+    for document in (*(message.document() for message in found.messages), request):
+        assert json.loads(stringify(document)) is not None
+    roles = [turn["role"] for turn in request["messages"]]
+    assert all(one != following for one, following in pairwise(roles))
+    assert markdown(found).endswith("\n")
+    sent = {message.origin.ordinal for message in found.messages}
+    gone = {one.ordinal for one in found.evicted}
+    assert sent | gone == {item.ordinal for item in items}

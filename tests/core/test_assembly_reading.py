@@ -1,0 +1,235 @@
+"""How much of a database an assembly reads."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.assemble.assembler import AssemblySettings
+from lcm_core.assemble.cache import CacheState
+from lcm_core.assemble.fill import Selection
+from lcm_core.assemble.resolve import Resolved, resolve
+from lcm_core.assemble.result import Assembled, Step
+from lcm_core.assembly import assemble_context, assembly_basis, settings_for
+from lcm_core.records import ContextItem, ConversationId, Timestamp
+from lcm_core.rules import NAMED, RULES_0_1, Rules, rules_of
+from lcm_core.settings.engine import EngineSettings
+from lcm_core.settings.values import Source, Sourced
+from lcm_core.store.assembly import stored_items
+from lcm_core.store.database import Database, Reader
+
+DatabaseFactory = Callable[[str], Path]
+NEVER = Timestamp("")
+CONTEXT = 3_000  #: raw messages in the context of the conversation that `long_conversation` makes
+
+
+def change(path: Path, *statements: str) -> None:
+    """Change a database behind everybody's back."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+@pytest.fixture
+def long_conversation(database_copy: DatabaseFactory) -> Path:
+    """A database whose conversation 99 was never compacted; its messages weigh 100 tokens each."""
+    path = database_copy("0.15.3")
+    numbers = f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {CONTEXT - 1})"
+    change(
+        path,
+        "INSERT INTO conversations (conversation_id, session_id) VALUES (99, 'long')",
+        f"""{numbers} INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count)
+        SELECT 90000 + i, 99, i + 1, CASE i % 2 WHEN 0 THEN 'user' ELSE 'assistant' END,
+        replace(printf('%392s', i), ' ', 'x'), 100 FROM n""",
+        f"""{numbers} INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
+        SELECT 99, i, 'message', 90000 + i FROM n""",
+    )
+    return path
+
+
+async def read(path: Path, number: int, budget: int, **settings: Any) -> tuple[Assembled, int]:
+    """An assembly and how many statements it took."""
+    async with await Database.open(path) as database:
+        asked = AssemblySettings(budget, **settings)
+        found = await database.read(assemble_context, ConversationId(number), asked, zone=UTC)
+        return found, database.statements
+
+
+@pytest.mark.parametrize(
+    ("version", "number", "most"), [("0.1.2", 1, 5), ("0.3.0", 1, 5), ("0.8.2", 1, 6), ("0.15.3", 1, 7)]
+)
+async def test_a_usual_context_takes_few_statements(
+    version: str, number: int, most: int, database_file: DatabaseFactory
+):
+    found, statements = await read(database_file(version), number, 128_000)
+    assert found.messages
+    assert statements <= most
+
+
+async def test_of_a_long_context_only_what_may_fit_is_read(long_conversation: Path):
+    small, few = await read(long_conversation, 99, 5_000, tail_count=4)
+    assert small.unread is not None
+    assert small.unread.items == CONTEXT - 200  # one page
+    assert small.metadata.raw_messages == small.metadata.context_items == CONTEXT
+    assert len(small.messages) + small.evicted_items == CONTEXT
+    assert few <= 6
+    large, more = await read(long_conversation, 99, 128_000, tail_count=4)
+    assert large.unread is not None
+    assert 1_000 < len(large.messages) < 1_400
+    assert more <= 13
+    everything, _ = await read(long_conversation, 99, 1_000_000, tail_count=4)
+    assert everything.unread is None
+    assert (everything.selection, len(everything.messages)) == (Selection.FULL_FIT, CONTEXT)
+
+
+async def test_choosing_by_the_prompt_reads_everything(long_conversation: Path):
+    found, _ = await read(long_conversation, 99, 1_000, tail_count=1, prompt="x1234", prompt_aware=True)
+    assert found.unread is None
+    assert found.selection is Selection.PROMPT_AWARE
+
+
+async def test_a_tail_longer_than_the_budget_is_read_whole(long_conversation: Path):
+    found, _ = await read(long_conversation, 99, 1_000, tail_count=700)
+    assert (len(found.messages), found.tail.items) == (700, 700)
+
+
+async def test_what_was_read_serves_smaller_budgets(long_conversation: Path):
+    async with await Database.open(long_conversation) as database:
+        asked = AssemblySettings(20_000, tail_count=4)
+        basis = await database.read(assembly_basis, ConversationId(99), asked, zone=UTC)
+        before = database.statements
+        assert basis.serves(AssemblySettings(10_000, tail_count=4, clamp=True))
+        assert len(basis.assembled(AssemblySettings(10_000, tail_count=4)).messages) < 110
+        for other in (
+            AssemblySettings(20_001, tail_count=4),
+            AssemblySettings(20_000, tail_count=400),
+            AssemblySettings(20_000, tail_count=4, prompt="x"),
+            AssemblySettings(20_000, tail_count=4, stub_payloads=True),
+        ):
+            assert not basis.serves(other)
+        assert database.statements == before
+
+
+async def test_history_and_debt_are_summed_when_asked(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    with contextlib.closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+        [(said,)] = connection.execute("SELECT sum(token_count) FROM messages WHERE conversation_id = 3")
+        [(raw,)] = connection.execute(
+            """SELECT sum(m.token_count) FROM context_items AS c JOIN messages AS m USING (message_id)
+            WHERE c.conversation_id = 3 AND c.ordinal < 18"""
+        )
+    async with await Database.open(path) as database:
+        asked = AssemblySettings(6_000, tail_count=10)
+        found = await database.read(assemble_context, ConversationId(3), asked, zone=UTC, with_history=True)
+    assert found.metadata.raw_history_tokens == said
+    assert found.metadata.raw_history_debt_tokens == raw
+
+
+async def test_the_cache_is_judged_by_telemetry(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    change(
+        path,
+        """UPDATE conversation_compaction_telemetry SET provider = 'openai-codex', cache_state = 'hot',
+        retention = 'long', last_observed_cache_read = 59904, last_observed_cache_break_at = NULL,
+        last_cache_touch_at = '2026-03-06T11:50:00.000Z' WHERE conversation_id = 1""",
+    )
+    async with await Database.open(path) as database:
+        states = []
+        for hour in (12, 14):
+            found = await database.read(
+                assemble_context,
+                ConversationId(1),
+                AssemblySettings(6_000),
+                zone=UTC,
+                now=datetime(2026, 3, 6, hour, tzinfo=UTC),
+            )
+            states.append((found.metadata.cache.state, found.metadata.cache.mutation_sensitive))
+    assert states == [(CacheState.HOT, True), (CacheState.COLD, False)]
+
+
+async def test_items_without_a_row_are_told(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3-damaged")) as database:
+        gone = []
+        for number in range(1, 9):
+            found = await database.read(
+                assemble_context, ConversationId(number), AssemblySettings(128_000), zone=UTC
+            )
+            gone += [one for one in found.evicted if one.step is Step.RESOLVE]
+        assert [one.origin for one in gone] == [None]
+
+
+async def test_a_conversation_without_a_context_is_empty(database_file: DatabaseFactory):
+    found, _ = await read(database_file("0.15.3"), 4_711, 1_000)
+    assert found.messages == ()
+    assert str(found.metadata.source) == "fallback-empty"
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "escapes", "turn", "items"),
+    [
+        ("0.1.2", "0.1", False, False, True),
+        ("0.3.0", "0.1", False, False, True),
+        ("0.8.2", "0.8", False, False, False),
+        ("0.15.3", "0.15", True, True, False),
+    ],
+)
+async def test_the_rules_follow_from_the_schema(
+    version: str, name: str, escapes: bool, turn: bool, items: bool, database_file: DatabaseFactory
+):
+    async with await Database.open(database_file(version)) as database:
+        rules = rules_of(database.schema)
+        assert (rules.name, rules.wrapper_escapes, rules.wrapper_has_trust) == (name, escapes, escapes)
+        assert (rules.tail_keeps_turn_whole, rules.assembly.tail_of_items) == (turn, items)
+        old = await database.read(
+            assemble_context, ConversationId(1), AssemblySettings(128_000), zone=UTC, rules=NAMED["0.1"]
+        )
+    assert old.rules == RULES_0_1.name
+    assert not any("trust=" in message.text[:200] for message in old.messages)
+
+
+def test_settings_of_an_operator():
+    plain = settings_for(EngineSettings(), 9_000)
+    assert plain == AssemblySettings(9_000)
+    told = EngineSettings(
+        fresh_tail_count=Sourced(10, Source.ENVIRONMENT),
+        max_assembly_token_budget=Sourced(5_000),
+        prompt_aware_eviction=Sourced(False, Source.ENVIRONMENT),
+    )
+    found = settings_for(told, 9_000)
+    assert (found.budget, found.tail_count, found.prompt_aware) == (5_000, 10, False)
+    assert settings_for(told, 9_000, "why").prompt_aware
+
+
+def counting(rules: Rules) -> Rules:
+    """The same rules, with everything counted anew."""
+    return replace(rules, assembly=replace(rules.assembly, trusts_stored_tokens=False))
+
+
+#: Messages by version: all, and those that cannot be rebuilt: bulk imports up to 0.9.3 stored no parts.
+REBUILT = {"0.1.2": (899, 23), "0.3.0": (899, 23), "0.8.2": (899, 21), "0.15.3": (865, 0)}
+
+
+@pytest.mark.parametrize("version", REBUILT)
+async def test_every_stored_message_is_rebuilt_to_what_was_counted(
+    version: str, database_file: DatabaseFactory
+):
+    """The engine counts a message when it stores it, in the very form in which the assembler sends it."""
+    async with await Database.open(database_file(version)) as database:
+        rules = rules_of(database.schema)
+
+        async def rebuilt(reader: Reader) -> list[Resolved]:
+            ids = await reader.rows("SELECT message_id FROM messages WHERE role <> 'system'")
+            items = [ContextItem(at, "message", row[0], None, NEVER) for at, row in enumerate(ids)]
+            return list(resolve(await stored_items(reader, items), None, counting(rules), UTC).items)
+
+        found = await database.read(rebuilt)
+    differing = [item for item in found if item.tokens != item.stored_tokens]
+    assert (len(found), len(differing)) == REBUILT[version]

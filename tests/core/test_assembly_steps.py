@@ -1,0 +1,500 @@
+"""The steps of assembly on contexts made by hand: what no recording shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC
+from typing import Any
+
+import pytest
+from lcm_core.assemble.assembler import (
+    AssemblySettings,
+    Surroundings,
+    assemble,
+    is_degraded,
+)
+from lcm_core.assemble.clamp import OPAQUE_TOKENS, clamp, serialized_tokens
+from lcm_core.assemble.export import api_request, host_messages, markdown
+from lcm_core.assemble.fill import Selection
+from lcm_core.assemble.live import live_message
+from lcm_core.assemble.mend import MISSING_RESULT, Mended
+from lcm_core.assemble.message import OriginKind, Role, SentMessage
+from lcm_core.assemble.resolve import ResolvedContext, resolve
+from lcm_core.assemble.result import Assembled, Source, Step
+from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
+from lcm_core.assemble.system import Addition
+from lcm_core.records import (
+    ConversationId,
+    FileId,
+    LargeFile,
+    Message,
+    MessageId,
+    MessagePart,
+    Summary,
+    SummaryId,
+    SummaryText,
+    Timestamp,
+)
+from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules
+from lcm_core.tokens import Estimator
+
+NOON = Timestamp("2026-03-06 12:00:00")
+
+
+def message(
+    ordinal: int, role: str, content: str = "", *parts: dict[str, Any], tokens: int = 10, **more: Any
+) -> StoredMessage:
+    """A stored message; each part gives columns of ``message_parts``, its metadata as a value."""
+    row = Message(
+        MessageId(ordinal + 1), ConversationId(1), ordinal + 1, role, content, tokens, NOON,
+        more.get("large_content"), more.get("sender"),
+    )  # fmt: skip
+    return StoredMessage(
+        ordinal, row, tuple(part(ordinal + 1, at, each) for at, each in enumerate(parts)), more.get("payload")
+    )
+
+
+def part(message_id: int, ordinal: int, given: dict[str, Any]) -> MessagePart:
+    columns: dict[str, Any] = dict.fromkeys(
+        ("text", "tool_call_id", "tool_name", "tool_status", "tool_input", "tool_output", "tool_error",
+         "file_name", "file_mime", "file_url")
+    )  # fmt: skip
+    metadata = given.get("metadata")
+    columns |= {name: value for name, value in given.items() if name in columns}
+    return MessagePart(
+        MessageId(message_id),
+        ordinal,
+        given.get("part_type", "text"),
+        **columns,
+        metadata=metadata if isinstance(metadata, str | None) else json.dumps(metadata),
+    )
+
+
+def call(ordinal: int, *ids: str, text: str = "") -> StoredMessage:
+    blocks: list[dict[str, Any]] = []
+    if text:
+        blocks.append({"metadata": {"raw": {"type": "text", "text": text}}, "text": text})
+    for call_id in ids:
+        raw = {"type": "toolCall", "id": call_id, "name": "bash", "arguments": {"command": "ls"}}
+        blocks.append({"part_type": "tool", "tool_call_id": call_id, "metadata": {"raw": raw}})
+    return message(ordinal, "assistant", text, *blocks)
+
+
+def result(ordinal: int, call_id: str, text: str = "done") -> StoredMessage:
+    metadata = {"toolCallId": call_id, "toolName": "bash", "isError": False, "raw": {"type": "text"}}
+    return message(ordinal, "tool", text, {"text": text, "tool_call_id": call_id, "metadata": metadata})
+
+
+def summary(ordinal: int, depth: int = 0, content: str = "what was said") -> StoredSummary:
+    row = Summary(
+        SummaryId(f"sum_{ordinal:016x}"), ConversationId(1), "condensed" if depth else "leaf", depth, 5,
+        NOON, NOON, depth, 0, 0, NOON, "[]", None,
+    )  # fmt: skip
+    return StoredSummary(ordinal, SummaryText(row, content), ())
+
+
+def sent(
+    items: Sequence[StoredItem],
+    rules: Rules = RULES_PRESENT,
+    budget: int = 100_000,
+    around: Surroundings | None = None,
+    **settings: Any,
+) -> Assembled:
+    context = resolve(items, None, rules, UTC)
+    asked = AssemblySettings(budget, **settings)
+    return assemble(context, asked, rules, around or Surroundings())
+
+
+def shape(found: Assembled) -> list[str]:
+    """Roles, with the calls and results of tools: ``a:x,y`` calls x and y, ``t:x`` is the result of x."""
+    words = []
+    for one in found.messages:
+        ids = one.call_id if one.role is Role.TOOL_RESULT else ",".join(b.call_id or "" for b in one.calls)
+        words.append(f"{str(one.role)[0]}:{ids}" if ids else str(one.role)[0])
+    return words
+
+
+def repairs(found: Assembled) -> list[tuple[Mended, str | None]]:
+    return [(repair.what, repair.call_id) for repair in found.repairs]
+
+
+# -- tool pairs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rules", [RULES_0_1, RULES_PRESENT])
+def test_a_result_is_moved_right_behind_its_call(rules: Rules):
+    found = sent([message(0, "user", "go"), call(1, "x"), message(2, "user", "and?"), result(3, "x")], rules)
+    assert shape(found) == ["u", "a:x", "t:x", "u"]
+    assert repairs(found) == [(Mended.RESULT_MOVED, "x")]
+
+
+@pytest.mark.parametrize("rules", [RULES_0_1, RULES_PRESENT])
+def test_second_and_orphaned_results_are_dropped_and_missing_ones_made_up(rules: Rules):
+    found = sent(
+        [
+            message(0, "user", "go"),
+            result(1, "z"),
+            call(2, "x", "y"),
+            result(3, "x"),
+            result(4, "x", "again"),
+        ],
+        rules,
+    )
+    assert shape(found) == ["u", "a:x,y", "t:x", "t:y"]
+    assert set(repairs(found)) == {
+        (Mended.RESULT_ORPHANED, "z"),
+        (Mended.RESULT_REPEATED, "x"),
+        (Mended.RESULT_MISSING, "y"),
+    }
+    made_up = found.messages[-1]
+    assert made_up.origin.kind is OriginKind.SYNTHETIC
+    assert made_up.document() == {
+        "role": "toolResult",
+        "content": [{"type": "text", "text": MISSING_RESULT}],
+        "toolCallId": "y",
+        "toolName": "bash",
+        "isError": True,
+    }
+    assert {one.ordinal: one.step for one in found.evicted} == {1: Step.PAIRING, 4: Step.PAIRING}
+
+
+def test_a_result_behind_the_next_answer_is_found_by_the_present_engine_only():
+    items = [message(0, "user", "go"), call(1, "x"), message(2, "assistant", "hm"), result(3, "x")]
+    assert shape(sent(items, RULES_PRESENT)) == ["u", "a:x", "t:x", "a"]
+    old = sent(items, RULES_0_1)
+    assert old.messages[2].origin.kind is OriginKind.SYNTHETIC
+    assert (Mended.RESULT_REPEATED, "x") in repairs(old)
+
+
+def test_a_real_result_wins_over_one_that_was_made_up_once():
+    found = sent([message(0, "user", "go"), call(1, "x"), result(2, "x", MISSING_RESULT), result(3, "x")])
+    assert found.messages[2].text == "done"
+
+
+def test_a_call_whose_id_was_used_before_is_removed_by_the_present_engine():
+    items = [message(0, "user", "go"), call(1, "x"), result(2, "x"), call(3, "x", text="again"), call(4, "x")]
+    found = sent(items)
+    assert shape(found) == ["u", "a:x", "t:x", "a"]
+    assert [what for what, _ in repairs(found)].count(Mended.CALL_REPEATED) == 2
+    assert found.evicted[-1].ordinal == 4
+
+
+def test_calls_before_the_tail_without_a_result_are_stripped():
+    items = [message(0, "user", "go"), call(1, "x", text="wait"), call(2, "y"), *tail(3)]
+    found = sent(items, tail_count=2)
+    assert shape(found) == ["u", "a", "u", "a"]
+    assert (Mended.CALL_STRIPPED, "x") in repairs(found)
+    assert [(one.ordinal, one.step) for one in found.evicted] == [(2, Step.NORMALISE)]
+    assert shape(sent(items, RULES_0_1, tail_count=2)) == ["u", "a:x", "t:x", "a:y", "t:y", "u", "a"]
+
+
+def test_a_running_call_in_the_tail_keeps_its_place():
+    found = sent([message(0, "user", "go"), call(1, "x")], tail_count=2)
+    assert shape(found) == ["u", "a:x", "t:x"]
+
+
+def test_a_result_before_the_tail_is_kept_with_a_call_in_it():
+    items = [message(0, "user", "go"), result(1, "x"), message(2, "user", "x" * 4000), call(3, "x")]
+    found = sent(items, budget=60, tail_count=1)
+    assert found.tail.promoted == (1,)
+    assert "t:x" in shape(found)
+
+
+def tail(start: int) -> list[StoredMessage]:
+    return [message(start, "user", "next"), message(start + 1, "assistant", "yes")]
+
+
+# -- messages from parts ---------------------------------------------------------------------------------
+
+
+def test_reasoning_keeps_its_signature_only_when_its_model_is_known():
+    raw = {"type": "thinking", "thinking": "hm", "thinkingSignature": "abc"}
+    text = {"text": "so", "metadata": {"raw": {"type": "text", "text": "so"}}}
+
+    def thought(rules: Rules, **identity: str) -> Any:
+        reasoning = {"part_type": "reasoning", "text": "hm", "metadata": {"raw": raw, **identity}}
+        found = sent([message(0, "user", "go"), message(1, "assistant", "so", reasoning, text)], rules)
+        return found.messages[1].document()
+
+    known = thought(RULES_PRESENT, modelProvider="anthropic", modelApi="anthropic-messages", modelId="m")
+    assert known["content"][0] == raw
+    assert (known["provider"], known["api"], known["model"]) == ("anthropic", "anthropic-messages", "m")
+    assert thought(RULES_PRESENT)["content"][0] == {"type": "thinking", "thinking": "hm"}
+    assert thought(RULES_0_1)["content"][0] == raw
+
+
+def test_openais_reasoning_is_sent_as_its_own_item():
+    item = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "e"}
+    raw = {"type": "thinking", "thinking": "hm", "thinkingSignature": json.dumps(item)}
+    reasoning = {"part_type": "reasoning", "text": "hm", "metadata": {"raw": raw, "modelProvider": "openai"}}
+    found = sent([message(0, "user", "go"), message(1, "assistant", "", reasoning, {"text": "so"})])
+    assert found.messages[1].blocks[0].document == item
+
+
+def test_what_says_nothing_is_dropped_by_the_present_engine():
+    blank = {"text": "  ", "metadata": None}
+    thought = {"part_type": "reasoning", "text": "hm"}
+    items = [
+        message(0, "user", "go"),
+        message(1, "assistant", "", blank),
+        message(2, "assistant", "", thought),
+        message(3, "assistant", "", blank, {"text": "so"}),
+        message(4, "assistant", ""),
+    ]
+    found = sent(items)
+    assert [one.origin.ordinal for one in found.messages] == [0, 3]
+    assert len(found.messages[1].blocks) == 1
+    assert [one.origin.ordinal for one in sent(items, RULES_0_1).messages] == [0, 1, 2, 3]
+
+
+def test_a_users_pictures_are_sent_beside_the_text():
+    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    parts = ({"text": "look"}, {"part_type": "file", "metadata": {"raw": picture}})
+    found = sent([message(0, "user", "look", *parts)])
+    assert found.messages[0].document()["content"] == [{"type": "text", "text": "look"}, picture]
+    turns: Any = api_request(found)["messages"]
+    assert turns[0]["content"][1]["source"]["media_type"] == "image/png"
+
+
+def test_calls_are_rebuilt_from_columns_where_the_block_is_not_recorded():
+    columns = {
+        "part_type": "tool",
+        "tool_call_id": "x",
+        "tool_name": "bash",
+        "tool_input": '{"command":"ls"}',
+    }
+    found = sent([message(0, "user", "go"), message(1, "assistant", "", columns), result(2, "x")])
+    assert found.messages[1].document()["content"] == [
+        {"type": "toolCall", "id": "x", "name": "bash", "arguments": {"command": "ls"}}
+    ]
+
+
+def test_an_answer_in_the_column_wins_over_the_text():
+    row = {"part_type": "tool", "tool_call_id": "x", "tool_output": "out", "tool_error": "broke"}
+    found = sent([message(0, "user", "go"), call(1, "x"), message(2, "tool", "", row)])
+    assert found.messages[2].document() == {
+        "role": "toolResult",
+        "content": [{"type": "text", "text": "out"}],
+        "toolCallId": "x",
+        "isError": True,
+    }
+
+
+def test_a_tools_row_without_a_call_is_text_of_the_assistant():
+    found = sent([message(0, "user", "go"), message(1, "tool", "output")])
+    assert found.messages[1].document()["content"] == [{"type": "text", "text": "output"}]
+    assert found.messages[1].role is Role.ASSISTANT
+
+
+def test_system_rows_are_sent_by_the_user():
+    assert sent([message(0, "system", "note")]).messages[0].role is Role.USER
+
+
+@pytest.mark.parametrize(
+    "metadata", ["{", "[]", "null", '{"raw":7}', '{"raw":[1]}', '{"raw":{"type":7,"text":[]}}', "\x00"]
+)
+def test_broken_metadata_costs_nothing_but_itself(metadata: str):
+    rows = ({"text": "hi", "metadata": metadata}, {"part_type": "agent", "metadata": metadata})
+    for role in ("user", "assistant", "tool"):
+        found = sent([message(0, "user", "go"), message(1, role, "hi", *rows)])
+        assert "hi" in found.messages[1].text
+
+
+def test_a_sender_in_a_group_is_named():
+    found = sent([message(0, "user", "hello", sender='{"senderName":"Ada\\nL.","senderId":"7"}')])
+    assert found.messages[0].content == "Ada L.: hello"
+    assert found.estimated_tokens == 4
+
+
+# -- tail and budget -------------------------------------------------------------------------------------
+
+
+def test_the_tail_counts_items_at_0_1_and_messages_since():
+    items = [*(message(at, "user", "x" * 400, tokens=100) for at in range(4)), summary(4), summary(5)]
+    assert sent(items, RULES_0_1, budget=1, tail_count=2).tail.first_ordinal == 4
+    assert sent(items, budget=1, tail_count=2).tail.first_ordinal == 2
+
+
+def test_the_prompt_chooses_where_it_may():
+    texts = ["the lease table", "nothing", "lease lease lease", "nothing else", "new"]
+    items = [message(at, "user", f"{text:80}") for at, text in enumerate(texts)]
+    found = sent(items, budget=60, tail_count=1, prompt="LEASE", prompt_aware=True)
+    assert [one.origin.ordinal for one in found.messages] == [0, 2, 4]
+    assert found.selection is Selection.PROMPT_AWARE
+    assert {one.step for one in found.evicted} == {Step.PROMPT}
+    for settings in ({"prompt": "lease"}, {"prompt": "...", "prompt_aware": True}):
+        plain = sent(items, budget=60, tail_count=1, **settings)
+        assert plain.selection is Selection.CHRONOLOGICAL
+    old = sent(items, RULES_0_1, budget=30, tail_count=1, prompt="lease", prompt_aware=True)
+    assert old.selection is Selection.CHRONOLOGICAL
+
+
+def test_filling_stops_at_the_first_that_does_not_fit():
+    items = [message(0, "user", "a"), message(1, "user", "x" * 4000), message(2, "user", "b")]
+    found = sent(items, budget=50, tail_count=1)
+    assert [one.origin.ordinal for one in found.messages] == [2]
+    assert [one.why for one in found.evicted] == [
+        "older than ordinal 1, which does not fit",
+        "the first that does not fit: 1,000 tokens",
+    ]
+
+
+def test_a_tail_over_the_budget_is_sent_and_told():
+    found = sent([message(0, "user", "a"), message(1, "user", "x" * 4000)], budget=50, tail_count=1)
+    assert found.over_budget
+    assert found.evicted[0].why == "the protected tail takes the whole budget (1,000 of 50)"
+
+
+def test_dangling_items_are_skipped_and_told():
+    found = sent([Dangling(0, "message 7"), message(1, "user", "hi")])
+    assert [(one.ordinal, one.step, one.why) for one in found.evicted] == [
+        (0, Step.RESOLVE, "message 7 has no row")
+    ]
+    assert found.metadata.context_items == 1
+
+
+def test_large_answers_before_the_tail_become_references_when_asked():
+    payload = LargeFile(
+        FileId("file_1"), ConversationId(1), None, None, 123_456, None, "/x", "Lines: 9.", NOON
+    )
+    large = replace(result(2, "x", "y" * 8000), payload=payload)
+    items = [message(0, "user", "go"), call(1, "x"), large, *tail(3)]
+    found = sent(items, tail_count=2, stub_payloads=True)
+    assert found.messages[2].text == (
+        "[LCM Tool Output: file_1 | tool=bash | 123,456 bytes]\n\nExploration Summary:\nLines: 9."
+    )
+    assert sent(items, tail_count=2).messages[2].text == "y" * 8000
+    assert sent(items, tail_count=9, stub_payloads=True).messages[2].text == "y" * 8000
+
+
+# -- what it weighs and the last cut ---------------------------------------------------------------------
+
+
+def test_stored_counts_are_trusted_at_0_1_only():
+    items = [message(0, "user", "x" * 400, tokens=7)]
+    assert (sent(items, RULES_0_1).estimated_tokens, sent(items).estimated_tokens) == (7, 100)
+    none = [message(0, "user", "缓存" * 4, tokens=0)]
+    assert (sent(none, RULES_0_1).estimated_tokens, sent(none).estimated_tokens) == (2, 12)
+
+
+def test_payloads_that_are_no_text_count_a_fixed_amount():
+    picture = {"type": "image", "data": "QUJD" * 2000, "mimeType": "image/png"}
+    parts = ({"text": "look"}, {"part_type": "file", "metadata": {"raw": picture}})
+    [one] = sent([message(0, "user", "look", *parts)]).messages
+    assert OPAQUE_TOKENS < serialized_tokens(one, Estimator.WEIGHTED) < OPAQUE_TOKENS + 50
+
+
+def test_the_last_cut_packs_the_newest_into_nine_tenths():
+    items = [message(at, "user", "x" * 400) for at in range(10)]
+    told = sent(items, budget=1000, tail_count=1)
+    assert (told.last_cut.messages, told.last_cut.applied, len(told.messages)) == (2, False, 10)
+    cut = sent(items, budget=1000, tail_count=1, clamp=True)
+    assert (len(cut.messages), cut.last_cut.applied) == (8, True)
+    assert cut.sent_tokens == told.last_cut.tokens <= 900
+    assert {one.step for one in cut.evicted} == {Step.CLAMP}
+    assert sent(items, RULES_0_1, budget=100, tail_count=1).last_cut.messages == 0
+
+
+def test_the_last_cut_never_leaves_a_result_without_its_call():
+    found = sent([message(0, "user", "go"), call(1, "x"), result(2, "x"), *tail(3)])
+    assert clamp(found.messages, (50, 50, 50, 50, 50), 200, 0.9) == 3
+    assert clamp(found.messages, (1, 1, 1, 1, 900), 200, 0.9) == 4
+    assert clamp(found.messages, (1, 1, 1, 1, 1), 200, 0.9) == 0
+
+
+# -- where it came from ----------------------------------------------------------------------------------
+
+
+def live(count: int) -> tuple[SentMessage, ...]:
+    return tuple(live_message({"role": "user", "content": f"live {at}"}) for at in range(count))
+
+
+@pytest.mark.parametrize(
+    ("items", "around", "source"),
+    [
+        ([message(0, "user", "hi")], Surroundings(), Source.ASSEMBLED),
+        ([], Surroundings(), Source.FALLBACK_EMPTY),
+        ([], Surroundings(live=live(2)), Source.FALLBACK_LIVE),
+        ([message(0, "user", "hi")], Surroundings(live=live(1)), Source.ASSEMBLED),
+        ([message(0, "user", "hi")], Surroundings(live=live(2)), Source.FALLBACK_LIVE),
+        ([summary(0), message(1, "user", "hi")], Surroundings(live=live(9)), Source.ASSEMBLED),
+        ([message(0, "assistant", "hi")], Surroundings(), Source.FALLBACK_NO_USER_TURN),
+        ([message(0, "assistant", "")], Surroundings(), Source.FALLBACK_EMPTY),
+        ([message(0, "user", "hi")], Surroundings(live=live(1), degraded=True), Source.EMERGENCY),
+    ],
+)
+def test_where_the_messages_came_from(items: list[StoredItem], around: Surroundings, source: Source):
+    found = sent(items, around=around)
+    assert found.metadata.source is source
+    assert found.metadata.prompt_authoritative is (source is Source.ASSEMBLED)
+    assert (found.metadata.fallback_reason is None) is (source is Source.ASSEMBLED)
+    if around.live and source is not Source.ASSEMBLED:
+        assert [one["content"] for one in host_messages(found)] == [one.content for one in around.live]
+
+
+def test_an_engine_that_cannot_compact_gives_up_above_three_quarters():
+    assert not is_degraded(debt_pending=True, tokens=75, budget=100)
+    assert is_degraded(debt_pending=True, tokens=76, budget=100)
+    assert not is_degraded(debt_pending=False, tokens=500, budget=100)
+
+
+def test_the_hosts_messages_are_cut_to_the_budget():
+    found = sent([], budget=40, around=Surroundings(live=live(9)))
+    assert 0 < len(found.messages) < 9
+    assert found.sent_tokens <= 36
+
+
+def test_the_addition_to_the_system_prompt_fits_the_summaries_at_0_1():
+    def kind(*items: StoredItem, rules: Rules = RULES_0_1) -> Addition:
+        return sent([*items, message(9, "user", "hi")], rules).system.kind
+
+    assert kind() is Addition.NONE
+    assert kind(summary(0)) is kind(summary(0), summary(1, 1)) is Addition.RECALL
+    assert kind(summary(0, 2)) is kind(summary(0, 1), summary(1, 1)) is Addition.DEEP_RECALL
+    assert kind(rules=RULES_PRESENT) is Addition.POLICY
+
+
+# -- exports ---------------------------------------------------------------------------------------------
+
+
+def test_the_request_for_an_api_alternates_and_pairs():
+    context = [
+        message(0, "user", "go"),
+        summary(1),
+        call(2, "call_1|fc_2", text="so"),
+        result(3, "call_1|fc_2"),
+    ]
+    request = api_request(sent(context))
+    turns: Any = request["messages"]
+    assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
+    assert [block["type"] for turn in turns for block in turn["content"]] == [
+        "text", "text", "text", "tool_use", "tool_result",
+    ]  # fmt: skip
+    used, answered = turns[1]["content"][1], turns[2]["content"][0]
+    assert used == {"type": "tool_use", "id": "call_1_fc_2", "name": "bash", "input": {"command": "ls"}}
+    assert answered["tool_use_id"] == used["id"]
+    assert request["system"]
+
+
+def test_markdown_cannot_be_broken_out_of():
+    text = markdown(sent([message(0, "user", "```\n# not a heading\n````")]))
+    assert "\n`````\n```\n# not a heading\n````\n`````\n" in text
+    assert "## 1. user · message 1 ·" in text
+
+
+def test_an_empty_context_is_an_empty_answer():
+    found = assemble(ResolvedContext(()), AssemblySettings(100), RULES_PRESENT)
+    assert (found.messages, found.estimated_tokens, found.tail.first_ordinal) == ((), 0, None)
+    assert api_request(found)["messages"] == []
+
+
+def test_shares_add_up_to_what_is_sent():
+    items = [summary(0, 2), summary(1, 1), summary(2), *tail(3)]
+    found = sent(items, tail_count=2)
+    assert found.weights == (found.shares.root, found.shares.older, found.shares.recent, *found.weights[3:])
+    assert found.shares.tail == sum(found.weights[3:])
+    beside = sum(item.tokens for item in resolve(items, None, RULES_PRESENT, UTC).items[1:])
+    without_root = sent(items, tail_count=2, budget=beside)
+    assert (without_root.shares.root, without_root.shares.older) == (0, found.shares.older)

@@ -1,0 +1,68 @@
+"""Which engine a file is compacted like follows from its schema."""
+
+from __future__ import annotations
+
+import pytest
+from lcm_core.compaction_rules import COMPACTION_0_1, COMPACTION_PRESENT, compaction_rules
+from lcm_core.fresh_tail import fresh_tail
+from lcm_core.operations.compaction.reading import load_context
+from lcm_core.operations.compaction.selection import tail_start
+from lcm_core.rules import rules_of
+from lcm_core.store.context import entries_of, references
+from lcm_core.store.database import Database, Reader
+from lcm_core.summarize.reading import Rendering
+from lcm_core.tokens import Estimator
+
+from tests.conftest import DatabaseFactory
+
+VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
+
+
+async def test_the_recorded_versions(database_file: DatabaseFactory) -> None:
+    found = {}
+    for version in VERSIONS:
+        async with await Database.open(database_file(version)) as database:
+            found[version] = compaction_rules(database.schema)
+    assert found["0.1.2"] == found["0.3.0"] == COMPACTION_0_1
+    assert found["0.15.3"] == COMPACTION_PRESENT
+    between = found["0.8.2"]
+    assert (between.name, between.estimator) == ("0.9", Estimator.WEIGHTED)
+    assert (between.sweep.leaf_trigger, between.sweep.prefix_target, between.sweep.bounded) == (
+        True,
+        False,
+        False,
+    )
+    assert (between.source.names_role, between.source.reads_structure) == (False, False)
+    assert (between.defaults.fresh_tail_count, between.defaults.injected_tags) == (64, ())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_tail_is_that_of_the_context_screen(version: str, database_file: DatabaseFactory) -> None:
+    async with await Database.open(database_file(version)) as database:
+        rules = compaction_rules(database.schema)
+
+        async def compare(reader: Reader) -> list[tuple[int | None, int | None]]:
+            pairs = []
+            for row in await reader.rows("SELECT DISTINCT conversation_id FROM context_items"):
+                loaded = await load_context(reader, row[0], Rendering(rules))
+                entries = await entries_of(reader, (await references(reader, row[0])).items())
+                items = [_Item(one.item.ordinal, one.role, one.tokens or 0) for one in entries]
+                for count in (1, 7, 64):
+                    start = tail_start(loaded.context, count, rules.sweep, rules.defaults)
+                    ours = loaded.ordinals[start] if start < len(loaded.ordinals) else None
+                    pairs.append(
+                        (ours, fresh_tail(items, rules_of(reader.schema), count=count).first_ordinal)
+                    )
+            return pairs
+
+        pairs = await database.read(compare)
+    assert pairs
+    assert all(ours == theirs for ours, theirs in pairs)
+
+
+class _Item:
+    """A context item as the rule of the context screen sees it."""
+
+    def __init__(self, ordinal: int, role: str | None, tokens: int) -> None:
+        self.ordinal, self.role, self.tokens = ordinal, role, tokens
+        self.is_message = role is not None

@@ -1,0 +1,412 @@
+"""From a host's message to rows: against every row that the real engine wrote, and beyond."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.assemble.js import parsed, stringify
+from lcm_core.ingest.history import (
+    HostMessage,
+    entry_ids,
+    host_message,
+    index_for_import,
+    message_positions,
+    read_messages,
+)
+from lcm_core.ingest.identity import entry_hash, identity_of, is_decorated
+from lcm_core.ingest.jsonl import read_object
+from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll
+from lcm_core.ingest.stored import StoredMessage, new_file_id, store_message
+from lcm_core.ingest.storing import STORING_0_1, STORING_PRESENT, storing_rules
+from lcm_core.javascript import js_json, js_number, well_formed
+from lcm_core.store.schema import Schema
+
+NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
+PARTS = ("part_type", "text_content", "tool_call_id", "tool_name", "tool_input", "tool_output", "metadata")
+
+
+def query(path: Path, sql: str, *parameters: object) -> list[sqlite3.Row]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        return connection.execute(sql, parameters).fetchall()
+
+
+def schema_of(path: Path) -> Schema:
+    names = query(path, "SELECT name FROM sqlite_master WHERE sql NOT LIKE 'CREATE VIRTUAL%'")
+    return Schema(
+        {
+            row[0]: frozenset(one[0] for one in query(path, "SELECT name FROM pragma_table_info(?)", row[0]))
+            for row in names
+        }
+    )
+
+
+def stored(message: dict[str, Any], rules: Any = STORING_PRESENT, **more: Any) -> StoredMessage:
+    found = store_message(HostMessage(message, NOW), rules, **more)
+    assert isinstance(found, StoredMessage)
+    return found
+
+
+def parts(message: StoredMessage) -> list[tuple[object, ...]]:
+    return [
+        (
+            one.part_type,
+            one.text,
+            one.tool_call_id,
+            one.tool_name,
+            one.tool_input,
+            one.tool_output,
+            one.metadata,
+        )
+        for one in message.parts
+    ]
+
+
+def ids_in(content: str) -> Callable[[], str]:
+    """The file ids of a stored text in the order in which the engine made them: images first."""
+    found = re.findall(r"file_[0-9a-f]{16}", content)
+    images = [one for one in found if f"LCM file: {one}" in content]
+    order: Iterator[str] = iter([*images, *(one for one in found if one not in images)])
+    return lambda: next(order)
+
+
+# The transcripts of the demonstration against the rows that the engine made of them
+
+
+def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
+    database = openclaw_home / "lcm.db"
+    compared, files = 0, 0
+    for conversation in query(database, "SELECT conversation_id, session_id FROM conversations"):
+        [path] = (openclaw_home / "agents").glob(f"*/sessions/{conversation['session_id']}.jsonl")
+        rows = query(
+            database, "SELECT * FROM messages WHERE conversation_id = ? ORDER BY seq", conversation[0]
+        )
+        by_entry = {row["transcript_entry_id"]: row for row in rows}
+        index = index_for_import(path)
+        positions = message_positions(index)
+        # The engine itself stored two messages of one turn a second time, without their entry ids.
+        assert len(positions) == sum(row["transcript_entry_id"] is not None for row in rows)
+        assert len(rows) - len(positions) == (2 if conversation["conversation_id"] == 3 else 0)
+        assert [one for one in by_entry if one] == entry_ids(index, positions)
+        for host in read_messages(index, positions):
+            row = by_entry[host.entry_id]
+            message = store_message(host, STORING_PRESENT, threshold=2000, new_id=ids_in(row["content"]))
+            assert isinstance(message, StoredMessage)
+            assert (message.role, message.content, message.tokens) == (
+                row["role"],
+                row["content"],
+                row["token_count"],
+            )
+            assert message.identity_hash == row["identity_hash"]
+            assert message.event_key == row["stable_event_key"]
+            assert message.created_at.strftime("%Y-%m-%d %H:%M:%S") == row["created_at"]
+            assert (message.sender, message.large_content) == (None, None)
+            made = query(
+                database, "SELECT * FROM message_parts WHERE message_id = ? ORDER BY ordinal", row[0]
+            )
+            assert parts(message) == [tuple(part[name] for name in PARTS) for part in made]
+            for payload in message.payloads:
+                [file] = query(database, "SELECT * FROM large_files WHERE file_id = ?", payload.file_id)
+                assert (payload.file_name, payload.mime) == (file["file_name"], file["mime_type"])
+                assert (len(payload.data), payload.lines) == (file["byte_size"], file["line_count"])
+                assert payload.summary == file["exploration_summary"]
+                assert file["storage_uri"].endswith(f"/{payload.stored_name}")
+                kept = openclaw_home / "lcm-files" / str(conversation[0]) / payload.stored_name
+                assert payload.data == kept.read_bytes()
+                files += 1
+            compared += 1
+    assert (compared, files) == (863, 9)
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
+def test_every_version_stores_its_own_way(version: str, database_file: Callable[[str], Path]) -> None:
+    """The host's message, put together again from the blocks that the parts keep, gives the same rows."""
+    database = database_file(version)
+    rules = storing_rules(schema_of(database))
+    compared = 0
+    for row in query(database, "SELECT * FROM messages"):
+        made = query(database, "SELECT * FROM message_parts WHERE message_id = ? ORDER BY ordinal", row[0])
+        kept = [json.loads(part["metadata"]) for part in made]
+        if not kept or "originalRole" not in kept[0] or "externalizedFileIds" in kept[0]:
+            continue  # an event of the engine, a bulk import without parts, a text that held a file
+        message: dict[str, Any] = {
+            key: kept[0][key] for key in ("toolName", "isError", "toolCallId") if key in kept[0]
+        }
+        names = {"modelProvider": "provider", "modelApi": "api", "modelId": "model", "originalRole": "role"}
+        message |= {name: kept[0][key] for key, name in names.items() if key in kept[0]}
+        if row["role"] == "tool":
+            message["toolCallId"] = made[0]["tool_call_id"]
+        blocks = [one.get("raw") for one in kept]
+        message["content"] = blocks if all(blocks) else made[0]["text_content"]
+        again = stored(message, rules)
+        assert (again.content, again.tokens) == (row["content"], row["token_count"]), row["message_id"]
+        assert parts(again) == [tuple(part[name] for name in PARTS) for part in made]
+        compared += 1
+    assert compared >= 850
+
+
+# Shapes that the recordings do not hold
+
+
+def test_a_command_of_the_operator_is_text_and_loses_nothing() -> None:
+    message = stored({"role": "bashExecution", "command": "ls", "output": "a\nb", "exitCode": 2})
+    assert (message.role, message.content) == ("assistant", "$ ls\na\nb")
+    kept = json.loads(message.parts[0].metadata)
+    assert kept["originalRole"] == "bashExecution"
+    assert kept["bashExecution"] == {"exitCode": 2}
+
+
+def test_results_in_blocks_of_a_user() -> None:
+    block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "out"}]}
+    message = stored({"role": "user", "content": [block, {"type": "text", "text": "and?"}]})
+    assert message.content == "out\nand?"
+    assert [part.part_type for part in message.parts] == ["tool", "text"]
+    assert (message.parts[0].tool_call_id, message.parts[0].tool_output) == (
+        "toolu_1",
+        '[{"type":"text","text":"out"}]',
+    )
+
+
+def test_what_is_no_known_block_stays_whole() -> None:
+    message = stored({"role": "assistant", "content": [{"type": "video", "x": 1}, "loose", 7]})
+    assert [part.part_type for part in message.parts] == ["agent", "text", "agent"]
+    assert json.loads(message.parts[0].metadata)["raw"] == {"type": "video", "x": 1}
+    assert json.loads(message.parts[2].metadata)["raw"] == 7
+
+
+def test_a_message_without_content_keeps_what_it_has() -> None:
+    message = stored({"role": "compactionSummary", "summary": "s", "tokensBefore": 9})
+    assert (message.role, message.parts[0].part_type) == ("assistant", "agent")
+    assert json.loads(message.parts[0].metadata)["raw"]["summary"] == "s"
+
+
+def test_redacted_reasoning_and_reasoning_with_a_summary() -> None:
+    content = [
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "why"}]},
+    ]
+    message = stored({"role": "assistant", "content": content})
+    assert [(part.part_type, part.text) for part in message.parts] == [
+        ("reasoning", None),
+        ("reasoning", "why"),
+    ]
+
+
+def test_signatures_count_only_where_the_model_is_known() -> None:
+    block = {"type": "thinking", "thinking": "hm", "thinkingSignature": "S" * 400}
+    bare = stored({"role": "assistant", "content": [block]})
+    known = stored({"role": "assistant", "content": [block], "provider": "anthropic"})
+    old = stored({"role": "assistant", "content": [block]}, STORING_0_1)
+    assert (bare.tokens, known.tokens, old.tokens) == (10, 115, 115)
+
+
+@pytest.mark.parametrize(
+    ("call", "key"),
+    [
+        ("toolu_01SZduC9r5ERPnKN3BepiG", "tool-result:toolu_01SZduC9r5ERPnKN3BepiG"),
+        ("call_abcdefABCDEF", "tool-result:call_abcdefABCDEF"),
+        ("call_short", None),
+        ("call_y8sy43X4V3p5SMKDNc5X|fc_b64bcbb5957da8266d91", None),
+        ("functions.exec:3", None),
+    ],
+)
+def test_only_ids_that_a_provider_minted_name_an_event(call: str, key: str | None) -> None:
+    assert stored({"role": "toolResult", "toolCallId": call, "content": "x"}).event_key == key
+
+
+def test_an_answer_is_named_by_its_response() -> None:
+    assert stored({"role": "assistant", "content": "x", "responseId": "r1"}).event_key == (
+        "assistant-response:r1"
+    )
+
+
+def test_a_decorated_message_of_a_user_has_no_hash() -> None:
+    text = 'Conversation info (untrusted metadata):\n```json\n{"sender": "x"}\n```\n\nhello'
+    assert stored({"role": "user", "content": text}).identity_hash is None
+    assert stored({"role": "assistant", "content": text}).identity_hash is not None
+    assert is_decorated("user", "hi\nSender (untrusted metadata):\n{}")
+    assert not is_decorated("user", "the Sender (untrusted metadata) block is odd")
+    plain = stored({"role": "user", "content": "hello"})
+    assert plain.identity_hash == hashlib.sha256(b"user\0hello").hexdigest()
+
+
+def test_the_hash_of_the_last_entry_is_the_recorded_one(openclaw_home: Path) -> None:
+    database = openclaw_home / "lcm.db"
+    states = query(
+        database,
+        """SELECT s.last_processed_entry_hash, m.role, m.content FROM conversation_bootstrap_state AS s
+        JOIN messages AS m ON m.conversation_id = s.conversation_id
+        AND m.transcript_entry_id = s.last_processed_entry_id""",
+    )
+    assert len(states) == 8
+    assert all(entry_hash(row[1], row[2]) == row[0] for row in states)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ({"role": "assistant", "content": [], "stopReason": "error"}, Skipped.FAILED),
+        ({"role": "assistant", "content": "", "stopReason": "aborted"}, Skipped.FAILED),
+        (
+            {"role": "assistant", "content": "hi", "provider": "openclaw", "model": "delivery-mirror"},
+            Skipped.MIRROR,
+        ),
+        ({"role": "user", "content": "OpenClaw runtime context\nx"}, Skipped.RUNTIME),
+    ],
+)
+def test_what_the_engine_does_not_store(message: dict[str, Any], reason: Skipped) -> None:
+    assert store_message(HostMessage(message, NOW), STORING_PRESENT) is reason
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": ""},
+        {"role": "assistant", "content": [], "stopReason": "stop"},
+        {
+            "role": "assistant",
+            "content": [{"type": "toolCall", "id": "a", "name": "b"}],
+            "stopReason": "error",
+        },
+    ],
+)
+def test_blank_messages_are_stored_as_the_recordings_have_them(message: dict[str, Any]) -> None:
+    assert isinstance(store_message(HostMessage(message, NOW), STORING_PRESENT), StoredMessage)
+
+
+def test_heartbeats_are_recognised() -> None:
+    assert is_poll("user", "HEARTBEAT: check tasks")
+    assert is_poll("user", "Read HEARTBEAT.md if it exists.")
+    assert not is_poll("assistant", "HEARTBEAT: check tasks")
+    assert is_acknowledgement("assistant", " HEARTBEAT_OK\n")
+    assert not is_acknowledgement("assistant", "HEARTBEAT_OK but " + "there is something to tell " * 3)
+
+
+def test_who_of_a_group_wrote_it() -> None:
+    message = {"role": "user", "content": "x", "senderId": "4", "senderName": "李雷", "senderUsername": ""}
+    found = host_message(message, now=NOW)
+    assert found.sender == '{"senderId":"4","senderName":"李雷"}'
+
+
+def test_a_message_is_stamped_as_its_host_did_and_else_by_the_clock() -> None:
+    assert host_message({"timestamp": 1772440631999}, now=NOW).moment == datetime(
+        2026, 3, 2, 8, 37, 11, tzinfo=UTC
+    )
+    assert host_message({"timestamp": "nonsense"}, now=NOW).moment == NOW
+    assert new_file_id() != new_file_id()
+    assert re.fullmatch(r"file_[0-9a-f]{16}", new_file_id())
+
+
+# A transcript, line by line
+
+
+def write(path: Path, *lines: object) -> Path:
+    raw = (line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
+    path.write_bytes(b"\n".join(raw) + b"\n")
+    return path
+
+
+def line(entry: str, parent: str | None, text: object = "x", **more: object) -> dict[str, object]:
+    return {
+        "type": "message",
+        "id": entry,
+        "parentId": parent,
+        "message": {"role": "user", "content": text},
+        **more,
+    }
+
+
+def test_a_missing_time_is_inherited_and_never_that_of_the_import(tmp_path: Path) -> None:
+    begun = {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00.500Z"}
+    path = write(
+        tmp_path / "s.jsonl",
+        begun,
+        line("a", None),
+        line("b", "a", timestamp="2026-01-02T00:00:00Z"),
+        line("c", "b", timestamp="never"),
+    )
+    index = index_for_import(path)
+    moments = [one.moment for one in read_messages(index, message_positions(index))]
+    assert [moment.isoformat() for moment in moments] == [
+        "2026-01-01T00:00:00+00:00",
+        "2026-01-02T00:00:00+00:00",
+        "2026-01-02T00:00:00+00:00",
+    ]
+
+
+def test_lines_of_any_length_and_bytes_of_any_kind(tmp_path: Path) -> None:
+    long = "ж" * 9_000_000  # 18 MB: more than the screens would read of a line
+    path = write(
+        tmp_path / "s.jsonl",
+        line("a", None, long),
+        b"{not json",
+        b'{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"\xff\\ud800"}}',
+    )
+    index = index_for_import(path)
+    first, second = read_messages(index, message_positions(index))
+    assert first.message["content"] == long
+    assert second.message["content"] == "\ufffd\ud800"
+    assert stored(second.message).content == "\ufffd\ufffd"
+    assert (index.bad_lines, index.problems[0].line) == (1, 2)
+
+
+# JSON as the engine's language writes it
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1.0, "1"),
+        (-0.0, "0"),
+        (0.1, "0.1"),
+        (1e21, "1e+21"),
+        (1e20, "100000000000000000000"),
+        (1.5e-7, "1.5e-7"),
+        (1e-6, "0.000001"),
+        (123456789012345680000, "123456789012345680000"),
+        (2**64, "18446744073709552000"),
+        (float("inf"), "null"),
+        (5e-324, "5e-324"),
+        (10**400, "null"),
+    ],
+)
+def test_numbers(number: float, text: str) -> None:
+    assert js_number(number) == text
+
+
+def test_keys_that_are_indexes_come_first() -> None:
+    value = read_object(b'{"b":1,"10":2,"9":3,"01":4,"a":[1.0,{"1":0}]}')
+    assert js_json(value) == '{"9":3,"10":2,"b":1,"01":4,"a":[1,{"1":0}]}'
+
+
+def test_what_is_assembled_is_written_alike() -> None:
+    value = parsed('{"b":1.0,"10":1e-7,"2":0.00001,"c":[1.5e-8,1e16,-0.0],"d":"1.0"}')
+    assert stringify(value) == '{"2":0.00001,"10":1e-7,"b":1,"c":[1.5e-8,10000000000000000,0],"d":"1.0"}'
+
+
+def test_half_a_pair_is_escaped_in_json_and_replaced_in_text() -> None:
+    assert js_json({"a": "x\ud83d"}) == '{"a":"x\\ud83d"}'
+    assert well_formed("x\ud83d") == "x\ufffd"
+    assert identity_of("user", "\ud800") == identity_of("user", "\ufffd")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+        max_leaves=10,
+    )
+)
+def test_what_was_written_reads_the_same(value: Any) -> None:
+    assert json.loads(js_json(value)) == value

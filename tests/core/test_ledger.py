@@ -1,0 +1,194 @@
+"""What becomes of each item of a context, how far its next compaction is, and how two contexts differ."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from lcm_core.assemble.assembler import AssemblySettings
+from lcm_core.assemble.compare import compare_contexts, names_of, write_lines
+from lcm_core.assemble.ledger import Ledger, ledger_of
+from lcm_core.assemble.message import OriginKind
+from lcm_core.assemble.result import Step
+from lcm_core.assembly import assemble_context
+from lcm_core.compaction_rules import compaction_rules
+from lcm_core.comparing import Side, read_comparison
+from lcm_core.context_view import TailRule, totals_of
+from lcm_core.errors import NotFoundError
+from lcm_core.operations.compaction.distance import distance_of
+from lcm_core.operations.compaction.reading import load_context
+from lcm_core.operations.compaction.run import Setting
+from lcm_core.records import ConversationId
+from lcm_core.rules import rules_of
+from lcm_core.store.context import references, weights_of
+from lcm_core.store.database import Database, Reader
+from lcm_core.summarize.reading import Rendering
+
+from tests.conftest import DatabaseFactory
+
+VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged")
+BUDGETS = (300, 1_500, 3_500, 128_000)
+
+
+async def ledger(path: Path, number: int, budget: int, *, tail_count: int | None = 5) -> Ledger:
+    settings = AssemblySettings(budget, tail_count=tail_count, clamp=True)
+    async with await Database.open(path) as database:
+        found = await database.read(assemble_context, ConversationId(number), settings, zone=UTC)
+    return ledger_of(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_item_has_a_fate_and_they_add_up(version: str, database_file: DatabaseFactory):
+    async def look(reader: Reader) -> None:
+        for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
+            items = await references(reader, row["number"])
+            for budget in BUDGETS:
+                settings = AssemblySettings(budget, tail_count=5, clamp=True)
+                found = await assemble_context(reader, row["number"], settings, zone=UTC)
+                one = ledger_of(found)
+                fates = [one.fate(at, item) for at, item in zip(items.ordinals, items.ids, strict=True)]
+                assert all(fate is not None for fate in fates), (row["number"], budget)
+                gone = [fate for fate in fates if fate is not None and not fate.sent]
+                briefs = [each for each in found.evicted if each.origin and each.origin.brief_id]
+                assert len(gone) + len(briefs) == found.evicted_items == sum(one.left_out.values())
+                assert all(fate.step is not None and fate.why for fate in gone)
+                numbers = [fate.number for fate in fates if fate is not None and fate.number is not None]
+                kinds = [message.origin.kind for message in found.messages]
+                assert len(set(numbers)) == len(numbers)
+                assert len(numbers) == sum(kind in (OriginKind.MESSAGE, OriginKind.SUMMARY) for kind in kinds)
+                assert len(one.keys) == len(set(one.keys)) == len(found.messages)
+
+    async with await Database.open(database_file(version)) as database:
+        await database.read(look)
+
+
+async def test_each_step_is_named(database_file: DatabaseFactory):
+    small = await ledger(database_file("0.15.3"), 1, 3_500, tail_count=None)
+    fates = [small.fate(at, item) for at, item in enumerate(["sum_4c4bd5292abfa225", "sum_6f28c0a7f6f90a1a"])]
+    assert [fate.step for fate in fates if fate] == [Step.BUDGET, Step.CLAMP]
+    assert small.left_out == {Step.BUDGET: 1, Step.CLAMP: 3}
+    focused = await ledger(database_file("0.15.3"), 2, 128_000)
+    covered = focused.fate(0, "sum_253c14ef1ca84d7c")
+    assert covered is not None
+    assert (covered.step, covered.sent) == (Step.FOCUS, False)
+    # The brief stands at the same ordinal and is a message of its own.
+    assert focused.keys[0][0] == "brief"
+    assert focused.key_at(0) == focused.keys[0]
+
+
+async def test_a_fate_is_that_of_the_item_and_not_of_the_ordinal(database_file: DatabaseFactory):
+    one = await ledger(database_file("0.15.3"), 1, 128_000)
+    assert one.fate(0, "sum_4c4bd5292abfa225") is not None
+    assert one.fate(0, "sum_6f28c0a7f6f90a1a") is None
+    assert one.fate(99, 850) is None
+
+
+async def test_what_was_not_read_has_a_fate_too(database_file: DatabaseFactory):
+    one = await ledger(database_file("0.15.3"), 1, 128_000)
+    from lcm_core.assemble.resolve import Unread
+
+    cut = ledger_of(replace(one.assembled, unread=Unread(40, 2, 0, 100, 139)))
+    found = cut.fate(120, 12_345)
+    assert found is not None
+    assert (found.read, found.step) == (False, Step.BUDGET)
+    assert cut.left_out[Step.BUDGET] == 40
+    assert cut.fate(140, 12_345) is None
+
+
+async def test_what_is_mended_is_told_at_the_item(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM context_items WHERE message_id = 850")
+        connection.commit()
+    one = await ledger(path, 1, 128_000, tail_count=None)
+    caller = one.fate(5, 849)
+    assert caller is not None
+    assert [str(repair.what) for repair in caller.repairs] == [
+        "tool call without a result answered with an error"
+    ]
+    made_up = [key for key in one.keys if key[0] == "synthetic"]
+    assert len(made_up) == 1
+    message = one.message(made_up[0])
+    assert message is not None
+    assert message.is_error
+
+
+# -- the next compaction ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_distance_says_what_the_engine_would_do(version: str, database_file: DatabaseFactory):
+    seen = set()
+
+    async def look(reader: Reader) -> None:
+        rules = compaction_rules(reader.schema)
+        for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
+            loaded = await load_context(reader, row["number"], Rendering(rules))
+            items = await references(reader, row["number"])
+            weights = await weights_of(reader, list(items.ids))
+            tail = TailRule(rules_of(reader.schema), 5).tail_of(items, weights)
+            totals = totals_of(items, weights, tail, row["number"])
+            assert totals is not None
+            for budget in (500, 2_000, loaded.context.tokens * 4 // 3, 128_000):
+                for chunk in (20_000, 400):
+                    settings = replace(rules.defaults, fresh_tail_count=5, leaf_chunk_tokens=chunk)
+                    found = distance_of(totals, rules, settings, budget)
+                    compaction = Setting(Rendering(rules), settings, budget).compaction(loaded, lambda: 0)
+                    due = compaction.is_due(leaf_trigger=rules.sweep.leaf_trigger)
+                    assert found.due == due, (row["number"], budget, chunk)
+                    assert found.left == 0 or not due
+                    assert found.left >= 0
+                    seen.add(due)
+
+    async with await Database.open(database_file(version)) as database:
+        await database.read(look)
+    assert seen == {True, False}
+
+
+# -- two contexts -------------------------------------------------------------------------------------------
+
+
+async def test_two_budgets_differ_by_what_is_left_out(database_file: DatabaseFactory):
+    small = (await ledger(database_file("0.15.3"), 1, 3_500, tail_count=None)).assembled
+    large = (await ledger(database_file("0.15.3"), 1, 128_000, tail_count=None)).assembled
+    found = compare_contexts(small, large)
+    assert found.only_old == ()
+    assert names_of(found.only_new) == (
+        "sum_4c4bd5292abfa225",
+        "sum_6f28c0a7f6f90a1a",
+        "sum_07742015d971b59d",
+        "sum_bb692ab9b90b6a49",
+    )
+    assert (found.changed, found.same) == ((), 18)
+    assert (found.diff.removed, len(found.diff.hunks)) == (0, 1)
+    assert found.diff.text() == "\n".join(write_lines(large).lines)
+    back = compare_contexts(large, small)
+    assert back.only_old == found.only_new
+    assert compare_contexts(large, large).diff.hunks == ()
+
+
+async def test_a_message_that_says_something_else_is_changed(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    before = (await ledger(path, 1, 128_000)).assembled
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE summaries SET content = 'short' WHERE summary_id = 'sum_bb692ab9b90b6a49'")
+        connection.commit()
+    after = (await ledger(path, 1, 128_000)).assembled
+    found = compare_contexts(before, after)
+    assert names_of(found.changed) == ("sum_bb692ab9b90b6a49",)
+    assert (found.only_old, found.only_new, found.same) == ((), (), 21)
+    [hunk] = found.diff.hunks
+    assert found.new_text.heading_at(hunk.new_start) == "== user · sum_bb692ab9b90b6a49 d2"
+
+
+async def test_a_conversation_that_there_is_not_is_said(database_file: DatabaseFactory):
+    settings = AssemblySettings(1_000)
+    async with await Database.open(database_file("0.15.3")) as database:
+        with pytest.raises(NotFoundError):
+            await database.read(
+                read_comparison, Side(ConversationId(1), settings), Side(ConversationId(99), settings), None
+            )
