@@ -3,7 +3,12 @@
 
 BIN := .venv/bin
 PACKAGES := lcm_tui core/lcm_core prompts/lcm_prompts
-WORKERS ?= auto
+# Tests of screens wait a good deal: three workers for two cores.
+WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 3 + 1) / 2 )))
+# They write gigabytes that nobody keeps, and wait for the disk at every commit: into memory where there is room.
+ROOM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
+# Without bytecode of the tests and the plugins every worker compiles them again.
+PYTEST = env $(ROOM) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS)
 export PYTHON
 
 help:
@@ -23,10 +28,10 @@ demo: .venv/ready
 	@$(BIN)/lcm-tui demo $(ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(PYTEST) $(ARGS)
 
 test-long: .venv/ready
-	$(BIN)/python -m pytest -n $(WORKERS) -m long $(ARGS)
+	$(PYTEST) -m long --timeout=1800 $(ARGS)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import minimal_app
 from benchmarks.generate import LARGEST
-from benchmarks.keys import Cursor, KeyTime, learn_cursor, rounds, unfold
+from benchmarks.keys import CODES, Cursor, KeyTime, learn_cursor, rounds, unfold
 from benchmarks.screen import Screen
 from benchmarks.terminal import ProgramError, Terminal, environment
 from benchmarks.views import BACK, LIST, OPENED, QUIT, View, proof
@@ -176,14 +176,25 @@ def _walk(terminal: Terminal, database: Path, count: int, result: Session) -> No
 
 
 def _press_all(terminal: Terminal, view: View, count: int, result: Session) -> list[KeyTime]:
+    if view.unfold_all:
+        # From the last row upwards, so that all are rows of the folded list.
+        for key in (CODES["end"], *(view.unfold_all, CODES["up"]) * _UNFOLDED):
+            _send(terminal, key)
     cursor = result.cursors.get(view.name) or learn_cursor(terminal)
     if cursor is None:
         raise ProgramError(f"{view.name}: no row stands out as the selected one\n{terminal.screen.text()}")
     result.cursors[view.name] = cursor
-    times = []
+    times = rounds(terminal, cursor.signature, count, quiet=_QUIET)
     if view.unfold:
-        times = unfold(terminal, view.unfold, cursor.signature, _UNFOLDED, quiet=_QUIET)
-    return times + rounds(terminal, cursor.signature, count, quiet=_QUIET)
+        _send(terminal, view.fold_all)
+        times += unfold(terminal, view.unfold, cursor.signature, _UNFOLDED, quiet=_QUIET)
+    return times
+
+
+def _send(terminal: Terminal, key: str) -> None:
+    """A key of which nothing is measured, and everything that follows it on the screen."""
+    terminal.send(key)
+    terminal.settle(quiet=0.15, longest=2.0)
 
 
 def conversations(database: Path) -> int:

@@ -33,6 +33,8 @@ class View:
     ]  #: matches the first line of this screen, and that of the list only if it is the list
     facts: Callable[[sqlite3.Connection], list[str]]
     unfold: str = ""  #: the key that unfolds the selected row, where there is one
+    unfold_all: str = ""  #: the key that unfolds all below it: a list of its own length for the keys
+    fold_all: str = ""
 
     def titled(self, screen: Screen) -> bool:
         """Whether the screen is this one, with or without rows."""
@@ -80,7 +82,15 @@ def _beginning(content: str) -> str:
 LIST = View("conversation list", "", re.compile(r"\bConversations\b"), _list_facts)
 OPENED = (
     View("conversation", "\r", re.compile(r"\bConversation\b"), _message_facts),
-    View("summary DAG", "s", re.compile(r"\bSummary DAG\b"), _root_facts, unfold="l"),
+    View(
+        "summary DAG",
+        "s",
+        re.compile(r"\bSummary DAG\b"),
+        _root_facts,
+        unfold="l",
+        unfold_all="Z",
+        fold_all="z",
+    ),
     View("context", "c", re.compile(r"\bContext\b"), _context_facts),
 )
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,7 @@ class Picture:
     keys: tuple[str, ...]
     shows: str
     size: tuple[int, int] = WIDE
+    sql: str = ""  #: makes the demonstration show what it does not hold
 
 
 PICTURES = (
@@ -40,14 +43,37 @@ PICTURES = (
     Picture("dag", ("s", "l", "j", "l"), "Condensed memory"),
     Picture("dag-80x24", ("s", "l", "j", "l"), "D3", SMALL),
     Picture("context", ("c",), "fresh tail"),
+    Picture("context-sent", ("c", "m", "j", "j"), "stored"),
     Picture("context-80x24", ("c",), "fresh tail", SMALL),
     Picture("item", ("c", "enter", "m"), "<summary"),
     Picture("focus-brief", ("j", "j", "j", "c"), "focus"),
     Picture("briefs", ("j", "j", "j", "b"), "focus_"),
     Picture("previous", ("s", "l", "j", "l", "j", "j", "p"), "reconstructed"),
     Picture("files", ("f",), "file_"),
+    Picture("file", ("f", "enter"), "fake-png"),
+    Picture("compare", ("c", "D", *"2k", "enter"), "2,000"),
+    Picture("draft-editor", ("s", "r", "e"), "ctrl"),
     Picture("help", ("question_mark",), "Keys of this screen"),
     Picture("disk-session", ("G", "enter"), "Session on disk"),
+    Picture("plan", ("s", "d"), "Dissolve summary"),
+    Picture("plan-80x24", ("s", "d"), "moves", SMALL),
+    Picture("health", ("H",), "by design"),
+    Picture("health-80x24", ("H",), "by design", SMALL),
+    Picture("compacting", ("C", "1", "1", "1", "1"), "depth 4"),
+    Picture("transplant", ("t",), "to the front of"),
+    Picture("review", ("s", "r"), "can stand"),
+    Picture("review-80x24", ("s", "r"), "can stand", SMALL),
+    Picture("repair", ("R", "enter"), "marked"),
+    Picture("backfill", ("G", "enter", "i"), "27 enter"),
+    Picture("prune", ("j", "X"), "Delete conversation 8"),
+    # These change the database: they come last.
+    Picture(
+        "merge",
+        ("j", "V"),
+        "Merge",
+        sql="UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5",
+    ),
+    Picture("history", ("s", "d", "a", "enter", "U"), "Dissolve summary"),
 )
 
 
@@ -57,10 +83,15 @@ def screen_text(app: LcmApp) -> str:
     return "\n".join(strip.text for strip in lines)
 
 
+def is_reading(app: LcmApp) -> bool:
+    """Whether something is still on its way to the screen."""
+    return any(not worker.is_finished and worker.group != "watch" for worker in app.workers)
+
+
 async def wait_for(app: LcmApp, text: str, seconds: float = 15.0) -> None:
     """Wait until *text* is on the screen and nothing is pending any more."""
     end = time.monotonic() + seconds
-    while text not in screen_text(app) or " … " in screen_text(app).split("\n", 1)[0]:
+    while text not in screen_text(app) or is_reading(app):
         if time.monotonic() > end:
             sys.stderr.write(screen_text(app) + "\n")
             raise SystemExit(f"'{text}' did not appear")
@@ -69,6 +100,9 @@ async def wait_for(app: LcmApp, text: str, seconds: float = 15.0) -> None:
 
 async def take(picture: Picture, home: Path) -> None:
     """Drive the app to one state and save it."""
+    if picture.sql:
+        with closing(sqlite3.connect(home / ".openclaw" / "lcm.db")) as database, database:
+            database.execute(picture.sql)
     options = Options(openclaw_dir=str(home / ".openclaw"))
     app = LcmApp(resolve(options, {"TZ": "UTC"}, home=home), demo=True)
     async with app.run_test(size=picture.size) as pilot:
@@ -87,6 +121,8 @@ def main() -> None:
     """Take the pictures named on the command line, or all of them."""
     for name in ("NO_COLOR", "TEXTUAL_THEME"):
         os.environ.pop(name, None)
+    # Named where a deletion is previewed; no picture writes an export.
+    os.environ["XDG_DATA_HOME"] = "/home/operator/.local/share"
     wanted = set(sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="lcm-tui-pictures-") as folder:
         home = Path(folder)
