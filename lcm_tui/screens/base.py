@@ -189,7 +189,7 @@ class CommandScreen(Screen[None]):
         if found is None:
             self.app.notify("Nothing is selected.", severity="warning", timeout=3)
         else:
-            # What is pasted is read by a shell: an id that holds line breaks or bytes of no text is written out.
+            # A shell may read what is pasted: line breaks and bytes that are no text are written out.
             copied = safe_line(found)
             self.app.copy_to_clipboard(copied)
             self.app.notify(f"Copied {copied}", timeout=3)
