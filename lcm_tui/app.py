@@ -155,7 +155,10 @@ class LcmApp(App[int]):
         opened = "conversation dag context item files previous plan history health sent compare"
         drafts = "review drafting draft_editor"  # not the model libraries: only a call imports those
         for name in f"{opened} {drafts}".split():
-            await asyncio.to_thread(importlib.import_module, f"lcm_tui.screens.{name}")
+            try:
+                await asyncio.to_thread(importlib.import_module, f"lcm_tui.screens.{name}")
+            except Exception:  # whoever opens that screen is told; here it only must not end the rest
+                log.exception("%s cannot be imported", name)
         gc.collect()
         gc.freeze()
         await self._collect_at_rest()

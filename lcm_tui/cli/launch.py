@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.errors import UsageError
 from lcm_core.settings import Settings, Source
+from lcm_core.store.opening import choose_access
 
 from lcm_tui.cli.answer import Run
 from lcm_tui.cli.registry import PROGRAM
@@ -31,6 +32,8 @@ def open_app(run: Run, version: Version = False) -> int:
     if run.settings.output_format.source is Source.COMMAND_LINE:
         raise UsageError("--format and --json say how a command prints; give a command too, such as status.")
     if not has_terminal():
+        if run.settings.database.is_set:  # what is wrong with a path that was given is the nearer trouble
+            choose_access(run.settings.database.value)
         raise UsageError(
             f"The app needs a terminal; commands work without one, such as `{PROGRAM} status` or "
             f"`{PROGRAM} conversations list` (`{PROGRAM} --help` lists them).",

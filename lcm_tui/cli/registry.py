@@ -120,8 +120,9 @@ def with_common_options(function: Callable[Concatenate[Run, P], Outcome]) -> Cal
             raise CancelledError("Cancelled; nothing was changed.") from None
 
     first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    invoke.__signature__ = inspect.Signature([first, *taken, *_COMMON_PARAMETERS])  # type: ignore[attr-defined]
-    invoke.__doc__ = function.__doc__
+    seen: Any = invoke  # a function has no declared signature to set
+    seen.__signature__ = inspect.Signature([first, *taken, *_COMMON_PARAMETERS])
+    seen.__doc__ = function.__doc__
     return invoke
 
 

@@ -324,6 +324,31 @@ async def test_a_change_is_noticed_after_a_screen_failed_to_follow_it(
         )
 
 
+async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    tried: list[str] = []
+    done: list[str] = []
+
+    def broken(name: str) -> None:
+        tried.append(name)
+        raise ImportError(f"no {name}")
+
+    async def rest(app: LcmApp) -> None:
+        done.append("rests")
+
+    monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 0)
+    monkeypatch.setattr("lcm_tui.app.importlib.import_module", broken)
+    monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: done.append("frozen"))
+    monkeypatch.setattr(LcmApp, "_collect_at_rest", rest)
+    async with open_app(database_file("0.15.3")) as pilot:
+        assert isinstance(pilot.app, LcmApp)
+        await pilot.app._warm_up()
+    assert len(tried) > 10
+    assert done == ["frozen", "rests"]
+    assert "dag cannot be imported" in caplog.text
+
+
 def test_the_way_to_the_error_is_still_there_in_textual():
     """`LcmApp` leans on two private names of Textual: they must be what they were."""
     assert callable(App._handle_exception)

@@ -39,6 +39,22 @@ def test_the_app_refuses_without_a_terminal():
     assert result.stderr.count("\n") == 1
 
 
+def test_what_is_wrong_with_a_given_path_is_said_before_the_terminal_is_missed(tmp_path: Path):
+    missing, folder = tmp_path / "nowhere.db", tmp_path
+    for result in (start("--db", missing), start(env={"LCM_DATABASE_PATH": str(missing)})):
+        assert (result.returncode, result.stdout) == (5, "")
+        assert result.stderr.startswith(f"There is no database at {missing}.")
+        assert result.stderr.count("\n") == 1
+    assert "is a folder" in start("--db", folder).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_given_database_still_needs_a_terminal(database_file: DatabaseFactory):
+    result = start("--db", database_file("0.15.3"))
+    assert result.returncode == 2
+    assert result.stderr.startswith("The app needs a terminal")
+
+
 @pytest.mark.parametrize("term", ["dumb", ""])
 def test_the_app_refuses_a_terminal_that_cannot_draw(term: str):
     controller, terminal = pty.openpty()
