@@ -51,7 +51,7 @@ def dissolve(
     named = conversation.selector("dissolve")
     if not summary_id:
         raise UsageError("dissolve needs --summary-id ID.", details={"option": "summary-id"})
-    wanted = [options.readable_text("--summary-id", one) for one in summary_id]
+    wanted = [options.stored_text(one) for one in summary_id]
     depth = 1 if levels is None else options.whole_number("levels", levels, 1)
     asked = None if budget is None else options.budget_of(budget)
 

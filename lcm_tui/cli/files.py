@@ -82,7 +82,7 @@ async def _load_list(
 
 def show(run: Run, file_id: FileArgument, content: WithContent = False) -> Answer:
     """Show one file: what is recorded of it, where it is, and who refers to it."""
-    found = run.read(_load, options.readable_text("FILE_ID", file_id))
+    found = run.read(_load, options.stored_text(file_id))
     stored = _resolved(run.settings, found.file)
     text = _content(stored) if content else None
     data: Document = {

@@ -25,6 +25,8 @@ ROLES = ("system", "user", "assistant", "tool")
 KINDS = ("leaf", "condensed")
 MAX_LIMIT = 500
 DEFAULT_LIMIT = 50
+#: A byte that is no UTF-8 as `safe_line` writes it out.
+_WRITTEN_OUT = re.compile("‹0x([89A-F][0-9A-F])›")
 #: The largest whole number that every reader of JSON holds exactly.
 MAX_NUMBER = 2**53 - 1
 
@@ -194,15 +196,20 @@ def whole_number(option: str, value: str, minimum: int, maximum: int = MAX_NUMBE
 
 
 def readable_text(option: str, value: str) -> str:
-    """A text that a database can be asked for: an argument may hold bytes that are none."""
+    """A text that is of our own making, or a person's: an argument may hold bytes that are none."""
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise UsageError(
-            f"{option} is not valid UTF-8; no id or key of a database looks like that.",
-            details={"option": option},
-        ) from None
+        raise UsageError(f"{option} is not valid UTF-8.", details={"option": option}) from None
     return value
+
+
+def stored_text(value: str) -> str:
+    """An id or a key as the database holds it, whose bytes may be no UTF-8.
+
+    They are taken as they are, or as the program writes them out where it shows them (``‹0xFF›``).
+    """
+    return _WRITTEN_OUT.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ def repair(
         raise UsageError("--all takes neither a conversation nor --summary-id.", details={"option": "all"})
     search = _Search(
         named,
-        tuple(options.readable_text("--summary-id", one) for one in summary_id or ()),
+        tuple(options.stored_text(one) for one in summary_id or ()),
         _kinds(kinds, bool(summary_id)),
         None if since is None else options.moment_of("since", since),
         None if limit is None else options.whole_number("limit", limit, 1),

@@ -84,7 +84,7 @@ def rewrite(
             else "rewrite needs one of --summary ID, --depth N, --all and --stale.",
             details={"option": "summary"},
         )
-    wanted = tuple(options.readable_text("--summary", one) for one in summary or ())
+    wanted = tuple(options.stored_text(one) for one in summary or ())
     choice = _Choice(named, wanted, options.depth_of(depth), stale, subtree)
     return drafting.run_drafts(run, "rewrite", choice.select, flags)
 

@@ -16,7 +16,7 @@ from lcm_tui.cli.options import (
     BySessionKey,
     ConversationArgument,
     invalid,
-    readable_text,
+    stored_text,
     whole_number,
 )
 from lcm_tui.cli.stored import as_text
@@ -67,7 +67,7 @@ class ConversationOptions:
         if self.conversation_id is not None and self.session_key is not None:
             raise invalid("conversation-id", "cannot be combined with --session-key")
         if self.session_key is not None:
-            return Selector(None, readable_text("--session-key", self.session_key))
+            return Selector(None, stored_text(self.session_key))
         if self.conversation is not None:
             return Selector(whole_number("CONVERSATION_ID", self.conversation, 1), None)
         if self.conversation_id is not None:

@@ -101,7 +101,7 @@ async def _load_list(
 
 def show(run: Run, summary_id: options.SummaryArgument) -> Answer:
     """Show one summary: its text, what it was made from, and what was made from it."""
-    found = run.read(_load, options.readable_text("SUMMARY_ID", summary_id))
+    found = run.read(_load, options.stored_text(summary_id))
     consumers: list[Json] = [documents.summary(item, content=True) for item in found.consumers]
     sources: list[Json] = [documents.summary(item, content=True) for item in found.sources]
     data: Document = {
@@ -142,7 +142,7 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
 
 def previous(run: Run, summary_id: options.SummaryArgument) -> Answer:
     """Show the previous context a summary was made with, reconstructed, and the one for a rewrite."""
-    found = run.read(_load_previous, options.readable_text("SUMMARY_ID", summary_id))
+    found = run.read(_load_previous, options.stored_text(summary_id))
     data: Document = {
         "summaryId": found.summary_id,
         "applies": found.applies,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.text import safe_line
 
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -226,6 +228,58 @@ def test_values_of_the_wrong_type_break_nothing(database_copy: DatabaseFactory):
             assert (answer.code, answer.err) == (code, ""), arguments
             if form == ["--json"]:
                 json.loads(answer.out)
+
+
+@pytest.mark.parametrize("written_out", [False, True], ids=["as bytes", "as it is shown"])
+def test_an_id_that_is_no_utf8_can_be_asked_for(database_copy: DatabaseFactory, written_out: bool):
+    """SQLite and Python count the characters of such bytes differently."""
+    path = database_copy("0.15.3")
+    summary, file = b"sum_\xff\x80\xbfabfa225", b"file_\xc3(f952c89fc"
+    with contextlib.closing(sqlite3.connect(path)) as host:
+        for sql, value in (
+            (
+                "UPDATE summaries SET summary_id = CAST(? AS TEXT) WHERE summary_id = 'sum_4c4bd5292abfa225'",
+                summary,
+            ),
+            (
+                "UPDATE summary_parents SET summary_id = CAST(? AS TEXT) "
+                "WHERE summary_id = 'sum_4c4bd5292abfa225'",
+                summary,
+            ),
+            (
+                "UPDATE context_items SET summary_id = CAST(? AS TEXT) "
+                "WHERE summary_id = 'sum_4c4bd5292abfa225'",
+                summary,
+            ),
+            (
+                "UPDATE large_files SET file_id = CAST(? AS TEXT) WHERE file_id = 'file_400f952c89fc4c2b'",
+                file,
+            ),
+            (
+                "UPDATE conversations SET session_key = CAST(? AS TEXT) WHERE conversation_id = 1",
+                b"agent:\xff",
+            ),
+        ):
+            assert host.execute(sql, (value,)).rowcount
+        host.commit()
+
+    def named(stored: bytes) -> str:
+        text = os.fsdecode(stored)
+        return safe_line(text) if written_out else text
+
+    at = ("--db", path)
+    shown = run("summaries", "show", named(summary), *at, "--json").data
+    assert shown["summary"]["summaryId"] == os.fsdecode(summary)
+    assert [one["summaryId"] for one in shown["sources"]] == ["sum_e2c12a356775e203", "sum_93d8bff206c72158"]
+    assert run("summaries", "previous", named(summary), *at, "--json").data["summaryId"] == os.fsdecode(
+        summary
+    )
+    assert run("files", "show", named(file), *at, "--json").data["file"]["fileId"] == os.fsdecode(file)
+    known = run("conversations", "show", "--session-key", named(b"agent:\xff"), *at, "--json").data
+    assert known["conversation"]["conversationId"] == 1
+    dissolved = run("dissolve", "1", "--summary-id", named(summary), *at)
+    assert (dissolved.code, dissolved.err) == (0, "")
+    assert run("rewrite", "1", "--summary", named(summary), *at).code == 0
 
 
 def test_times_are_compared_as_times(database_copy: DatabaseFactory):

@@ -182,12 +182,17 @@ async def file_page(
 
 
 async def summary_ids_beginning(reader: Reader, prefix: str, limit: int) -> list[SummaryId]:
-    """At most *limit* ids of summaries that begin with *prefix*, in order."""
+    """At most *limit* ids of summaries that begin with *prefix*, in order.
+
+    Bytes that are no UTF-8 are counted otherwise by SQLite: an id that holds some is found as a whole.
+    """
     if not reader.schema.has("summaries"):
         return []
     rows = await reader.rows(
-        "SELECT summary_id FROM summaries WHERE substr(summary_id, 1, ?) = ? ORDER BY summary_id LIMIT ?",
+        """SELECT summary_id FROM summaries
+        WHERE substr(summary_id, 1, ?) = ? OR summary_id = ? ORDER BY summary_id LIMIT ?""",
         len(prefix),
+        prefix,
         prefix,
         limit,
     )
