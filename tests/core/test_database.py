@@ -546,6 +546,41 @@ async def test_a_host_that_comes_and_goes_finds_its_folder_as_it_left_it(databas
             assert [path.name for path in database.parent.iterdir()] == ["lcm.db"]
 
 
+async def test_a_host_that_leaves_while_nothing_is_read_takes_its_wal_along(database: Path):
+    """SQLite removes it with the last connection; what is read afterwards must not make it anew."""
+    before = os.listdir(database.parent)
+    async with await Database.open(database) as opened:
+        with following(opened), writer(database) as host:
+            host.execute("UPDATE conversations SET title = 'one'")
+            await until(titled(opened, "one"))
+            assert opened.access is Access.READ_ONLY
+            assert await opened.read(value, COUNT) > 0
+            await until(lambda: asyncio.sleep(0, not opened._current()._idle))
+            assert await opened.read(value, COUNT) > 0  # and opens again, as often as it is wanted
+            await until(lambda: asyncio.sleep(0, not opened._current()._idle))
+            host.close()
+            assert os.listdir(database.parent) == before
+            assert await opened.read(value, COUNT) > 0
+            assert os.listdir(database.parent) == before
+            assert opened.access is Access.IMMUTABLE
+    assert os.listdir(database.parent) == before
+
+
+async def test_reads_that_begin_while_connections_are_closed_are_answered(database: Path):
+    with writer(database) as host:
+        host.execute("UPDATE conversations SET title = 'one'")
+        async with await Database.open(database) as opened:
+            handle = opened._current()
+            for steps in range(40):
+                resting = asyncio.create_task(handle.rest(0))
+                for _ in range(steps % 8):
+                    await asyncio.sleep(0)
+                assert await opened.read(value, COUNT) > 0
+                await resting
+            assert opened._current() is handle
+        assert handle.closed
+
+
 async def test_a_file_that_is_replaced_is_opened_again(database: Path, database_copy: DatabaseFactory):
     other = database_copy("0.8.2")
     async with await Database.open(database) as opened:

@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import aiosqlite
 
 from lcm_core.errors import DatabaseError
-from lcm_core.store.handle import Handle, error_name, open_handle
+from lcm_core.store.handle import Handle, WayInChanged, error_name, open_handle
 from lcm_core.store.opening import Access, FileState, explain, file_state
 from lcm_core.store.schema import Schema
 
@@ -32,6 +32,8 @@ Row = sqlite3.Row
 CHUNK = 500
 #: How often the file is looked at.
 POLL_SECONDS = 0.2
+#: Connections to a file with a WAL are closed when nothing was read for so long.
+REST_SECONDS = 0.5
 
 
 class Reader:
@@ -149,6 +151,8 @@ class Database:
         handle = self._current()
         try:
             return await self._read_with(handle, load, *args, **kwargs)
+        except WayInChanged:
+            pass
         except sqlite3.Error as error:
             if handle is self._current() and await asyncio.to_thread(file_state, self.path) == handle.state:
                 raise self._explain(error) from error
@@ -173,6 +177,8 @@ class Database:
                     changed |= await self._catch_up(state, changed)
             if changed:
                 yield Change(datetime.now(UTC), state)
+            if self._handle is not None:
+                await self._handle.rest(REST_SECONDS)
 
     async def refresh(self) -> None:
         """Look at the file now, not at the next poll: what was committed so far is read from here on.

@@ -10,7 +10,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +37,10 @@ AGAIN_SECONDS = 0.01
 COPY_PAUSE = 20
 
 
+class WayInChanged(sqlite3.OperationalError):
+    """What lies beside the file calls for another way in than the one of this handle."""
+
+
 class Handle:
     """Connections to one state of the file system; made by `open_handle`."""
 
@@ -52,6 +56,8 @@ class Handle:
         self._idle: list[aiosqlite.Connection] = []
         self._busy: set[aiosqlite.Connection] = set()
         self._users = 0
+        self._used_at = 0.0  #: when the last read ended, monotonic
+        self._rested = False  #: there was a moment without a connection
         self._retired = False
         self._closed = asyncio.Event()
 
@@ -78,6 +84,22 @@ class Handle:
     def closed(self) -> bool:
         """Whether the last connection is closed."""
         return self._closed.is_set()
+
+    async def rest(self, after: float) -> None:
+        """Close what has not been read with for *after* seconds: a host that leaves then takes its WAL along.
+
+        SQLite removes ``-wal`` and ``-shm`` with the last connection; one of ours would keep them there.
+        """
+        has_wal = self.access is Access.READ_ONLY and self.state is not None and self.state.wal_size
+        if not has_wal or self._users or time.monotonic() - self._used_at < after:
+            return
+        resting, self._idle = self._idle, []
+        self._rested = True
+        self._users += 1
+        try:
+            await _to_the_end(_close_all(resting))
+        finally:
+            await self._leave()
 
     async def retire(self) -> None:
         """Close as soon as no read runs any more."""
@@ -138,6 +160,8 @@ class Handle:
         return number == self.schema_number and (mode != "wal" or state.wal_size > 0)
 
     async def _connect(self) -> None:
+        if self._rested and not self._busy and not await self._way_stands():
+            raise WayInChanged("the file calls for another way in")
         query = "mode=ro&immutable=1" if self.access is Access.IMMUTABLE else "mode=ro"
         connection = await aiosqlite.connect(
             f"{real_path(self.location).as_uri()}?{query}",
@@ -157,6 +181,10 @@ class Handle:
         if self._closed.is_set():
             await self._close()
 
+    async def _way_stands(self) -> bool:
+        """Whether the file is still to be opened in this way: without its WAL, SQLite would make it anew."""
+        return await asyncio.to_thread(choose_access, self.path) is self.access
+
     async def _give_back(self, connection: aiosqlite.Connection | None, *, interrupt: bool) -> None:
         try:
             if connection is not None:
@@ -167,9 +195,13 @@ class Handle:
                 else:
                     await connection.close()
         finally:
-            self._users -= 1
-            if self._retired and not self._users:
-                await self._close()
+            self._used_at = time.monotonic()
+            await self._leave()
+
+    async def _leave(self) -> None:
+        self._users -= 1
+        if self._retired and not self._users:
+            await self._close()
 
     async def _close(self) -> None:
         while self._idle:
@@ -229,6 +261,11 @@ async def _copy_of(path: Path) -> Path:
         if copying.exception() is None:
             remove_copy(copying.result())
         raise
+
+
+async def _close_all(connections: Iterable[aiosqlite.Connection]) -> None:
+    for connection in connections:
+        await connection.close()
 
 
 async def _settle(connection: aiosqlite.Connection, *, interrupt: bool) -> bool:
