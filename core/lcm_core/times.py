@@ -114,6 +114,11 @@ _PECULIAR: Final = {
     ("Canada/Yukon", "MST"): "GMT-7",
     ("Mexico/BajaSur", "MST"): "GMT-7",
     ("Antarctica/Troll", "+00"): "GMT",
+    ("Etc/GMT", "GMT"): "UTC",
+    ("GMT", "GMT"): "UTC",
+    ("GMT+0", "GMT"): "UTC",
+    ("GMT-0", "GMT"): "UTC",
+    ("GMT0", "GMT"): "UTC",
 }
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from lcm_core.assemble.js import parsed, parsed_object, stringify
 from lcm_core.assemble.message import Block, BlockKind, Content, Identity, Role
 from lcm_core.assemble.rules import AssemblyRules
+from lcm_core.dag.markers import BLANKS
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import Message, MessagePart
 
@@ -253,4 +254,4 @@ def _first_text(values: Iterable[Json]) -> str | None:
 
 
 def _said(value: Json) -> str | None:
-    return value if isinstance(value, str) and value.strip() else None
+    return value if isinstance(value, str) and value.strip(BLANKS) else None

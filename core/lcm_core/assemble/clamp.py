@@ -9,6 +9,7 @@ from typing import Final
 
 from lcm_core.assemble.js import estimate, stringify
 from lcm_core.assemble.message import Role, SentMessage
+from lcm_core.dag.markers import BLANKS
 from lcm_core.javascript import Json
 from lcm_core.tokens import Estimator
 
@@ -16,7 +17,7 @@ from lcm_core.tokens import Estimator
 OPAQUE_TOKENS: Final = 1_600
 _OPAQUE_KEYS: Final = frozenset({"data", "image", "imageData", "image_data", "base64", "bytes", "source"})
 _OPAQUE_LENGTH: Final = 4_096
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/=_\s-]+")
+_BASE64: Final = re.compile(rf"[A-Za-z0-9+/=_{BLANKS}-]+")
 _DATA_URL: Final = re.compile(r"data:[\w.+-]+/[\w.+-]+[;,]", re.ASCII)
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
+from typing import Final, NoReturn
 
 from lcm_core.javascript import Json, JsonObject, written
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted, has_surrogates
 
-_DECODER: Final = json.JSONDecoder(strict=False)
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+#: As ``JSON.parse`` reads: no ``NaN``, and no control characters in strings.
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
 #: Halves of a pair without the other one, which ``JSON.stringify`` escapes; bytes that were no UTF-8 stand in
 #: the last 128 of them and are left to the estimator.
 _LONE_HALF: Final = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")

@@ -14,6 +14,7 @@ from typing import Final
 from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.message import BlockKind, Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.rules import AssemblyRules
+from lcm_core.dag.markers import BLANKS
 
 #: What a tool call without a result is answered with (engine.md 2.4).
 MISSING_RESULT: Final = (
@@ -105,7 +106,7 @@ def normalise(
 
 
 def _without_blank(message: SentMessage) -> SentMessage:
-    kept = tuple([b for b in message.blocks if b.kind is not BlockKind.TEXT or b.text.strip()])
+    kept = tuple([b for b in message.blocks if b.kind is not BlockKind.TEXT or b.text.strip(BLANKS)])
     return message if len(kept) == len(message.blocks) else message.with_content(kept)
 
 

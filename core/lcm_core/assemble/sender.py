@@ -6,7 +6,13 @@ no recorded message has one that could tell two readings apart.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from lcm_core.assemble.js import parsed_object
+from lcm_core.dag.markers import BLANKS
+
+_BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
 
 
 def sender_label(recorded: str | None) -> str:
@@ -15,4 +21,5 @@ def sender_label(recorded: str | None) -> str:
         return ""
     value = parsed_object(recorded)
     names = (value.get(key) for key in ("senderName", "senderUsername", "senderId"))
-    return next((" ".join(name.split()) for name in names if isinstance(name, str) and name.strip()), "")
+    labels = (_BLANK_RUN.sub(" ", name).strip(" ") for name in names if isinstance(name, str))
+    return next(filter(None, labels), "")

@@ -12,7 +12,7 @@ import itertools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, NoReturn
 
 from lcm_core.ingest.explore_code import CODE_ENDINGS, explore_code
 from lcm_core.ingest.explore_markup import explore_xml, explore_yaml
@@ -56,9 +56,14 @@ def image_summary(name: str, mime: str, size: int) -> str:
 
 
 def _explore_json(text: str, name: str) -> str:
-    value: Json = json.loads(text)
+    value: Json = json.loads(text, parse_constant=_refuse)
     lines = ["Structured summary (JSON):", f"Top-level type: {_type(value)}.", f"Shape: {_shape(value)}."]
     return "\n".join(lines)
+
+
+def _refuse(name: str) -> NoReturn:
+    """``NaN`` is written by many and read by no ``JSON.parse``."""
+    raise ValueError(name)
 
 
 def _shape(value: Json, depth: int = 0) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn, TypeAlias
 
+from lcm_core.dag.markers import BLANKS
 from lcm_core.errors import ExitCode, LcmError
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -207,7 +208,7 @@ def decode_object(data: bytes | str) -> JsonObject:
         BadLineError: it holds something else, or nothing that is JSON.
     """
     text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
-    text = text.removeprefix("\ufeff").strip()
+    text = text.strip(BLANKS)
     try:
         value: Json = _DECODER.decode(text)
     except json.JSONDecodeError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
+from lcm_core.dag.markers import BLANKS
 from lcm_core.ingest.explore import explore, image_summary, kind_of
 from lcm_core.ingest.jsonl import Json, JsonObject, string
 from lcm_core.ingest.parts import text_of_content
@@ -133,8 +134,24 @@ def _inline(block: JsonObject) -> tuple[bytes, str] | None:
         mime = mime or head.removeprefix("data:").partition(";")[0]
     if data is None or data.startswith(("http:", "https:", "file:")):
         return None
+    decoded = _decoded(data)
+    return None if decoded is None else (decoded, (mime or "image/png").lower())
+
+
+_BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
+
+
+def _decoded(data: str) -> bytes | None:
+    """The bytes of base64 as Node reads it: broken into lines, for URLs, or without its padding.
+
+    None when it holds anything else: that is no payload, and stays.
+    """
+    digits = _BLANK_RUN.sub("", data).rstrip("=")
+    if len(digits) % 4 == 1:  # six bits make no byte
+        digits = digits[:-1]
     try:
-        return base64.b64decode(data, validate=True), (mime or "image/png").lower()
+        digits = digits.replace("-", "+").replace("_", "/")
+        return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
 

@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from lcm_core.dag.markers import BLANKS
 from lcm_core.ingest.jsonl import JsonObject, string
 
 
@@ -28,7 +29,7 @@ def reason_to_skip(message: JsonObject, role: str, content: str, *, has_parts: b
     if role == "assistant":
         if message.get("provider") == "openclaw" and message.get("model") == "delivery-mirror":
             return Skipped.MIRROR
-        blank = not content.strip() and not has_parts
+        blank = not content.strip(BLANKS) and not has_parts
         if blank and string(message.get("stopReason")) in ("error", "aborted"):
             return Skipped.FAILED
     if role in ("user", "system") and _RUNTIME.match(content):

@@ -6,6 +6,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
+from lcm_core.dag.markers import BLANKS
 from lcm_core.ingest.content import engine_role
 from lcm_core.ingest.history import HostMessage
 from lcm_core.ingest.identity import event_key, identity_of, is_decorated
@@ -50,7 +51,7 @@ def store_message(
     taken = take_out(host.message, role, threshold=threshold, rules=rules, new_id=new_id)
     parts = parts_of(taken.message, role, taken.marks, rules)
     text = well_formed(text_of_content(content_of(taken.message), rules))
-    has_parts = any(part.part_type != "text" or (part.text or "").strip() for part in parts)
+    has_parts = any(part.part_type != "text" or (part.text or "").strip(BLANKS) for part in parts)
     skipped = reason_to_skip(taken.message, role, text, has_parts=has_parts)
     if skipped is not None:
         return skipped

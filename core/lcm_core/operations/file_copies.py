@@ -17,7 +17,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, rows_by
 
 #: An id as texts refer to it; not in a path, where it is a file's name. Behind a JSON escape it is a word.
-_FILE_ID: Final = re.compile(r"(?:(?<![\w/\\])|(?<=\\[nrtbf]))file_[a-f0-9]{16}\b", re.IGNORECASE)
+_FILE_ID: Final = re.compile(r"(?:(?<![\w/\\])|(?<=\\[nrtbf]))file_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 #: Columns that name rows or people and never refer to a file.
 _NO_TEXT: Final = frozenset(
     {"summary_id", "part_id", "session_id", "role", "kind", "model", "created_at", "identity_hash"}

@@ -178,13 +178,13 @@ def longest_prefix(text: str, limit: int, estimator: Estimator) -> str:
 
 #: What stands in the fallback for a sentence that reads like an instruction to the model (engine.md 2.4).
 OMITTED: Final = "[LCM fallback summary omitted directive-shaped untrusted content]."
-_SENTENCE: Final = re.compile(r"[^\n.!?]*(?:[.!?](?![\s]|$)[^\n.!?]*)*(?:[.!?]+|$)", re.MULTILINE)
+_SENTENCE: Final = re.compile(rf"[^\n.!?]*(?:[.!?](?![{BLANKS}]|$)[^\n.!?]*)*(?:[.!?]+|$)", re.MULTILINE)
 _DIRECTIVE: Final = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass)\b[^\n]{0,60}\b(?:instruction|prompt|rule|direction|guideline|policy|polic)"
     r"|\byou are now\b"
     r"|\b(?:reply|respond|answer) only with\b"
     r"|\b(?:reveal|print|show|repeat|leak)\b[^\n]{0,40}\bsystem prompt\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,  # a word ends where an ideograph begins
 )
 
 

@@ -6,7 +6,6 @@ One renderer for every use (compaction, rewrite, repair, review). Pure. The rule
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Final
 
+from lcm_core.assemble.js import parsed
 from lcm_core.assemble.sender import sender_label
 from lcm_core.compaction_rules import SourceRules
 from lcm_core.dag.markers import BLANKS
-from lcm_core.ingest.jsonl import Json, JsonObject
+from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import Message, MessagePart, SummaryText, Timestamp
 from lcm_core.times import engine_label, parse_utc
 
@@ -99,7 +99,9 @@ def _label(stamp: Timestamp | None, zone: tzinfo | None) -> str:
 # -- what is meaningful ----------------------------------------------------------------------------------
 
 #: An embedded payload; the engine's pattern takes blanks and the words behind them along.
-_DATA_URL: Final = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.+=-]+)*;base64,[A-Za-z0-9+/=\s]+", re.ASCII)
+_DATA_URL: Final = re.compile(
+    rf"data:[\w.+-]+/[\w.+-]+(?:;[\w.+=-]+)*;base64,[A-Za-z0-9+/={BLANKS}]+", re.ASCII
+)
 _MEDIA_LINE: Final = re.compile(r"^[ \t]*MEDIA:.*$", re.MULTILINE)
 #: A line that is nothing but base64.
 _BASE64_LINE: Final = re.compile(r"^[ \t]*[A-Za-z0-9+/]{120,}={0,2}[ \t]*$", re.MULTILINE)
@@ -156,25 +158,15 @@ def tidied(text: str) -> str:
 @lru_cache(maxsize=64)
 def _element(tag: str) -> re.Pattern[str]:
     name = re.escape(tag)
-    return re.compile(rf"<{name}(?:\s[^>]*)?>.*?</{name}\s*>", re.DOTALL | re.IGNORECASE)
+    return re.compile(rf"<{name}(?:[{BLANKS}][^>]*)?>.*?</{name}[{BLANKS}]*>", re.DOTALL | re.IGNORECASE)
 
 
 def _saying(text: str) -> str:
     """What is to be read in a text that is a JSON object or list; any other text as it is."""
-    value = _parsed(text)
+    bare = text.strip(BLANKS)
+    value = parsed(bare) if bare[:1] in ("{", "[") else None
     found = "\n".join(_read(value)) if isinstance(value, dict | list) else ""
     return found or text
-
-
-def _parsed(text: str) -> Json:
-    bare = text.strip(BLANKS)
-    if bare[:1] not in ("{", "["):
-        return None
-    try:
-        value: Json = json.loads(bare, strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return value
 
 
 def _read(value: Json, depth: int = 0) -> Iterator[str]:

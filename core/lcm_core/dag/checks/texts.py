@@ -64,7 +64,7 @@ _ORDER_WORDS: Final = (
     "<prev",
 )
 _EXPANSION: Final = re.compile(r"^[^\w\n]{0,20}expand for details\b", re.MULTILINE | re.IGNORECASE)
-_FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE)
+_FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 
 
 class Copy(StrEnum):

@@ -24,7 +24,7 @@ from lcm_core.summarize.escalate import Escalated, Level, estimate
 from lcm_core.summarize.reading import Rendering, Source
 from lcm_core.times import iso_z, parse_utc, sql_utc
 
-_FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE)
+_FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
