@@ -21,7 +21,7 @@ from lcm_core.assemble.fill import Selection
 from lcm_core.assemble.live import live_message
 from lcm_core.assemble.mend import MISSING_RESULT, Mended
 from lcm_core.assemble.message import OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import ResolvedContext, resolve
+from lcm_core.assemble.resolve import ResolvedContext, Unread, resolve
 from lcm_core.assemble.result import Assembled, Source, Step
 from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
 from lcm_core.assemble.system import Addition
@@ -432,6 +432,26 @@ def test_where_the_messages_came_from(items: list[StoredItem], around: Surroundi
     assert (found.metadata.fallback_reason is None) is (source is Source.ASSEMBLED)
     if around.live and source is not Source.ASSEMBLED:
         assert [one["content"] for one in host_messages(found)] == [one.content for one in around.live]
+
+
+@pytest.mark.parametrize(
+    ("unread", "source"),
+    [
+        (Unread(8, 0, 0, 0, 7), Source.ASSEMBLED),
+        (Unread(7, 0, 0, 0, 6), Source.FALLBACK_LIVE),
+        (Unread(1, 1, 0, 0, 0), Source.ASSEMBLED),
+    ],
+)
+def test_what_was_not_read_counts_when_the_host_holds_more(unread: Unread, source: Source):
+    context = resolve([message(20, "user", "a"), message(21, "user", "b")], None, RULES_PRESENT, UTC)
+    asked = AssemblySettings(10, tail_count=1)
+    found = assemble(replace(context, unread=unread), asked, RULES_PRESENT, Surroundings(live=live(10)))
+    assert found.metadata.source is source
+
+
+def test_a_row_whose_message_is_gone_is_no_message_that_the_host_holds_alone():
+    items = [Dangling(0, "message 7"), message(1, "user", "hi")]
+    assert sent(items, around=Surroundings(live=live(2))).metadata.source is Source.ASSEMBLED
 
 
 def test_an_engine_that_cannot_compact_gives_up_above_three_quarters():

@@ -58,7 +58,7 @@ def assemble(
     repairs: list[Repair] = []
     sent = _mended([item.sent for item in choice.items], choice.tail, rules, repairs)
     evicted = list(absent(context))
-    fallback = _fallback(context.items, sent, around)
+    fallback = _fallback(context, sent, around)
     if fallback.messages is None:
         evicted += left_out(choice.fill, settings.budget, choice.tail)
         evicted += dropped(repairs, choice.items)
@@ -175,19 +175,19 @@ def _has_user(messages: Sequence[SentMessage]) -> bool:
     return any(message.role is Role.USER for message in messages)
 
 
-def _fallback(
-    items: Sequence[Resolved],
-    sent: Sequence[SentMessage],
-    around: Surroundings,
-) -> _Fallback:
-    """Which messages are sent in place of the assembled ones, and why (engine.md 3)."""
-    live = around.live
+def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: Surroundings) -> _Fallback:
+    """Which messages are sent in place of the assembled ones, and why (engine.md 3).
+
+    The database is compared with the host by the rows of its whole context, read or not.
+    """
+    items, live, unread = context.items, around.live, context.unread
     if around.degraded and live:
         return _Fallback(Source.EMERGENCY, "compaction is due and cannot run; the host's messages fit", live)
     if not items:
         return _or_live("the context holds no items", live, Source.FALLBACK_EMPTY)
-    raw_only = all(item.is_message for item in items)
-    if live is not None and raw_only and len(items) < len(live):
+    raw_only = all(item.is_message for item in items) and not (unread and unread.summaries)
+    rows = len(items) + len(context.dangling) + (unread.items if unread else 0)
+    if live is not None and raw_only and rows < len(live):
         return _Fallback(Source.FALLBACK_LIVE, "the database holds fewer messages than the host", live)
     if not sent:
         return _or_live("nothing is left after the tool calls were mended", live, Source.FALLBACK_EMPTY)
