@@ -56,6 +56,9 @@ class FixId(StrEnum):
     RECOMPUTE_FILE_IDS = "recompute-file-ids"
     RECOMPUTE_TOKENS = "recompute-tokens"
     RELINK = "relink"  #: lost sources of a summary that its own counters prove
+    NUMBER_SOURCES = (
+        "number-sources"  #: links and edges of a summary, from 0 in the order of what they lead to
+    )
     FILL_TOOL_COLUMNS = "fill-tool-columns"  #: tool call ids that only the metadata of a part holds
     DROP_REPEATED_MESSAGES = "drop-repeated-messages"  #: replayed messages, out of the context
     MERGE_SPLIT = "merge-split"  #: sessions that a rollover split

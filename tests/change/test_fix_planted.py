@@ -33,6 +33,7 @@ SHORT = {
     "a_leaf_left_a_gap_in_the_context",
     "a_leaf_lost_its_messages",
     "one_source_is_left",
+    "links_changed_places",
     "a_link_to_no_message",
     "a_summary_is_its_own_source",
     "a_source_was_made_from_its_consumer",

@@ -320,7 +320,7 @@ def a_summary_was_dissolved_and_kept(con: Con) -> Rows:
     return [row("summaries", CONDENSED)]
 
 
-@plant("B14", also="B11 D2 D3 D4 D7 D12")
+@plant("B14", also="B11 B17 D2 D3 D4 D7 D12")
 def a_summary_went_into_two(con: Con) -> Rows:
     source = sources(con, ROOT)[0]
     run(con, "INSERT INTO summary_parents VALUES (?, ?, ?)", ROOT_TOO, source, source_count(con, ROOT_TOO))
@@ -352,6 +352,12 @@ def links_changed_places(con: Con) -> Rows:
 @plant("B17", SUSPICIOUS)
 def edges_do_not_count_from_zero(con: Con) -> Rows:
     run(con, "UPDATE summary_parents SET ordinal = ordinal + 1 WHERE summary_id = ?", ROOT)
+    return [row("summaries", ROOT)]
+
+
+@plant("B17", SUSPICIOUS)
+def edges_changed_places(con: Con) -> Rows:
+    run(con, "UPDATE summary_parents SET ordinal = 1 - ordinal WHERE summary_id = ? AND ordinal < 2", ROOT)
     return [row("summaries", ROOT)]
 
 

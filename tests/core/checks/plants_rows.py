@@ -451,6 +451,15 @@ def imported_and_no_checkpoint(con: Con) -> Rows:
     return [row("conversations", 7)]
 
 
+@plant("G8", BY_DESIGN)
+def imported_before_there_were_checkpoints(con: Con) -> Rows:
+    run(
+        con, "UPDATE conversations SET bootstrapped_at = '2026-03-01T10:00:00.000Z' WHERE conversation_id = 7"
+    )
+    run(con, "DELETE FROM conversation_bootstrap_state WHERE conversation_id = 7")
+    return [row("conversations", 7)]
+
+
 @plant("G9", SUSPICIOUS)
 def debt_that_fails(con: Con) -> Rows:
     run(

@@ -196,6 +196,7 @@ FIXES: Final[Mapping[FixId, str]] = {
     FixId.RECOMPUTE_TOKENS: "Count the tokens again by this version's estimator, and what is summed up from "
     "them.",
     FixId.RELINK: "Link the summary to the sources again that its own counters prove.",
+    FixId.NUMBER_SOURCES: "Number the sources of the summary from 0, in the order of what they cover.",
     FixId.FILL_TOOL_COLUMNS: "Write the tool call id of the metadata into its empty column.",
     FixId.DROP_REPEATED_MESSAGES: "Take the copies out of the context whose originals are in sight. The rows "
     "stay.",
@@ -247,7 +248,8 @@ WITHOUT_FIX: Final[Mapping[str, str]] = {
     "B15": "No counter proves either link wrong. Nothing is lost by it; to save the tokens, rewrite one leaf "
     "(W) and take it out of the draft by hand (e).",
     "B16": "What lies in between may have been left out on purpose. Search finds it.",
-    "B17": "A number that is missing may be the trace of a lost source; the others are read in their order.",
+    "B17": "A number that is missing may be the trace of a lost source, and no sum of the summary disproves "
+    "it; or the sources overlap. They are read in the order that they have.",
     "B18": "Both leaves were made, one after the other; what each tells is its own.",
     "B19": "What else it was made from cannot be told; where its counters prove it, B13 has the fix.",
     "B20": f"Another id would have to be chosen for all that refers to it. {_OTHER_TOOL}",

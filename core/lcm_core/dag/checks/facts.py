@@ -7,6 +7,7 @@ A conversation may hold half a million messages, so they are columns, not record
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -221,6 +222,12 @@ class Structure:
             if place is not None:
                 found[place] = 1
         return bytes(found)
+
+    @cached_property
+    def copied(self) -> int:
+        """How many messages at the front are copies: a transplant numbers them below 0, nothing else does."""
+        seqs = self.messages.seqs
+        return bisect_left(seqs, 1) if seqs and seqs[0] < 0 else 0
 
     @cached_property
     def linked(self) -> bytes:

@@ -97,6 +97,10 @@ class _ResetRule:
             return False  # the version would have recorded it, and no shallow summary went with the messages
         if self._first_raw < block.first:
             return False
+        if left_out and not structure.linked[block.last]:
+            # It ends with messages that nothing had summarised, and shallow summaries went with them: what is
+            # shallow and older came into the context since, out of a deep summary that was dissolved.
+            return True
         return all(depth >= self._retained for first, depth in self._kept if first < block.first)
 
 

@@ -16,6 +16,7 @@ from lcm_core.dag.checks.facts import (
     found,
     summary_row,
 )
+from lcm_core.dag.checks.numbering import can_be_numbered, misnumbered
 from lcm_core.findings import Confidence, Finding, FixId, RowRef
 from lcm_core.records import SummaryId
 
@@ -75,16 +76,15 @@ def _leaf_with_gap(structure: Structure, limits: Limits) -> Iterator[Finding]:
 
 
 def _source_order(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    rows = Tally(limits)
-    for summary_id, links in structure.links.items():
-        places = list(structure.places(summary_id))
-        if list(links.ordinals) != list(range(len(links.ordinals))) or places != sorted(places):
-            rows.add("summaries", summary_id)
-    for summary_id, edges in structure.edges.items():
-        if summary_id in structure.nodes and [edge.ordinal for edge in edges] != list(range(len(edges))):
-            rows.add("summaries", summary_id)
-    words = "have sources that are not numbered from 0 in their order: some were taken away or moved."
-    yield from rows.told("B17", _SUSPICIOUS, structure, "summary", words)
+    proven, doubtful = Tally(limits), Tally(limits)
+    for summary_id in dict.fromkeys(misnumbered(structure)):
+        (proven if can_be_numbered(structure, summary_id) else doubtful).add("summaries", summary_id)
+    words = "have sources that are not numbered from 0 in their order"
+    yield from proven.told(
+        "B17", _SUSPICIOUS, structure, "summary", f"{words}; none is lost.", FixId.NUMBER_SOURCES
+    )
+    words += ": some were taken away or moved."
+    yield from doubtful.told("B17", _SUSPICIOUS, structure, "summary", words)
 
 
 def _interleaved(structure: Structure, limits: Limits) -> Iterator[Finding]:

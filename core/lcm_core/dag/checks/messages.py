@@ -262,8 +262,8 @@ class MessageScan:
             yield rows.finding("G19", _BY_DESIGN, self._structure.id, sentence)
 
     def _find_bare(self) -> None:
-        """E9 and E10: messages without parts before the first that has some are an old import."""
-        first = self._parts.find(1)
+        """E9 and E10: messages without parts before the first that has some are an old import, or copies."""
+        first = self._parts.find(1, self._structure.copied)
         for place, parts in enumerate(self._parts):
             if parts:
                 continue

@@ -90,7 +90,10 @@ def told_order(structure: Structure, items: Sequence[ContextItem]) -> list[int] 
 
 
 def behind_newer(structure: Structure, items: Sequence[ContextItem]) -> Iterator[ContextItem]:
-    """The items that stand behind something newer: by time, and messages also by seq."""
+    """The items that stand behind something newer: by time, and messages also by seq.
+
+    What a transplant copied stands in front of the rest, whenever it was said.
+    """
     newest_start, last_place = 0.0, -1
     for item in items:
         place = None if item.message_id is None else structure.messages.position.get(item.message_id)
@@ -99,6 +102,9 @@ def behind_newer(structure: Structure, items: Sequence[ContextItem]) -> Iterator
             ends, back = structure.messages.days[place], place < last_place
             last_place = max(last_place, place)
         elif node is not None:
+            span = structure.spans.get(node.summary_id)
+            if span is not None and span[1] < structure.copied:
+                continue
             ends, back = _day(node.latest), False
         else:
             continue

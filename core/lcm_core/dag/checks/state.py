@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.dag.checks.facts import Limits, Tally, counted, found, told
+from lcm_core.dag.checks.facts import Limits, Tally, counted, days_of, found, told
 from lcm_core.findings import Confidence, Finding, FixId, RowRef
 from lcm_core.records import Conversation, ConversationId
+from lcm_core.times import parse_utc
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
@@ -91,6 +92,7 @@ class State:
     conversations: Sequence[ConversationState]
     records_cause: bool  #: whether this version records why a conversation was archived
     records_checkpoints: bool
+    migrated: float | None = None  #: when an engine that notes it first migrated the file, in days
 
 
 StateRule = Callable[[State, Limits], Iterable[Finding]]
@@ -237,13 +239,15 @@ def _frozen(state: State, limits: Limits) -> Iterator[Finding]:
 
 
 def _bad_checkpoints(state: State, limits: Limits) -> Iterator[Finding]:
-    placeholders, lacking, gone = Tally(limits), Tally(limits), Tally(limits)
+    placeholders, lacking, before, gone = (Tally(limits) for _ in range(4))
     for one in state.conversations:
         checkpoint = one.checkpoint
         row = RowRef("conversation_bootstrap_state", (one.id,))
         if checkpoint is None:
             if one.conversation.bootstrapped_at and state.records_checkpoints and one.messages:
-                lacking.add("conversations", one.id)
+                imported = parse_utc(one.conversation.bootstrapped_at)
+                early = imported is not None and days_of(imported) < (state.migrated or 0.0)
+                (before if early else lacking).add("conversations", one.id)
             continue
         if checkpoint.gone:
             gone.add(row.table, one.id)
@@ -257,6 +261,7 @@ def _bad_checkpoints(state: State, limits: Limits) -> Iterator[Finding]:
             yield found("G8", _SUSPICIOUS, one.id, [row], f"The transcript of conversation {one.id} {what}.")
     for rows, confidence, words in (
         (lacking, _SUSPICIOUS, "were imported without a checkpoint"),
+        (before, _BY_DESIGN, "were imported before the file kept checkpoints"),
         (placeholders, _BY_DESIGN, "have a checkpoint that only keeps the place"),
         (gone, _BY_DESIGN, "have a transcript that is no longer there"),
     ):

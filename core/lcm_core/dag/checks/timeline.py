@@ -64,18 +64,20 @@ def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Finding]:
 
 
 def _times_back(structure: Structure, limits: Limits) -> Iterator[Finding]:
-    coarse, far = Tally(limits), Tally(limits)
+    coarse, far, copied = Tally(limits), Tally(limits), Tally(limits)
     days = structure.messages.days
     newest = 0.0
     for place, day in enumerate(days):
         if not day:
             continue
         if day < newest - SECOND and day < days[place - 1]:
-            (coarse if newest - day <= _COARSE else far).add("messages", structure.messages.ids[place])
-        newest = max(newest, day)
+            back = copied if place <= structure.copied else coarse if newest - day <= _COARSE else far
+            back.add("messages", structure.messages.ids[place])
+        newest = day if place == structure.copied else max(newest, day)
     for rows, confidence, why in (
         (far, _SUSPICIOUS, "times and order contradict each other"),
         (coarse, _BY_DESIGN, "by so little that coarse stamps explain it"),
+        (copied, _BY_DESIGN, "those before are copies of another conversation's, as a transplant makes them"),
     ):
         if rows:
             yield rows.finding(
@@ -116,7 +118,7 @@ def _stamped_at_import(structure: Structure, limits: Limits) -> Iterator[Finding
                 rows.add("messages", structure.messages.ids[one])
             yield rows.finding(
                 "E24",
-                _BY_DESIGN if start == 0 else _SUSPICIOUS,
+                _BY_DESIGN if start <= structure.copied else _SUSPICIOUS,
                 structure.id,
                 told(
                     rows.count,

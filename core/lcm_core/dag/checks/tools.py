@@ -84,7 +84,7 @@ class ToolScan:
             self._from_metadata.add("message_parts", part_id)
 
     def unpaired(self) -> Iterator[Finding]:
-        """E7. A call of the last turn may still be running, and the first results may answer lost calls."""
+        """E7. A call of the last turn may still run; the first results may answer calls that are not here."""
         structure = self._structure
         open_from = self._last_turn()
         first_call = min((places[0] for places in self._calls.values()), default=len(structure.messages))
@@ -97,17 +97,17 @@ class ToolScan:
             ),
             (self._results, self._calls, "are tool results without a call", "leaves them out"),
         ):
-            rows, early = Tally(self._limits), 0
+            rows, cut_off = Tally(self._limits), Tally(self._limits)
             for call_id, places in own.items():
                 if call_id in other or (own is self._calls and places[-1] >= open_from):
                     continue
-                if own is self._results and places[-1] < first_call:
-                    early += 1
+                # A transplant copies what its summaries cover, and half a pair may lie behind that.
+                early = places[-1] < (first_call if own is self._results else structure.copied)
                 for place in places:
-                    rows.add("messages", structure.messages.ids[place])
-            confidence = _BY_DESIGN if early == rows.count else _SUSPICIOUS
+                    (cut_off if early else rows).add("messages", structure.messages.ids[place])
             words = f"{words}; the engine {repair} on sending."
-            yield from rows.told("E7", confidence, structure, "message", words)
+            yield from rows.told("E7", _SUSPICIOUS, structure, "message", words)
+            yield from cut_off.told("E7", _BY_DESIGN, structure, "message", words)
 
     def _last_turn(self) -> int:
         messages = self._structure.messages

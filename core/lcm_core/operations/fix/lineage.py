@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lcm_core.dag.checks.disproved import false_messages, false_sources
 from lcm_core.dag.checks.facts import Links, Node, Structure
+from lcm_core.dag.checks.numbering import can_be_numbered, edges_in_order, links_in_order, misnumbered
 from lcm_core.dag.checks.relink import lost_messages, lost_sources, run_of
 from lcm_core.operations.fix.wishes import Chosen
 from lcm_core.records import Edge, SummaryId
@@ -92,6 +93,19 @@ def relinked(structure: Structure, chosen: Chosen) -> Structure:
     for consumer, lost in lost_sources(structure).items():
         if _names(chosen, consumer, lost):
             edges[consumer] = _with_sources(structure, consumer, lost)
+    return replace(structure, links=links, edges=edges)
+
+
+def numbered(structure: Structure, chosen: Chosen) -> Structure:
+    """With the sources of the summaries that *chosen* names numbered in their order, where that is proven."""
+    links, edges = dict(structure.links), dict(structure.edges)
+    for summary_id in dict.fromkeys(misnumbered(structure)):
+        if summary_id not in chosen or not can_be_numbered(structure, summary_id):
+            continue
+        if summary_id in links:
+            links[summary_id] = links_in_order(structure, summary_id) or links[summary_id]
+        if summary_id in edges:
+            edges[summary_id] = edges_in_order(structure, summary_id) or edges[summary_id]
     return replace(structure, links=links, edges=edges)
 
 

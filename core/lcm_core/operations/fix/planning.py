@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lcm_core.change.breaks import context_key, summary_key
-from lcm_core.change.plan import Delete, Edit, Insert, Plan, Renumber, SqlValue
+from lcm_core.change.plan import Delete, Edit, Insert, Plan, Renumber, SqlValue, Update
 from lcm_core.dag.checks.duplicates import Proof, Repetition
 from lcm_core.dag.checks.facts import Limits, Structure, counted, told
 from lcm_core.findings import Finding, FixId
 from lcm_core.operations.fix.context import CONTEXT_FIXES, Keep, Mended, mended_context
-from lcm_core.operations.fix.lineage import relinked, without_false_lines, without_loose_ends
+from lcm_core.operations.fix.lineage import numbered, relinked, without_false_lines, without_loose_ends
 from lcm_core.operations.fix.listing import edits_of_list
 from lcm_core.operations.fix.numbers import derived
 from lcm_core.operations.fix.parts import filled_tool_columns
@@ -188,7 +188,11 @@ class _Mending:
             now = without_loose_ends(now)
         if FixId.DELETE_FALSE_LINES in self.fixes:
             now = without_false_lines(now, self.fixes[FixId.DELETE_FALSE_LINES])
-        return relinked(now, self.fixes[FixId.RELINK]) if FixId.RELINK in self.fixes else now
+        if FixId.RELINK in self.fixes:
+            now = relinked(now, self.fixes[FixId.RELINK])
+        if FixId.NUMBER_SOURCES in self.fixes:
+            now = numbered(now, self.fixes[FixId.NUMBER_SOURCES])
+        return now
 
     def _spare(self, repetitions: Iterable[Repetition]) -> frozenset[int]:
         """The copies that are to go: of the findings that were chosen, where the originals are in sight."""
@@ -232,6 +236,7 @@ class _Mending:
         # Sources are deeper down before their consumers are: rows first, then what joins them.
         self.done.edits += [*summaries, *lines]
         self.done.count("delete", "link or edge", sum(isinstance(edit, Delete) for edit in lines))
+        self.done.count("number", "source", sum(isinstance(edit, Update) for edit in lines), "again")
         self.done.count("link", "lost source", sum(isinstance(edit, Insert) for edit in lines), "again")
         self.done.count("correct", "summary", len(summaries))
 

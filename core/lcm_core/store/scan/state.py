@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 from lcm_core.dag.checks.facts import Limits
@@ -81,7 +82,16 @@ async def load_state(reader: Reader, limits: Limits) -> State:
             )
         )
     has = reader.schema.has
-    return State(found, has("conversations", "archive_cause"), has(BOOTSTRAP))
+    return State(found, has("conversations", "archive_cause"), has(BOOTSTRAP), await _migrated(reader))
+
+
+async def _migrated(reader: Reader) -> float | None:
+    if not reader.schema.has("lcm_migration_state"):
+        return None
+    found: float | None = await reader.value(
+        f"SELECT min({moment('completed_at')}) FROM lcm_migration_state WHERE {moment('completed_at')} > 0"
+    )
+    return found
 
 
 async def _counts(reader: Reader, table: str) -> dict[int, int]:
@@ -217,7 +227,7 @@ def with_transcripts(state: State, folders: Folders) -> State:
                 one.has_copies,
             )
         )
-    return State(found, state.records_cause, state.records_checkpoints)
+    return replace(state, conversations=found)
 
 
 async def shared_messages(database: Database, state: State) -> AsyncIterator[tuple[list[Likeness], int, int]]:
