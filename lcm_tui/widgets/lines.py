@@ -124,7 +124,7 @@ class LineView(Scroller, Generic[K]):
         if not self.keys:
             return ()
         beyond = pages * self._height
-        first, last = self._key_at(self._top - beyond), self._key_at(self._top + self._height - 1 + beyond)
+        first, last = self._place_at(self._top - beyond), self._place_at(self._top + self._height - 1 + beyond)
         return self.keys[first : last + 1]
 
     @property
@@ -252,7 +252,7 @@ class LineView(Scroller, Generic[K]):
         offset = event.get_content_offset(self)
         if offset is None or self._top + offset.y >= self._total:
             return
-        place = self._key_at(self._top + offset.y)
+        place = self._place_at(self._top + offset.y)
         if place == self._cursor:
             self.open_selected()
         else:
@@ -293,7 +293,7 @@ class LineView(Scroller, Generic[K]):
         top, total = self._top, self._total
         found: list[Row] = []
         for line in range(top + rows.start, min(top + rows.stop, total)):
-            place = self._key_at(line)
+            place = self._place_at(line)
             key = self.keys[place]
             drawn = self._lines_of(key)
             at = line - self._offset(place)
@@ -377,14 +377,14 @@ class LineView(Scroller, Generic[K]):
     def _height_of(self, place: int) -> int:
         return self._offset(place + 1) - self._offset(place) if self._tall else 1
 
-    def _key_at(self, line: int) -> int:
+    def _place_at(self, line: int) -> int:
         """The place of the key that a line belongs to."""
         place = bisect_right(self._offsets, line) - 1 if self._tall else line
         return max(0, min(place, len(self.keys) - 1))
 
     def _whole_key_at(self, line: int) -> int:
         """The place of the key at a line, or of the one next to it when that one is in sight as a whole."""
-        place = self._key_at(max(0, line))
+        place = self._place_at(max(0, line))
         first, last = self._top, self._top + self._height
         if self._offset(place + 1) > last and first <= self._offset(place - 1) < self._offset(place):
             return place - 1
@@ -401,7 +401,7 @@ class LineView(Scroller, Generic[K]):
     @contextmanager
     def _in_place(self) -> Iterator[None]:
         """Measure again; what stands on the screen stays there: the selected key, else the topmost."""
-        first, total = self._key_at(self._top), len(self.keys)
+        first, total = self._place_at(self._top), len(self.keys)
         places = [*([self._cursor] if self._cursor_is_seen else []), *range(first, first + self._height)]
         kept = [
             (self.keys[place], place, self._offset(place) - self._top) for place in places if place < total

@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.widget import Widget
 
 import lcm_tui.screens
+import lcm_tui.widgets
 from lcm_tui.commands import COMMANDS, EVERYWHERE
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.screens.plan import PlanScreen
@@ -77,6 +78,19 @@ def screens() -> list[type[CommandScreen]]:
     # Others are made from the preview, which is opened itself too.
     opened = {cls for cls in found if not cls.__subclasses__()} | {PlanScreen}
     return sorted(opened, key=lambda cls: cls.__name__)
+
+
+def widgets() -> list[type[Widget]]:
+    """Every class of widget of ours."""
+    for module in pkgutil.iter_modules(lcm_tui.widgets.__path__):
+        importlib.import_module(f"lcm_tui.widgets.{module.name}")
+
+    def below(parent: type[Widget]) -> Iterator[type[Widget]]:
+        for found in parent.__subclasses__():
+            yield found
+            yield from below(found)
+
+    return [found for found in below(Widget) if found.__module__.startswith("lcm_tui.")]
 
 
 def keys_of(binding: Binding) -> list[str]:
@@ -165,3 +179,14 @@ def test_a_command_is_told_in_a_word_or_two_and_a_sentence():
         assert len(command.title) <= 16
         assert command.help.endswith(".")
     assert len({command.title for command in COMMANDS.values()}) == len(COMMANDS)
+
+
+def test_no_method_is_taken_for_the_handler_of_a_key():
+    """Textual calls ``key_at`` or ``_key_at`` of whatever has the focus when ``@`` is pressed."""
+    from textual.keys import Keys, _character_to_key
+
+    named = {_character_to_key(chr(code)) for code in range(32, 127)} | {key.value for key in Keys}
+    handlers = {f"{prefix}key_{name.replace('+', '_')}" for name in named for prefix in ("", "_")}
+    for cls in [*screens(), *widgets()]:
+        own = {name for base in cls.__mro__ if base.__module__.startswith("lcm_tui.") for name in vars(base)}
+        assert not own & handlers, cls.__name__
