@@ -16,8 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from lcm_core.assemble.assembler import AssemblySettings
+from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble
 from lcm_core.assemble.live import live_message
+from lcm_core.assemble.resolve import ResolvedContext
 from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import assemble_context, settings_for, with_history
 from lcm_core.change.errors import StalePlanError
@@ -46,6 +47,7 @@ from lcm_core.operations.importing import (
     stored_of,
 )
 from lcm_core.records import ConversationId
+from lcm_core.rules import rules_of
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import find_holding
@@ -227,15 +229,24 @@ class Engine:
     ) -> Assembled:
         """The messages that go to the model within *budget* tokens; *live* are those that the host holds.
 
-        A snapshot of it is kept afterwards (seed 004), unless that fails: `snapshot_problem` says why.
+        Of a session that nothing is stored of these are sent (engine.md 3). A snapshot of it is kept
+        afterwards (seed 004), unless that fails: `snapshot_problem` says why.
 
         Raises:
-            NotFoundError: nothing is stored of this session.
+            NotFoundError: nothing is stored of this session, and the host holds nothing either.
             LcmError: the database cannot be read.
         """
-        conversation_id = await self._conversation(session)
         settings = settings_for(self._settings, budget, prompt)
         held = None if live is None else tuple(map(live_message, live))
+        try:
+            conversation_id = await self._conversation(session)
+        except NotFoundError:
+            if not held:
+                raise
+            rules = rules_of(self.database.schema)
+            return await asyncio.to_thread(
+                assemble, ResolvedContext(()), settings, rules, Surroundings(live=held)
+            )
         now = self._clock()
         assembled = await self.database.read(
             assemble_context, conversation_id, settings, zone=zone, live=held, now=now

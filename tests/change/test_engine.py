@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.assemble.result import Source as AssemblySource
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.schema_new import create_database
 from lcm_core.engine import Engine
@@ -310,6 +311,18 @@ async def test_a_context_is_compacted_while_the_host_goes_on(engine: Engine) -> 
     assert "summary 1" in assembled.messages[0].text
     with pytest.raises(NotFoundError):
         await engine.assemble(Session("unheard of"), budget=1000)
+
+
+async def test_of_a_session_that_is_not_stored_the_hosts_messages_are_sent(engine: Engine) -> None:
+    held = [said(f"word {number}") for number in range(9)]
+    found = await engine.assemble(KEY, budget=100_000, live=held)
+    assert found.metadata.source is AssemblySource.FALLBACK_LIVE
+    assert [message.text for message in found.messages] == [one["content"] for one in held]
+    cut = await engine.assemble(KEY, budget=60, live=held)
+    assert cut.messages == found.messages[-len(cut.messages) :]
+    assert 0 < cut.sent_tokens <= 54
+    with pytest.raises(NotFoundError):
+        await engine.assemble(KEY, budget=100_000, live=[])
 
 
 # -- a transcript at the start of a session --------------------------------------------------------------
