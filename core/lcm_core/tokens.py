@@ -35,12 +35,21 @@ MOST_PER_CHARACTER: Final = 2
 
 def estimate_utf16(text: str) -> int:
     """Tokens by the rule of 0.1 to 0.7: a quarter of the UTF-16 length, rounded up."""
-    return _quarters(text, astral_weight=2, wide_weight=1)
+    return -(-_quarters(text, astral_weight=2, wide_weight=1) // 4)
 
 
 def estimate_weighted(text: str) -> int:
     """Tokens by the rule of 0.8 and later: CJK 1.5, others above U+FFFF 2, the rest 0.25; rounded up."""
-    return _quarters(text, astral_weight=8, wide_weight=6)
+    return -(-_quarters(text, astral_weight=8, wide_weight=6) // 4)
+
+
+def quarters(text: str, estimator: Estimator) -> int:
+    """What a text weighs in quarters of a token, before it is rounded up.
+
+    The weight of texts put together is the sum of theirs, where none begins or ends with half a character.
+    """
+    weighted = estimator is Estimator.WEIGHTED
+    return _quarters(text, astral_weight=8 if weighted else 2, wide_weight=6 if weighted else 1)
 
 
 def _as_engine_read(text: str) -> str:
@@ -65,10 +74,10 @@ def has_surrogates(text: str) -> bool:
 
 
 def _quarters(text: str, astral_weight: int, wide_weight: int) -> int:
-    """A quarter of the weights of all characters, rounded up; other characters weigh 1."""
+    """The weights of all characters; others than those given weigh 1."""
     weight = len(text)
     if text.isascii() or not (runs := _UNEVEN.findall(text)):
-        return -(-weight // 4)
+        return weight
     stored = "\n".join(runs)  # what stood apart stays apart
     uneven = _as_engine_read(stored)
     astral = len(uneven.encode("utf-16-le", "surrogatepass")) // 2 - len(uneven)
@@ -77,7 +86,7 @@ def _quarters(text: str, astral_weight: int, wide_weight: int) -> int:
         weight += _characters(_WIDE_BMP, uneven) * (wide_weight - 1)
         if astral:
             weight += _characters(_WIDE_ASTRAL, uneven) * (wide_weight - astral_weight)
-    return -(-weight // 4)
+    return weight
 
 
 def _characters(runs: str, text: str) -> int:

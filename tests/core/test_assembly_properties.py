@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from datetime import UTC
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.assemble.assembler import AssemblySettings, assemble
+from lcm_core.assemble.blocks import host_block
+from lcm_core.assemble.clamp import content_quarters, serialized_tokens
 from lcm_core.assemble.export import api_request, markdown
 from lcm_core.assemble.js import stringify
-from lcm_core.assemble.message import Role
+from lcm_core.assemble.message import Identity, Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve
 from lcm_core.assemble.stored import StoredItem, StoredMessage, StoredSummary
+from lcm_core.javascript import JsonObject
 from lcm_core.records import (
     ConversationId,
     Message,
@@ -27,6 +32,7 @@ from lcm_core.records import (
     Timestamp,
 )
 from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules
+from lcm_core.tokens import Estimator
 
 NOON = Timestamp("2026-03-06 12:00:00")
 TEXTS = st.text(alphabet='ab <>&"\n缓🐛\udc80\ud800', max_size=60)
@@ -139,6 +145,50 @@ def test_the_clamp_leaves_no_answer_without_its_call():
     context = resolve([StoredMessage(0, row, (call,))], None, RULES_PRESENT, UTC)
     sent = assemble(context, AssemblySettings(1, clamp=True), RULES_PRESENT).messages
     assert [message.role for message in sent] == [Role.ASSISTANT, Role.TOOL_RESULT]
+
+
+@given(contexts(), SETTINGS)
+def test_what_was_counted_once_is_the_weight_of_the_whole(
+    items: list[StoredItem], settings: AssemblySettings
+):
+    found = assemble(resolve(items, None, RULES_PRESENT, UTC), settings, RULES_PRESENT)
+    anew = [serialized_tokens(replace(one, quarters=None), Estimator.WEIGHTED) for one in found.messages]
+    assert list(found.weights) == anew
+
+
+@pytest.mark.parametrize("identity", [None, Identity("p", "a", "m"), Identity(None, None, "data:a/b,")])
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize(
+    ("raw", "adds_up"),
+    [
+        ({"type": "text", "text": 'a "b"\n \u7f13\u5b58 \ud83d\udc1b'}, True),
+        ({"type": "text", "text": "x" * 5000}, True),
+        ({"type": "text", "text": '"data:'}, True),
+        ({"type": "text", "text": "data:image/png;base64,QUJD"}, False),
+        ({"type": "image", "data": "QUJD" * 2000}, False),
+    ],
+)
+def test_a_message_is_counted_with_its_blocks_only_once(
+    raw: JsonObject, adds_up: bool, role: Role, identity: Identity | None
+):
+    content = (host_block(raw),)
+    quarters, counts = content_quarters(content, Estimator.WEIGHTED)
+    assert counts is adds_up
+    known = SentMessage(
+        role,
+        content,
+        Origin(OriginKind.MESSAGE),
+        12345,
+        "data:a/b,c",
+        "grep",
+        False,
+        identity,
+        quarters=quarters,
+    )
+    anew = serialized_tokens(replace(known, quarters=None), Estimator.WEIGHTED)
+    if adds_up:
+        assert serialized_tokens(known, Estimator.WEIGHTED) == anew
+    assert known.with_content(()).quarters is None, "other blocks weigh something else"
 
 
 @given(contexts(), SETTINGS, RULES)

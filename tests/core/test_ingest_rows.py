@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 import sqlite3
+from collections import UserList
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -388,6 +390,12 @@ def test_numbers(number: float, text: str) -> None:
 def test_keys_that_are_indexes_come_first() -> None:
     value = read_object(b'{"b":1,"10":2,"9":3,"01":4,"a":[1.0,{"1":0}]}')
     assert js_json(value) == '{"9":3,"10":2,"b":1,"01":4,"a":[1,{"1":0}]}'
+
+
+def test_values_of_any_kind_are_looked_through() -> None:
+    mapping = MappingProxyType({"b": None, "1": True})
+    assert js_json(UserList(["x", mapping, 1.0])) == '["x",{"1":true,"b":null},1]'
+    assert js_json(("x", {"y": [{"z": [2.0]}]})) == '["x",{"y":[{"z":[2]}]}]'
 
 
 def test_what_is_assembled_is_written_alike() -> None:

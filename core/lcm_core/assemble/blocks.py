@@ -53,7 +53,6 @@ class _Part:
 def rebuild(message: Message, rows: tuple[MessagePart, ...], rules: AssemblyRules) -> Rebuilt:
     """Put a message together from its parts, or from its text where this version stored none."""
     parts = [_part(row) for row in rows]
-    identity = _identity(parts)
     if message.role == "tool":
         call_id = _call_id(parts)
         if call_id is not None:
@@ -61,11 +60,12 @@ def rebuild(message: Message, rows: tuple[MessagePart, ...], rules: AssemblyRule
                 Role.TOOL_RESULT,
                 _result_content(message, parts, rules),
                 call_id,
-                _first_text(part.row.tool_name or part.metadata.get("toolName") for part in parts),
+                _first_text([part.row.tool_name or part.metadata.get("toolName") for part in parts]),
                 _is_error(parts),
             )
-        return Rebuilt(Role.ASSISTANT, _result_content(message, parts, rules), identity=identity)
+        return Rebuilt(Role.ASSISTANT, _result_content(message, parts, rules), identity=_identity(parts))
     if message.role == "assistant":
+        identity = _identity(parts)
         vouched = identity is not None or not rules.signatures_need_identity
         found = [block for part in parts if (block := _block(part, rules, vouched=vouched)) is not None]
         return Rebuilt(Role.ASSISTANT, tuple(found) if found else message.content, identity=identity)
@@ -89,7 +89,7 @@ def host_block(raw: JsonObject) -> Block:
             BlockKind.TOOL_CALL,
             raw,
             stringify(_first(raw, "arguments", "input", "args", "params")),
-            _first_text(raw.get(key) for key in _CALL_IDS),
+            _first_text([raw[key] for key in _CALL_IDS if key in raw]),
             _first_text([raw.get("name"), raw.get("toolName")]),
         )
     if kind in _IMAGE:
@@ -211,17 +211,18 @@ def _result_block(part: _Part, rules: AssemblyRules) -> Block | None:
 
 def _call_id(parts: list[_Part]) -> str | None:
     """The call that a tool's message answers: the column, the metadata, or the host's block."""
-    columns = [part.row.tool_call_id for part in parts]
-    noted = [part.metadata.get("toolCallId") for part in parts]
-    raw = [part.raw.get(key) for part in parts if part.raw_type in _RESULT for key in _CALL_IDS]
-    return _first_text([*columns, *noted, *raw])
+    return (
+        _first_text([part.row.tool_call_id for part in parts])
+        or _first_text([part.metadata.get("toolCallId") for part in parts])
+        or _first_text([part.raw.get(key) for part in parts if part.raw_type in _RESULT for key in _CALL_IDS])
+    )
 
 
 def _is_error(parts: list[_Part]) -> bool | None:
-    said = [part.metadata.get("isError") for part in parts]
-    said += [part.raw.get(key) for part in parts for key in ("isError", "is_error")]
     if any(part.row.tool_error for part in parts):
         return True
+    said = [part.metadata.get("isError") for part in parts]
+    said += [part.raw.get(key) for part in parts for key in ("isError", "is_error")]
     return next((one for one in said if isinstance(one, bool)), None)
 
 
@@ -250,7 +251,10 @@ def _first(block: JsonObject, *keys: str) -> Json:
 
 
 def _first_text(values: Iterable[Json]) -> str | None:
-    return next((text for one in values if (text := _said(one)) is not None), None)
+    for one in values:
+        if (text := _said(one)) is not None:
+            return text
+    return None
 
 
 def _said(value: Json) -> str | None:

@@ -24,9 +24,19 @@ _LONE_HALF: Final = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 def parsed(text: str | None) -> Json:
     """The value that *text* writes; None when it is no JSON."""
     try:
-        value: Json = _DECODER.decode(text or "")
+        return _decoded(text or "")
     except (ValueError, RecursionError):
         return None
+
+
+def _decoded(text: str) -> Json:
+    """The same; an engine writes no blanks around it, and to look for them takes a quarter of the time."""
+    value: Json
+    if not text[:1].isspace():
+        value, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return value
+    value = _DECODER.decode(text)
     return value
 
 

@@ -5,14 +5,14 @@ Each function takes messages in order and gives messages in order; what it did i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
 from lcm_core.assemble.blocks import text_block
-from lcm_core.assemble.message import BlockKind, Origin, OriginKind, Role, SentMessage
+from lcm_core.assemble.message import Block, BlockKind, Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.dag.markers import BLANKS
 
@@ -46,6 +46,8 @@ DROPPING: Final = frozenset(
         Mended.RESULT_ORPHANED,
     }
 )
+#: By a name of its own: to look up the member of an enum takes as long as all else that is asked of a block.
+_TOOL_CALL: Final = BlockKind.TOOL_CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +68,16 @@ def strip_unanswered(
     found: list[SentMessage] = []
     for message in held:
         ordinal = message.origin.ordinal
-        if tail_from is None or (ordinal is not None and ordinal < tail_from):
+        blocks = message.blocks
+        if (tail_from is None or (ordinal is not None and ordinal < tail_from)) and _holds_call(blocks):
             kept = tuple(
                 [
                     block
-                    for block in message.blocks
+                    for block in blocks
                     if block.kind is not BlockKind.TOOL_CALL or not block.call_id or block.call_id in answered
                 ]
             )
-            if len(kept) < len(message.blocks):
+            if len(kept) < len(blocks):
                 gone = [call for call in message.calls if call.call_id not in answered]
                 repairs += [Repair(Mended.CALL_STRIPPED, message.origin, call.call_id) for call in gone]
                 message = message.with_content(kept)
@@ -116,9 +119,10 @@ def pair_tools(
     """Put every tool result right behind its call; make up those that are missing, drop those of no call."""
     if rules.calls_once:
         messages = _calls_once(messages, repairs)
-    answers = _answers(messages, anywhere=rules.finds_displaced_results)
+    calls = {at: held for at, message in enumerate(messages) if (held := _calls_of(message))}
+    answers = _answers(messages, calls, anywhere=rules.finds_displaced_results)
     taken = {place for places in answers.values() for place in places.values()}
-    called = {call.call_id for message in messages for call in message.calls}
+    called = {call_id for held in calls.values() for call_id in held}
     found: list[SentMessage] = []
     for at, message in enumerate(messages):
         if message.role is Role.TOOL_RESULT:
@@ -127,7 +131,7 @@ def pair_tools(
                 repairs.append(Repair(what, message.origin, message.call_id))
             continue
         found.append(message)
-        for call_id, name in _calls_of(message).items():
+        for call_id, name in calls.get(at, {}).items():
             place = answers.get(at, {}).get(call_id)
             if place is None:
                 repairs.append(Repair(Mended.RESULT_MISSING, message.origin, call_id))
@@ -145,16 +149,20 @@ def _calls_once(messages: Sequence[SentMessage], repairs: list[Repair]) -> list[
     seen: set[str] = set()
     found: list[SentMessage] = []
     for message in messages:
+        blocks = message.blocks
+        if message.role is not Role.ASSISTANT or not _holds_call(blocks):
+            found.append(message)
+            continue
         kept = []
-        for block in message.blocks:
-            if message.role is Role.ASSISTANT and block.kind is BlockKind.TOOL_CALL and block.call_id:
+        for block in blocks:
+            if block.kind is BlockKind.TOOL_CALL and block.call_id:
                 if message.failed or block.call_id in seen:
                     what = Mended.CALL_FAILED if message.failed else Mended.CALL_REPEATED
                     repairs.append(Repair(what, message.origin, block.call_id))
                     continue
                 seen.add(block.call_id)
             kept.append(block)
-        if len(kept) == len(message.blocks):
+        if len(kept) == len(blocks):
             found.append(message)
         elif kept:
             found.append(message.with_content(tuple(kept)))
@@ -163,8 +171,10 @@ def _calls_once(messages: Sequence[SentMessage], repairs: list[Repair]) -> list[
     return found
 
 
-def _answers(messages: Sequence[SentMessage], *, anywhere: bool) -> dict[int, dict[str, int]]:
-    """Where the results of each message's calls stand.
+def _answers(
+    messages: Sequence[SentMessage], calls: Mapping[int, Iterable[str]], *, anywhere: bool
+) -> dict[int, dict[str, int]]:
+    """Where the results of each message's calls stand; both by the messages' places.
 
     They are looked for behind the call, up to the next assistant message or (*anywhere*) in the whole. There
     a result that was made up once does not stand for a real one.
@@ -176,7 +186,7 @@ def _answers(messages: Sequence[SentMessage], *, anywhere: bool) -> dict[int, di
     speaking = [at for at, message in enumerate(messages) if message.role is Role.ASSISTANT]
     found: dict[int, dict[str, int]] = {}
     for at, following in pairwise([*speaking, len(messages)]):
-        for call_id in _calls_of(messages[at]):
+        for call_id in calls.get(at, ()):
             held = places.get(call_id, [])
             if anywhere:
                 held = sorted(held, key=lambda place: (_is_made_up(messages[place]), place < at))
@@ -185,6 +195,10 @@ def _answers(messages: Sequence[SentMessage], *, anywhere: bool) -> dict[int, di
             if held:
                 found.setdefault(at, {})[call_id] = held[0]
     return found
+
+
+def _holds_call(blocks: Iterable[Block]) -> bool:
+    return _TOOL_CALL in [block.kind for block in blocks]
 
 
 def _calls_of(message: SentMessage) -> dict[str, str | None]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lcm_core.assemble.js import stringify
 from lcm_core.javascript import Json, JsonObject
@@ -41,6 +41,9 @@ class Block:
     call_id: str | None = None  #: of a tool call
     tool_name: str | None = None
 
+
+#: By a name of its own: to look up the member of an enum takes as long as all else that is asked of a block.
+_TOOL_CALL: Final = BlockKind.TOOL_CALL
 
 Content: TypeAlias = "str | tuple[Block, ...]"
 
@@ -95,6 +98,9 @@ class SentMessage:
     is_error: bool | None = None  #: of a tool result; None: not said
     identity: Identity | None = None  #: of an assistant message
     failed: bool = False  #: an assistant's turn that ended in an error or was aborted
+    #: What the JSON of its blocks weighs, in quarters of a token, once it was counted; None: not counted, or
+    #: a payload may stand in it.
+    quarters: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -104,9 +110,9 @@ class SentMessage:
     @property
     def calls(self) -> tuple[Block, ...]:
         """The tool calls that name an id."""
-        if self.role is not Role.ASSISTANT:
+        if self.role is not Role.ASSISTANT or isinstance(self.content, str):
             return ()
-        return tuple([one for one in self.blocks if one.kind is BlockKind.TOOL_CALL and one.call_id])
+        return tuple([one for one in self.content if one.kind is _TOOL_CALL and one.call_id])
 
     @property
     def text(self) -> str:
@@ -117,12 +123,16 @@ class SentMessage:
 
     def with_content(self, content: Content) -> SentMessage:
         """The same message with other content; what the assembler counted stays."""
-        return replace(self, content=content)
+        return replace(self, content=content, quarters=None)
 
     def document(self) -> JsonObject:
         """The message as JSON, in the form that the host takes."""
         content: Json = self.content if isinstance(self.content, str) else [b.document for b in self.content]
-        found: dict[str, Json] = {"role": str(self.role), "content": content}
+        return {"role": str(self.role), "content": content, **self.around()}
+
+    def around(self) -> JsonObject:
+        """The fields of the document beside role and content."""
+        found: dict[str, Json] = {}
         if self.role is Role.TOOL_RESULT:
             found["toolCallId"] = self.call_id or ""
             if self.tool_name is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from lcm_core.assemble.blocks import rebuild, text_block
+from lcm_core.assemble.clamp import content_quarters
 from lcm_core.assemble.focus import FocusOverlay
 from lcm_core.assemble.js import estimate
 from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage, content_text
@@ -109,14 +110,18 @@ def stub(item: Resolved, rules: Rules) -> Resolved:
     tokens = _tokens(content, rules)
     if tokens >= item.tokens:
         return item
-    return replace(item, sent=replace(sent, content=content, tokens=tokens), tokens=tokens)
+    return replace(item, sent=replace(sent.with_content(content), tokens=tokens), tokens=tokens)
 
 
 def _message(item: StoredMessage, rules: Rules) -> Resolved:
     message, how = item.message, rules.assembly
     built = rebuild(message, item.parts, how)
     content = _labelled(built.content, message.sender) if built.role is Role.USER else built.content
-    tokens = message.tokens if how.trusts_stored_tokens and message.tokens > 0 else _tokens(content, rules)
+    if how.trusts_stored_tokens and message.tokens > 0:
+        tokens, counted = message.tokens, None
+    else:
+        weight, adds_up = content_quarters(content, how.estimator)
+        tokens, counted = -(-weight // 4), weight if adds_up else None
     origin = Origin(
         OriginKind.MESSAGE, item.ordinal, message_id=message.message_id, stored_tokens=message.tokens
     )
@@ -129,6 +134,7 @@ def _message(item: StoredMessage, rules: Rules) -> Resolved:
         built.tool_name,
         built.is_error,
         built.identity,
+        quarters=counted,
     )
     return Resolved(item.ordinal, sent, True, message.role, tokens, message.tokens, item.payload)
 

@@ -12,16 +12,15 @@ from lcm_core.records import (
     ContextItem,
     ConversationId,
     LargeFile,
-    MessageId,
-    MessagePart,
     SummaryId,
     SummaryText,
     Timestamp,
 )
-from lcm_core.store import messages, summaries
+from lcm_core.store import summaries
 from lcm_core.store.database import Reader
 from lcm_core.store.files import COLUMNS as FILE_COLUMNS
 from lcm_core.store.files import file_of
+from lcm_core.store.standing import whole_messages
 from lcm_core.store.state import TELEMETRY
 
 
@@ -37,11 +36,12 @@ class ContextSize:
 
 async def context_size(reader: Reader, conversation_id: ConversationId, *, before: int) -> ContextSize:
     """Count the items of a context before an ordinal; nothing of what they refer to is read."""
+    here = "FROM context_items WHERE conversation_id = ? AND ordinal < ?"
     row = await reader.row(
-        """SELECT count(*) AS items, count(summary_id) AS summaries, min(ordinal) AS first,
-        max(ordinal) AS last FROM context_items WHERE conversation_id = ? AND ordinal < ?""",
-        conversation_id,
-        before,
+        # The ends are looked up in the index; beside the counts they would be compared row by row.
+        f"""SELECT (SELECT min(ordinal) {here}) AS first, (SELECT max(ordinal) {here}) AS last,
+        count(*) AS items, count(summary_id) AS summaries {here}""",
+        *(conversation_id, before) * 3,
     )
     if row is None or not row["items"]:
         return ContextSize(0, 0, 0, 0)
@@ -85,18 +85,12 @@ async def context_end(
         conversation_id,
         *(() if before is None else (before,)),
     )
-    sums = accumulate(row["tokens"] for row in rows)
+    sums = accumulate([row[-1] for row in rows])
     filling = next((items for items, spent in enumerate(sums, 1) if spent > tokens), len(rows))
     taken = rows if most is None else rows[: max(least, filling)]
     items = [
-        ContextItem(
-            row["ordinal"],
-            row["item_type"] or "",
-            row["message_id"],
-            row["summary_id"],
-            row["created_at"] or Timestamp(""),
-        )
-        for row in reversed(taken)
+        ContextItem(ordinal, item_type or "", message_id, summary_id, created_at or Timestamp(""))
+        for ordinal, item_type, message_id, summary_id, created_at, _ in reversed(taken)
     ]
     return ContextEnd(tuple(items), is_whole=len(taken) == len(rows) and (most is None or len(rows) < most))
 
@@ -110,17 +104,9 @@ async def stored_items(
 ) -> list[StoredItem]:
     """What some context items stand for, whole, in their order; *payloads* with the files of tool results."""
     message_ids = [item.message_id for item in items if item.message_id is not None]
-    rows = await reader.rows_in(
-        f"""SELECT {reader.schema.select("messages", (*messages.COLUMNS, "content"), "m")}
-        FROM messages AS m WHERE m.message_id IN (?*)""",
-        message_ids,
-    )
-    held = {row["message_id"]: messages.message_of(row) for row in rows}
-    parts: dict[MessageId, list[MessagePart]] = {}
-    for part in await messages.parts_of(reader, message_ids):
-        parts.setdefault(part.message_id, []).append(part)
-    names = [one.large_content for one in held.values() if one.large_content]
-    files = await _files(reader, names) if payloads else {}
+    held = {one[0].message_id: one for one in await whole_messages(reader, message_ids)}
+    names = [one.large_content for one, _ in held.values() if one.large_content] if payloads else ()
+    files = await _files(reader, names)
     summary_ids = [item.summary_id for item in items if item.summary_id is not None]
     texts = {one.summary.summary_id: one for one in await summaries.texts_of(reader, summary_ids)}
     sources = await _standing_sources(reader, texts)
@@ -132,10 +118,8 @@ async def stored_items(
             gone = Dangling(item.ordinal, f"summary {item.summary_id}")
             found.append(gone if text is None else StoredSummary(item.ordinal, text, below))
         elif item.message_id is not None and item.message_id in held:
-            message = held[item.message_id]
-            payload = files.get(message.large_content or "")
-            below_parts = tuple(parts.get(item.message_id, ()))
-            found.append(StoredMessage(item.ordinal, message, below_parts, payload))
+            message, parts = held[item.message_id]
+            found.append(StoredMessage(item.ordinal, message, parts, files.get(message.large_content or "")))
         else:
             found.append(Dangling(item.ordinal, f"message {item.message_id}"))
     return found

@@ -12,8 +12,9 @@ import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiosqlite
 
@@ -31,6 +32,9 @@ from lcm_core.store.schema import Schema, check_essential
 
 T = TypeVar("T")
 
+#: TEXT may hold invalid UTF-8: what cannot be decoded survives as surrogate escapes. No function of Python's
+#: own, for it is called for each text that is read.
+_decode: Final = methodcaller("decode", "utf-8", "surrogateescape")
 #: How long an interrupted connection is given before it is interrupted again.
 AGAIN_SECONDS = 0.01
 #: A private copy is made anew at most every so many times as long as copying takes.
@@ -297,11 +301,6 @@ async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
 async def _pragma(connection: aiosqlite.Connection, name: str) -> Any:
     [row] = await connection.execute_fetchall(f"PRAGMA {name}")
     return row[0]
-
-
-def _decode(raw: bytes) -> str:
-    """TEXT may hold invalid UTF-8: what cannot be decoded survives as surrogate escapes."""
-    return raw.decode("utf-8", "surrogateescape")
 
 
 def _wal_is_unreadable(error: sqlite3.Error) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId, Timestamp
@@ -78,11 +79,28 @@ def message_of(row: Row) -> Message:
     )
 
 
+def whole_message_of(row: Row) -> Message:
+    """A row of `COLUMNS` and ``content``, in this order, as a record: by place, where many are read."""
+    message_id, conversation_id, seq, role, tokens, created_at, large_content, sender, content = row
+    return Message(
+        message_id,
+        conversation_id,
+        seq or 0,
+        role or "",
+        content or "",
+        tokens or 0,
+        created_at or Timestamp(""),
+        large_content,
+        sender,
+    )
+
+
 def part_of(row: Row) -> MessagePart:
     """A row of `PART_COLUMNS` and `PART_TEXTS`, in this order, as a record."""
     message_id, ordinal, part_type, call_id, tool_name, tool_status, text, *others = row
-    fixed = MessageId(message_id), ordinal or 0, part_type or "", text, call_id, tool_name, tool_status
-    return MessagePart(*fixed, *others)
+    return MessagePart(
+        message_id, ordinal or 0, part_type or "", text, call_id, tool_name, tool_status, *others
+    )
 
 
 async def newest_page(reader: Reader, conversation_id: ConversationId, limit: int) -> MessagePage:
@@ -179,7 +197,7 @@ async def parts_of(
     rows = await reader.rows_in(
         f"SELECT {columns} FROM message_parts AS p WHERE p.message_id IN (?*)", message_ids
     )
-    return sorted((part_of(row) for row in rows), key=lambda part: (part.message_id, part.ordinal))
+    return sorted(map(part_of, rows), key=attrgetter("message_id", "ordinal"))
 
 
 def _text_column(reader: Reader, name: str, head: int | None) -> str:

@@ -70,7 +70,7 @@ async def whole_messages(
     rows = await reader.rows_in(
         f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids
     )
-    found = {row["message_id"]: message_store.message_of(row) for row in rows}
+    found = {one.message_id: one for one in map(message_store.whole_message_of, rows)}
     parts: dict[MessageId, list[MessagePart]] = {}
     for part in await message_store.parts_of(reader, list(found)):
         parts.setdefault(part.message_id, []).append(part)
