@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import ClassVar, Generic, TypeVar, TypeVarTuple, cast
 
@@ -266,7 +266,7 @@ class CommandScreen(Screen[None]):
         """Say in the title bar whether the file is followed, when it changed last, and how large it is."""
         # The file may change while a screen is pushed but not composed yet.
         for bar in self.query(TitleBar):
-            bar.live = live_line(self.session)
+            bar.live = live_lines(self.session)
 
 
 class DataScreen(CommandScreen, Generic[D]):
@@ -381,19 +381,18 @@ def size_text(size: int) -> str:
     return f"{amount:.1f} GB"
 
 
-def live_line(session: Session) -> Line:
-    """The state of the file for the title bar."""
+def live_lines(session: Session) -> Sequence[Line]:
+    """The state of the file for the title bar, each line shorter than the one before."""
     if session.missing:
-        return (Span("file is gone ", "error"), Span(safe_line(str(session.database.path)) + " ", "dim"))
+        gone = Span("file is gone ", "error")
+        return ((gone, Span(safe_line(str(session.database.path)) + " ", "dim")), (gone,))
     state = session.file_state
     copied = session.database.access is Access.COPY
     word = Span("copy " if copied else "live ", "warn" if copied else "ok")
-    changed = (
-        f"changed {format_local(session.changed_at, session.zone)[11:19]} "
-        if session.changed_at
-        else "no change yet "
-    )
-    if state is None:
-        return (word, Span(changed, "dim"))
-    wal = f" + WAL {size_text(state.wal_size)}" if state.wal_size else ""
-    return (word, Span(f"{changed}· {size_text(state.size)}{wal} ", "dim"))
+    size = () if state is None else (Span(f"· {size_text(state.size)} ", "dim"),)
+    wal = (Span(f"+ WAL {size_text(state.wal_size)} ", "dim"),) if state and state.wal_size else ()
+    if session.changed_at is None:
+        none = Span("no change yet ", "dim")
+        return ((word, none, *size, *wal), (word, none, *size), (word, *size), (word,))
+    changed = Span(f"changed {format_local(session.changed_at, session.zone)[11:19]} ", "dim")
+    return ((word, changed, *size, *wal), (word, changed, *size), (word, changed), (word,))

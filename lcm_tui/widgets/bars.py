@@ -16,6 +16,8 @@ from textual.widget import Widget
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.spans import Layout, Line, Span, heading_of, strip_of
 
+#: What is left of the name of a place, at the least, beside all that is to be said of the file.
+SHORTEST_PLACE = 22
 #: Commands that keep their place in the key bar however many there are.
 ALWAYS = frozenset({"help", "back"})
 
@@ -41,21 +43,25 @@ class TitleBar(_Bar):
 
     where: reactive[str] = reactive("", layout=False)
     note: reactive[str] = reactive("", layout=False)
-    live: reactive[Line] = reactive((), layout=False)
+    live: reactive[Sequence[Line]] = reactive(((),), layout=False)  #: the same, shorter and shorter
 
     def compose_line(self, width: int) -> Line:
-        """The place first; the state of the file only where it has room."""
-        right = self.live
-        taken = sum(cell_width(safe_line(span.text)) for span in right)
-        if taken > width - 24:
-            right, taken = right[:1], sum(cell_width(safe_line(span.text)) for span in right[:1])
+        """The place and the note first; of the state of the file as much as has room beside them."""
         where = safe_line(self.where)
         note = safe_line(f"  {self.note}") if self.note else ""
-        room = max(width - taken - 2, 8)
-        where = clip(where, room)
-        note = clip(note, max(room - cell_width(where), 0))
-        space = " " * max(width - taken - 1 - cell_width(where) - cell_width(note) - 1, 1)
+        noted = cell_width(note)
+        # The end of a long name says less than a note: what is longer than half the line gives way to one.
+        needed = min(cell_width(where), width // 2 if note else SHORTEST_PLACE) + noted
+        right = next((line for line in self.live if _width(line) + needed + 3 <= width), self.live[-1])
+        room = max(width - _width(right) - 3, 8)
+        where = clip(where, max(room - noted, min(room, width // 2)) if note else room)
+        note = clip(note, room - cell_width(where))
+        space = " " * (width - _width(right) - cell_width(where) - cell_width(note) - 2)
         return (Span(" "), Span(where, "title"), Span(note, "dim"), Span(space), *right)
+
+
+def _width(spans: Line) -> int:
+    return sum(cell_width(safe_line(span.text)) for span in spans)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,61 @@
+"""The line above a screen: what it says fits, and what matters most stays."""
+
+from __future__ import annotations
+
+import pytest
+from lcm_core.text import cell_width
+
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.spans import Span
+
+WORD, CHANGED, SIZE = Span("live ", "ok"), Span("changed 10:11:12 ", "dim"), Span("· 3.7 MB ", "dim")
+LIVE = (
+    (WORD, CHANGED, SIZE, Span("+ WAL 1.2 MB ", "dim")),
+    (WORD, CHANGED, SIZE),
+    (WORD, CHANGED),
+    (WORD,),
+)
+LONG = "Conversation 12  27046938-a735-4a93-a971-f4fe747bb833"
+
+
+def said(where: str, note: str, width: int) -> str:
+    bar = TitleBar()
+    bar.where, bar.note, bar.live = where, note, LIVE
+    return "".join(span.text for span in bar.compose_line(width))
+
+
+def test_with_room_everything_stands_there():
+    text = said(LONG, "searching for lock …", 160)
+    assert text.startswith(f" {LONG}  searching for lock …   ")
+    assert text.rstrip().endswith("live changed 10:11:12 · 3.7 MB + WAL 1.2 MB")
+    assert said("Conversations", "8", 80).rstrip().endswith("live changed 10:11:12 · 3.7 MB + WAL 1.2 MB")
+
+
+@pytest.mark.parametrize(
+    ("where", "note"),
+    [
+        (LONG, "searching for lock …"),
+        ("Previous context of sum_75db599221512f6c", "leaf, 264 tokens"),
+        ("Context 3  sum_75db599221512f6c", "its row is no longer in the database"),
+        (LONG, "preview: nothing changed yet"),
+    ],
+)
+def test_a_note_stays_whole_in_80_columns_and_the_file_gives_way(where: str, note: str):
+    text = said(where, note, 80)
+    assert f"  {note} " in text
+    assert where[:30] in text
+    assert "live" in text
+
+
+def test_without_a_note_a_long_name_gives_way_to_the_state_of_the_file():
+    text = said(LONG, "", 80)
+    assert text.startswith(" Conversation 12  2704")
+    assert text.rstrip().endswith("live changed 10:11:12 · 3.7 MB + WAL 1.2 MB")
+
+
+@pytest.mark.parametrize("width", [1, 5, 12, 20, 40, 41, 79, 80, 81, 200])
+@pytest.mark.parametrize("note", ["", "short", "x" * 100, "日本" * 30], ids=["none", "short", "long", "wide"])
+@pytest.mark.parametrize("where", ["", "Files", LONG, "日本" * 30], ids=["none", "short", "long", "wide"])
+def test_a_line_is_never_wider_than_its_bar_where_there_is_room_for_one(where: str, note: str, width: int):
+    text = said(where, note, width)
+    assert cell_width(text) <= max(width, 20)
