@@ -91,6 +91,8 @@ class LcmApp(App[int]):
     CSS = """
     Screen { layers: base; }
     #body { height: 1fr; }
+    ToastRack { margin-bottom: 0; }
+    Toast { width: auto; max-width: 100%; padding: 0 1; margin-top: 0; }
     """
 
     def __init__(self, settings: Settings, *, demo: bool = False) -> None:
@@ -210,11 +212,13 @@ class LcmApp(App[int]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a message; foreign text in it is made safe and never read as markup."""
+        """Show a message over the keys, so that rows stay readable; most take one line.
+
+        Foreign text in it is made safe and never read as markup.
+        """
         del markup
-        super().notify(
-            safe_text(message), title=safe_text(title), severity=severity, timeout=timeout, markup=False
-        )
+        text = safe_text(f"{title}: {message}" if title else message)
+        super().notify(text, severity=severity, timeout=timeout, markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Besides the screen's own commands: the theme."""

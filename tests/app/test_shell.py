@@ -220,6 +220,18 @@ async def test_resizing_keeps_the_selection(openclaw_home: Path, name: str):
         assert pilot.app._exception is None
 
 
+async def test_a_notification_leaves_the_rows_readable(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        before = shown_lines(pilot)
+        pilot.app.notify("Copied sum_75db599221512f6c", title="Done")
+        await wait_for_text(pilot, "Done: Copied sum_75db599221512f6c")
+        assert shown_lines(pilot)[:-1] == before[:-1]
+        pilot.app.notify("word " * 30, severity="error")  # two lines of 80 columns
+        await wait_for_text(pilot, "word word")
+        assert shown_lines(pilot)[:-4] == before[:-4]
+
+
 # -- hostile words -----------------------------------------------------------------------------------------
 
 
