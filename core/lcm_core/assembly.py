@@ -21,6 +21,7 @@ from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.assembly import (
     ContextSize,
     cache_telemetry,
+    context_depths,
     context_end,
     context_size,
     history_tokens,
@@ -169,7 +170,11 @@ async def load_context(
         tokens = sum(item.tokens for item in (*brief, *context.items))
         if tokens > settings.budget and _is_enough(context, tokens, settings, rules):
             size = await context_size(reader, conversation_id, before=before)
-            context = replace(context, unread=_unread(size, context, overlay))
+            unread = _unread(size, context, overlay)
+            if not rules.assembly.sends_static_policy:  # then it fits the summaries, read or not
+                deepest, condensed = await context_depths(reader, conversation_id, before=before)
+                unread = replace(unread, deepest=deepest, condensed=condensed)
+            context = replace(context, unread=unread)
             break
         missing, average = settings.budget - tokens, max(1.0, tokens / max(1, len(context.items)))
     items = tuple(sorted((*brief, *context.items), key=lambda item: item.ordinal)) if brief else context.items

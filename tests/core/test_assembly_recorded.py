@@ -20,6 +20,7 @@ from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.mend import Mended
 from lcm_core.assemble.message import OriginKind
 from lcm_core.assemble.result import Assembled, Source, Step
+from lcm_core.assemble.system import Addition
 from lcm_core.assembly import AssemblyBasis, assembly_basis
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
@@ -173,6 +174,16 @@ async def test_every_item_is_sent_or_accounted_for(
         brief = {one.ordinal for one in kept if one.kind is OriginKind.FOCUS_BRIEF}
         assert sent | set(gone) == set(every)
         assert sent & set(gone) == brief
+
+
+async def test_the_addition_to_the_system_prompt_knows_of_what_was_not_read(
+    read: Any, monkeypatch: pytest.MonkeyPatch
+):
+    small_pages(monkeypatch, 1)
+    found = (await read("0.1.2", 1, AssemblySettings(60, tail_count=1))).assembled()
+    assert found.unread is not None
+    assert len(found.messages) == 1
+    assert found.system.kind is Addition.DEEP_RECALL
 
 
 async def test_what_cannot_fit_is_not_read(read: Any, monkeypatch: pytest.MonkeyPatch):

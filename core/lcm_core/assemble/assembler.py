@@ -88,7 +88,7 @@ def assemble(
         unread=context.unread,
         repairs=tuple(repairs),
         last_cut=last_cut,
-        system=system_addition((item.sent.origin for item in context.items), rules.assembly),
+        system=system_addition(context, rules.assembly),
         metadata=_metadata(context, choice.tail, around, fallback, reported),
         rules=rules.name,
     )

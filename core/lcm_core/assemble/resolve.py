@@ -45,6 +45,8 @@ class Unread:
     covered: int  #: summaries among them for which a focus brief stands
     first_ordinal: int
     last_ordinal: int
+    deepest: int = 0  #: depth of its summaries; 0 where no rule asks for it
+    condensed: int = 0  #: summaries among them that are no leaves, likewise
 
     @property
     def messages(self) -> int:

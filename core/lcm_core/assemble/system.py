@@ -5,12 +5,12 @@ No database holds the engine's own words; these are ours and say the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.assemble.message import Origin, OriginKind
+from lcm_core.assemble.message import OriginKind
+from lcm_core.assemble.resolve import ResolvedContext
 from lcm_core.assemble.rules import AssemblyRules
 
 
@@ -47,13 +47,18 @@ _POLICY: Final = (
 )
 
 
-def system_addition(sent: Iterable[Origin], rules: AssemblyRules) -> SystemAddition:
-    """The addition for a context in which *sent* are the origins of what is sent."""
+def system_addition(context: ResolvedContext, rules: AssemblyRules) -> SystemAddition:
+    """The addition for a context, of which also what was not even read counts."""
     if rules.sends_static_policy:
         return SystemAddition(Addition.POLICY, _POLICY)
-    depths = [one.depth or 0 for one in sent if one.kind is OriginKind.SUMMARY]
+    origins, unread = (item.sent.origin for item in context.items), context.unread
+    depths = [one.depth or 0 for one in origins if one.kind is OriginKind.SUMMARY]
+    condensed = sum(depth > 0 for depth in depths)
+    if unread and unread.summaries > unread.covered:
+        depths.append(unread.deepest)
+        condensed += unread.condensed
     if not depths:
         return SystemAddition(Addition.NONE, "")
-    if max(depths) >= 2 or sum(depth > 0 for depth in depths) >= 2:
+    if max(depths) >= 2 or condensed >= 2:
         return SystemAddition(Addition.DEEP_RECALL, _RECALL + _DEEP)
     return SystemAddition(Addition.RECALL, _RECALL)

@@ -48,6 +48,19 @@ async def context_size(reader: Reader, conversation_id: ConversationId, *, befor
     return ContextSize(row["items"], row["summaries"], row["first"], row["last"])
 
 
+async def context_depths(reader: Reader, conversation_id: ConversationId, *, before: int) -> tuple[int, int]:
+    """Of the summaries in a context before an ordinal: the greatest depth, and how many are no leaves."""
+    depth = "s.depth" if reader.schema.has("summaries", "depth") else "(s.kind = 'condensed')"
+    row = await reader.row(
+        f"""SELECT max({depth}) AS deepest, sum({depth} > 0) AS condensed
+        FROM context_items AS c JOIN summaries AS s USING (summary_id)
+        WHERE c.conversation_id = ? AND c.ordinal < ?""",
+        conversation_id,
+        before,
+    )
+    return (0, 0) if row is None else (row["deepest"] or 0, row["condensed"] or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class ContextEnd:
     """The last items of a context, or of what stands before them."""
