@@ -67,6 +67,7 @@ class ContextEnd:
 
     items: tuple[ContextItem, ...]  #: by ordinal
     is_whole: bool  #: nothing stands before them
+    tokens: int = 0  #: by their stored counts; 0 where all items were asked for
 
 
 async def context_end(
@@ -98,14 +99,15 @@ async def context_end(
         conversation_id,
         *(() if before is None else (before,)),
     )
-    sums = accumulate([row[-1] for row in rows])
+    sums = list(accumulate([row[-1] for row in rows]))
     filling = next((items for items, spent in enumerate(sums, 1) if spent > tokens), len(rows))
     taken = rows if most is None else rows[: max(least, filling)]
     items = [
         ContextItem(ordinal, item_type or "", message_id, summary_id, created_at or Timestamp(""))
         for ordinal, item_type, message_id, summary_id, created_at, _ in reversed(taken)
     ]
-    return ContextEnd(tuple(items), is_whole=len(taken) == len(rows) and (most is None or len(rows) < most))
+    is_whole = len(taken) == len(rows) and (most is None or len(rows) < most)
+    return ContextEnd(tuple(items), is_whole, sums[len(taken) - 1] if taken else 0)
 
 
 _COUNTED = """LEFT JOIN messages AS m ON m.message_id = c.message_id
