@@ -42,13 +42,22 @@ _ALL = (
     Command("unfold-all", "Z", "Unfold all", "Unfold everything below what is selected.", hidden=True),
     Command("elsewhere", "O", "Elsewhere", "Go to the next place where this summary stands.", hidden=True),
     Command("wrapped", "m", "As sent", "Switch between what is stored and what the model gets."),
-    Command("budget", "B", "Budget", "Type the token budget that shares are measured against."),
+    Command("budget", "B", "Budget", "Type the token budget under which the context is sent."),
     Command("budget-more", "plus", "More budget", "Raise the budget by a step.", hidden=True),
     Command("budget-less", "minus", "Less budget", "Lower the budget by a step.", hidden=True),
+    Command("prompt", "Q", "Prompt", "Type what the user asks: what prompt-aware eviction then keeps."),
+    Command(
+        "clamp",
+        "percent_sign",
+        "Final clamp",
+        "Show the context with or without the engine's last cut, to 90 % of the budget.",
+        hidden=True,
+    ),
+    Command("snapshots", "at", "Snapshots", "Show the contexts that an engine kept when it sent them."),
     Command(
         "export", "o", "Export", "Write what the model gets to a file: JSON for an API call, or Markdown."
     ),
-    Command("compare", "D", "Compare", "Compare with another budget, conversation, time or draft."),
+    Command("compare", "D", "Compare", "Compare with another budget, prompt, conversation, time or draft."),
     Command("hunk-previous", "left_square_bracket", "Change before", "Go to the change before."),
     Command("hunk-next", "right_square_bracket", "Change after", "Go to the next change."),
     Command("layout", "v", "Side-by-side", "Switch between one under the other and side by side."),
@@ -125,6 +134,9 @@ def key_title(key: str) -> str:
         "left_square_bracket": "[",
         "right_square_bracket": "]",
         "full_stop": ".",
+        "percent_sign": "%",
+        "at": "@",
+        "equals_sign": "=",
         "comma": ",",
     }
     return names.get(first, first.replace("ctrl+", "^"))

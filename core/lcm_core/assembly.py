@@ -39,10 +39,14 @@ TYPICAL_TOKENS: Final = 120
 SLACK: Final = 20
 
 
-def settings_for(engine: EngineSettings, budget: int, prompt: str | None = None) -> AssemblySettings:
+def settings_for(
+    engine: EngineSettings, budget: int, prompt: str | None = None, *, clamp: bool = True
+) -> AssemblySettings:
     """What an operator configured, for a *budget* that ``maxAssemblyTokenBudget`` caps.
 
     A *prompt* counts even where prompt-aware eviction is off: whoever gives one wants to see its effect.
+    *clamp*: with the final clamp, which is the engine's last step before a host gets the messages
+    (engine.md 3); without it they are those that its assembler returns, which is what was recorded of it.
     """
     cap = engine.max_assembly_token_budget.value
     count, aware = engine.fresh_tail_count, engine.prompt_aware_eviction
@@ -53,6 +57,7 @@ def settings_for(engine: EngineSettings, budget: int, prompt: str | None = None)
         prompt=prompt,
         prompt_aware=True if prompt else aware.value if aware.is_set else None,
         stub_payloads=engine.stub_large_tool_payloads.value,
+        clamp=clamp,
     )
 
 

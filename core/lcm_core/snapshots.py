@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lcm_core.assemble.assembler import AssemblySettings, assemble
+from lcm_core.assemble.compare import SentContext, Taken
 from lcm_core.assemble.focus import FocusOverlay, wrap_brief
 from lcm_core.assemble.message import OriginKind, SentMessage
 from lcm_core.assemble.resolve import Resolved, ResolvedContext, resolve, resolve_brief
+from lcm_core.assemble.result import Assembled
 from lcm_core.records import ContextItem, MessageId, SummaryId, Timestamp
 from lcm_core.rules import NAMED, Rules, rules_of
 from lcm_core.store.assemblies import Snapshot, SnapshotItem
@@ -27,10 +31,16 @@ _BOUNDLESS: Final = 2**53
 class Reconstruction:
     """The messages of a snapshot."""
 
-    messages: tuple[SentMessage, ...]  #: as they would be sent today; text as stored
+    assembled: Assembled  #: with text as stored today; budget and weights as they were noted
+    places: tuple[int | None, ...]  #: of each item that was sent, among the messages; None: it does not stand
     gone: tuple[SnapshotItem, ...]  #: were sent, and their rows do not stand any more
     not_kept: int  #: messages of the host's own list, of which nothing was stored
     exact: bool  #: the hash says: these are the messages that were sent
+
+    @property
+    def messages(self) -> tuple[SentMessage, ...]:
+        """As they would be sent today."""
+        return self.assembled.messages
 
 
 async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Reconstruction:
@@ -40,7 +50,7 @@ async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Rec
     """
     rules = NAMED.get(one.rules) or rules_of(reader.schema)
     where = _zone(one.zone) or zone
-    chosen = [*one.sent, *one.dropped]
+    chosen = [*one.sent, *one.dropped, *one.cut]
     items = [_context_item(item) for item in chosen if item.kind in _STORED]
     stored = await stored_items(reader, _by_ordinal(items), payloads=one.stub_payloads)
     context = await asyncio.to_thread(resolve, stored, None, rules, where)
@@ -49,14 +59,62 @@ async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Rec
     settings = AssemblySettings(
         _BOUNDLESS, one.tail_count, one.tail_max_tokens, stub_payloads=one.stub_payloads
     )
-    assembled = await asyncio.to_thread(assemble, ResolvedContext(tuple(everything)), settings, rules)
+    whole = await asyncio.to_thread(assemble, ResolvedContext(tuple(everything)), settings, rules)
+    assembled, places = _as_noted(one, whole)
     standing = {_ref(item) for item in everything}
     return Reconstruction(
-        assembled.messages,
+        assembled,
+        places,
         tuple(item for item in one.sent if item.ref is not None and item.ref not in standing),
         sum(item.kind is OriginKind.LIVE for item in one.sent),
         assembled.messages_hash == one.messages_hash,
     )
+
+
+def sent_then(one: Snapshot, found: Reconstruction) -> SentContext:
+    """A snapshot as one side of a comparison: what stands of its messages, and what was noted of them."""
+    taken = Taken(one.id, one.created_at, found.exact, len(found.gone), found.not_kept)
+    return SentContext(
+        found.messages, one.budget, one.sent_tokens, one.evicted, one.rules, one.messages_hash, None, taken
+    )
+
+
+def _as_noted(one: Snapshot, whole: Assembled) -> tuple[Assembled, tuple[int | None, ...]]:
+    """An assembly without what was cut off last, as it was noted; and where each item stands in it."""
+    first = 0
+    if one.cut:
+        kept = {(item.ordinal, item.ref) for item in one.sent if item.ref is not None}
+        at_hand = (at for at, message in enumerate(whole.messages) if _name(message) in kept)
+        first = next(at_hand, len(whole.messages))
+    messages = whole.messages[first:]
+    places = _places(one.sent, messages)
+    weights = list(whole.weights[first:])
+    for item, place in zip(one.sent, places, strict=True):
+        if place is not None:
+            weights[place] = item.tokens
+    assembled = replace(
+        whole, messages=messages, weights=tuple(weights), budget=one.budget, sent_tokens=one.sent_tokens
+    )
+    return assembled, places
+
+
+def _places(items: Sequence[SnapshotItem], messages: Sequence[SentMessage]) -> tuple[int | None, ...]:
+    """Where each item stands among some messages: by what it refers to, or in order when it was made up."""
+    waiting: defaultdict[tuple[int | None, int | str | None], deque[int]] = defaultdict(deque)
+    for at, message in enumerate(messages):
+        made_up = message.origin.kind is OriginKind.SYNTHETIC
+        waiting[(None, None) if made_up else _name(message)].append(at)
+    found: list[int | None] = []
+    for item in items:
+        known = item.kind is not OriginKind.LIVE
+        queue = waiting.get((item.ordinal, item.ref) if item.ref is not None else (None, None))
+        found.append(queue.popleft() if queue and known else None)
+    return tuple(found)
+
+
+def _name(message: SentMessage) -> tuple[int | None, int | str | None]:
+    origin = message.origin
+    return origin.ordinal, origin.message_id or origin.summary_id or origin.brief_id
 
 
 _STORED: Final = (OriginKind.MESSAGE, OriginKind.SUMMARY)

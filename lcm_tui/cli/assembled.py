@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.assemble.export import api_request, host_messages, markdown, origin_name, spoken
-from lcm_core.assemble.message import Origin, SentMessage
+from lcm_core.assemble.export import api_request, host_messages, markdown, spoken
+from lcm_core.assemble.message import Origin
 from lcm_core.assemble.result import Assembled as Assembly
 from lcm_core.assemble.result import Evicted
 from lcm_core.assembly import assemble_context, settings_for
 from lcm_core.errors import UsageError
 from lcm_core.records import Conversation
-from lcm_core.rules import NAMED
+from lcm_core.rules import NAMED, Rules
 from lcm_core.store.database import Reader
 from lcm_core.text import preview, safe_text
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.assembled_report import blocks, in_tail, prompt_score
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.options import invalid, readable_text
 from lcm_tui.cli.output import write
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
 from lcm_tui.cli.selecting import Selector, chosen
 
 FORMS = ("json", "markdown")
@@ -59,6 +58,15 @@ RuleSet: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+NoClamp: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--no-clamp",
+        metavar="",
+        help="Without the final clamp: what the engine's assembler gives, before the engine cuts it.",
+        rich_help_panel=_PANEL,
+    ),
+]
 Export: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -78,6 +86,7 @@ class AssemblyOptions:
     prompt: str | None
     rules: str | None
     export: str | None
+    clamp: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,7 @@ class _Shown:
 
 
 def assembly_options(
-    *, assembled: bool, prompt: str | None, rules: str | None, export: str | None
+    *, assembled: bool, prompt: str | None, rules: str | None, export: str | None, no_clamp: bool
 ) -> AssemblyOptions | None:
     """The options of ``--assembled``; None without it.
 
@@ -97,13 +106,25 @@ def assembly_options(
     for name, value in (("prompt", prompt), ("rules", rules), ("export", export)):
         if value is not None and not assembled:
             raise UsageError(f"--{name} goes with --assembled.", details={"option": name})
-    if rules is not None and rules not in NAMED:
-        raise invalid("rules", f"must be one of {', '.join(NAMED)}", rules)
+    if no_clamp and not assembled:
+        raise UsageError("--no-clamp goes with --assembled.", details={"option": "no-clamp"})
+    rules_of(rules)
     if export is not None and export not in FORMS:
         raise invalid("export", "must be json or markdown", export)
     if prompt is not None:
         readable_text("--prompt", prompt)
-    return AssemblyOptions(prompt, rules, export) if assembled else None
+    return AssemblyOptions(prompt, rules, export, not no_clamp) if assembled else None
+
+
+def rules_of(name: str | None, option: str = "rules") -> Rules | None:
+    """The rules of this name; None for None.
+
+    Raises:
+        UsageError: there are no such rules.
+    """
+    if name is not None and name not in NAMED:
+        raise invalid(option, f"must be one of {', '.join(NAMED)}", name)
+    return None if name is None else NAMED[name]
 
 
 def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> Answer | int:
@@ -112,7 +133,8 @@ def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptio
     if wanted.export is not None:
         _export(run, found, wanted.export)
         return 0
-    return run.answer("context.show", _document(found), list(_blocks(found, budget)))
+    report = list(blocks(found.conversation, found.assembly, budget, wanted.prompt))
+    return run.answer("context.show", _document(found), report)
 
 
 async def _load(reader: Reader, run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> _Shown:
@@ -120,9 +142,9 @@ async def _load(reader: Reader, run: Run, named: Selector, budget: int, wanted: 
     assembly = await assemble_context(
         reader,
         conversation.conversation_id,
-        settings_for(run.settings.engine, budget, wanted.prompt),
+        settings_for(run.settings.engine, budget, wanted.prompt, clamp=wanted.clamp),
         zone=run.zone,
-        rules=None if wanted.rules is None else NAMED[wanted.rules],
+        rules=rules_of(wanted.rules),
         with_history=True,
     )
     return _Shown(conversation, assembly)
@@ -151,7 +173,7 @@ def _document(found: _Shown) -> Document:
         "selection": str(one.selection),
         "items": [_item(one, at) for at in range(len(one.messages))],
         "messages": list(host_messages(one)),
-        "evicted": [_evicted(each) for each in one.evicted],
+        "evicted": [_evicted(one, each) for each in one.evicted],
         "unread": None
         if one.unread is None
         else {
@@ -203,9 +225,10 @@ def _item(one: Assembly, at: int) -> Document:
         "role": str(message.role),
         "origin": str(message.origin.kind),
         **_origin(message.origin),
+        "promptScore": prompt_score(one, message.origin.ordinal),
         "tokens": one.weights[at],
         "storedTokens": message.origin.stored_tokens,
-        "freshTail": _in_tail(one, message),
+        "freshTail": in_tail(one, message),
         "preview": preview(spoken(message)),
     }
 
@@ -220,150 +243,11 @@ def _origin(origin: Origin) -> Document:
     }
 
 
-def _evicted(each: Evicted) -> Document:
+def _evicted(one: Assembly, each: Evicted) -> Document:
     return {
         **({"ordinal": each.ordinal} if each.origin is None else _origin(each.origin)),
         "tokens": each.tokens,
         "step": str(each.step),
         "why": each.why,
+        "promptScore": prompt_score(one, each.ordinal),
     }
-
-
-# -- for people ------------------------------------------------------------------------------------------
-
-
-def _blocks(found: _Shown, asked: int) -> Iterator[Block]:
-    one, meta = found.assembly, found.assembly.metadata
-    facts: list[tuple[str, Cell]] = [
-        ("Conversation", f"{found.conversation.conversation_id}  {found.conversation.lane}"),
-        ("Source", _source(one)),
-        ("Rules", one.rules),
-        ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
-        ("As sent", f"{one.sent_tokens:,} tokens with all fields; {one.stored_tokens:,} are stored for them"),
-        ("Sent", f"{counted(len(one.messages), 'message', 'messages')} of {_context(one)}, {one.selection}"),
-        ("Fresh tail", _tail(one)),
-        ("Shares", _shares(one)),
-        ("History", f"{meta.raw_history_tokens or 0:,} tokens, {_debt(one)} of them raw before the tail"),
-        ("Cache", f"{meta.cache.state}: {meta.cache.reason}"),
-        ("System prompt", f"addition: {one.system.kind}"),
-    ]
-    yield Facts(facts)
-    yield _messages_table(one)
-    if one.evicted:
-        yield _evicted_table(one)
-    if one.repairs:
-        rows = [(each.origin.ordinal, each.call_id or "", str(each.what)) for each in one.repairs]
-        columns = (Column("Ordinal", right=True), Column("Call"), Column("Repair", grows=True))
-        yield Table(columns, rows, "Mended")
-    if one.unread is not None:
-        unread = one.unread
-        yield Note(
-            f"{counted(unread.items, 'older item', 'older items')} (ordinals {unread.first_ordinal} to "
-            f"{unread.last_ordinal}) cannot fit and were not read."
-        )
-    if one.budget < asked:
-        yield Note(f"maxAssemblyTokenBudget caps the budget at {one.budget:,}.")
-    if one.last_cut.messages and not one.last_cut.applied:
-        oldest = counted(one.last_cut.messages, "message", "messages")
-        yield Note(
-            f"Whole messages as JSON are over the budget: before it hands them over, the engine cuts off the "
-            f"oldest {oldest} (final clamp); {one.last_cut.tokens:,} tokens are left."
-        )
-    if one.tail.tokens > one.budget:
-        yield Note("The fresh tail alone is more than the budget; it is protected all the same.")
-
-
-def _source(one: Assembly) -> str:
-    meta = one.metadata
-    trust = "authoritative" if meta.prompt_authoritative else "not authoritative"
-    reason = f": {meta.fallback_reason}" if meta.fallback_reason else ""
-    return f"{meta.source}{reason}, {trust} for the size of the prompt"
-
-
-def _context(one: Assembly) -> str:
-    meta = one.metadata
-    summaries = counted(meta.summaries, "summary", "summaries")
-    return f"{meta.context_items:,} items ({summaries}, {counted(meta.raw_messages, 'message', 'messages')})"
-
-
-def _debt(one: Assembly) -> str:
-    return f"{one.metadata.raw_history_debt_tokens or 0:,}"
-
-
-def _tail(one: Assembly) -> str:
-    tail = one.tail
-    if tail.first_ordinal is None:
-        return "nothing is protected"
-    return (
-        f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item', 'items')}, "
-        f"{tail.tokens:,} tokens; {one.remaining:,} left beside it"
-    )
-
-
-def _shares(one: Assembly) -> str:
-    total = sum(one.weights) or 1
-    named = (
-        ("tail", one.shares.tail),
-        ("recent", one.shares.recent),
-        ("older", one.shares.older),
-        ("root", one.shares.root),
-    )
-    return ", ".join(f"{name} {tokens:,} ({tokens / total:.0%})" for name, tokens in named)
-
-
-def _messages_table(one: Assembly) -> Table:
-    columns = (
-        Column("#", right=True),
-        Column("Role"),
-        Column("From"),
-        Column("Ordinal", right=True, spare=2),
-        Column("Sent", right=True),
-        Column("Stored", right=True, spare=1),
-        Column("Note", spare=3),
-        Column("Text", grows=True),
-    )
-    rows = []
-    began = False
-    for at, (message, weight) in enumerate(zip(one.messages, one.weights, strict=True)):
-        notes = [] if began or not _in_tail(one, message) else ["fresh tail begins"]
-        began = began or bool(notes)
-        if at < one.last_cut.messages and not one.last_cut.applied:
-            notes.append("final clamp")
-        origin = message.origin
-        rows.append(
-            (
-                at + 1,
-                str(message.role),
-                origin_name(message),
-                origin.ordinal,
-                weight,
-                origin.stored_tokens,
-                ", ".join(notes),
-                preview(spoken(message)),
-            )
-        )
-    return Table(columns, rows, "Sent", empty="Nothing is sent.")
-
-
-def _evicted_table(one: Assembly) -> Table:
-    columns = (
-        Column("Ordinal", right=True),
-        Column("What"),
-        Column("Tokens", right=True),
-        Column("Step"),
-        Column("Why", grows=True),
-    )
-    rows = [(each.ordinal, _name(each), each.tokens, str(each.step), each.why) for each in one.evicted]
-    return Table(columns, rows, "Not sent")
-
-
-def _name(each: Evicted) -> str:
-    origin = each.origin
-    if origin is None:
-        return ""
-    return origin.summary_id or (f"message {origin.message_id}" if origin.message_id else str(origin.kind))
-
-
-def _in_tail(one: Assembly, message: SentMessage) -> bool:
-    first, ordinal = one.tail.first_ordinal, message.origin.ordinal
-    return first is not None and ordinal is not None and ordinal >= first

@@ -23,6 +23,7 @@ from lcm_tui.cli.answer import Run
 from lcm_tui.cli.assembled import (
     Assembled,
     Export,
+    NoClamp,
     Prompt,
     RuleSet,
     assembly_options,
@@ -79,12 +80,13 @@ def show(
     as_sent: Assembled = False,
     prompt: Prompt = None,
     rules: RuleSet = None,
+    no_clamp: NoClamp = False,
     export: Export = None,
 ) -> Outcome:
     """Show what stands in a context, item by item; with --assembled what the model gets of it."""
     named = conversation.selector("context.show")
     asked = None if budget is None else options.budget_of(budget)
-    wanted = assembly_options(assembled=as_sent, prompt=prompt, rules=rules, export=export)
+    wanted = assembly_options(assembled=as_sent, prompt=prompt, rules=rules, export=export, no_clamp=no_clamp)
     if wanted is not None:
         return show_assembled(run, named, budget_for(run, asked), wanted)
     found = run.read(load_context, run, named, asked)

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.assemble.compare import ContextDiff, compare_contexts, names_of
+from lcm_core.assemble.compare import ContextDiff, SentContext, Taken, compare_contexts, names_of
 from lcm_core.assemble.ledger import MessageKey
 from lcm_core.assemble.message import SentMessage
-from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import settings_for
 from lcm_core.comparing import Side, read_sides
 from lcm_core.diff import unified_text
 from lcm_core.records import ConversationId
+from lcm_core.rules import NAMED, Rules
 from lcm_core.store.database import Database
+from lcm_core.text import safe_text
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
+from lcm_tui.cli.assembled import rules_of
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Facts, Note, Prose, counted
 from lcm_tui.cli.registry import command
 
+_FIRST = "The first context"
 _PANEL = "The second context"
+_BOTH = "Both"
 #: Messages that a line for people names.
-NAMED = 8
+MOST_NAMED = 8
 
 First: TypeAlias = Annotated[
     str, typer.Argument(metavar="CONVERSATION_ID", help="The conversation of the first context.")
@@ -53,6 +57,73 @@ DatabaseB: TypeAlias = Annotated[
 ]
 
 
+Snapshot: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--snapshot",
+        metavar="SNAPSHOT_ID",
+        help="It as it was when this snapshot was kept (`context snapshots` lists them).",
+        rich_help_panel=_FIRST,
+    ),
+]
+SnapshotB: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--snapshot-b",
+        metavar="SNAPSHOT_ID",
+        help="It as it was when this snapshot was kept.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Prompt: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--prompt",
+        metavar="TEXT",
+        help="Choose by this prompt, as prompt-aware eviction does.",
+        rich_help_panel=_FIRST,
+    ),
+]
+PromptB: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--prompt-b",
+        metavar="TEXT",
+        help="Its prompt; by default the same, '' for none.",
+        rich_help_panel=_PANEL,
+    ),
+]
+RulesA: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--rules",
+        metavar="|".join(NAMED),
+        autocompletion=lambda: list(NAMED),
+        help="The rules of another engine than the one that wrote the file.",
+        rich_help_panel=_FIRST,
+    ),
+]
+RulesB: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--rules-b",
+        metavar="|".join(NAMED),
+        autocompletion=lambda: list(NAMED),
+        help="Its rules; by default the same.",
+        rich_help_panel=_PANEL,
+    ),
+]
+NoClamp: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--no-clamp",
+        metavar="",
+        help="Without the final clamp: what the engine's assembler gives, before the engine cuts it.",
+        rich_help_panel=_BOTH,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A context as it was asked for."""
@@ -71,46 +142,103 @@ def compare(
     conversation: First,
     other: Second = None,
     budget: options.Budget = None,
+    snapshot: Snapshot = None,
+    prompt: Prompt = None,
+    rules: RulesA = None,
     budget_b: BudgetB = None,
+    snapshot_b: SnapshotB = None,
+    prompt_b: PromptB = None,
+    rules_b: RulesB = None,
     db_b: DatabaseB = None,
+    no_clamp: NoClamp = False,
 ) -> Answer:
-    """Compare what two contexts send: two budgets, two conversations, or now and a backup."""
-    first_budget = _budget(run, budget)
-    second_budget = first_budget if budget_b is None else options.budget_of(budget_b, "budget-b")
+    """Compare what two contexts send: two budgets, prompts, conversations or times.
+
+    An earlier time is a snapshot that an engine kept, or a backup.
+    """
+    _refuse_beside_snapshot(snapshot, "snapshot", {"budget": budget, "prompt": prompt, "rules": rules})
+    _refuse_beside_snapshot(
+        snapshot_b, "snapshot-b", {"budget-b": budget_b, "prompt-b": prompt_b, "rules-b": rules_b}
+    )
     number = options.whole_number("conversation-id", conversation, 1)
     other_number = number if other is None else options.whole_number("conversation-id", other, 1)
     here = run.settings.database.value
     there = here if db_b is None else Path(db_b).expanduser()
-    old = _Asked(_side(run, number, first_budget), here)
-    new = _Asked(_side(run, other_number, second_budget), there)
+    first = _Wanted(run, budget, snapshot, prompt, rules_of(rules), not no_clamp)
+    second = replace(
+        first,
+        budget=budget if budget_b is None else budget_b,
+        option="budget-b" if budget_b is not None else "budget",
+        snapshot=snapshot_b,
+        prompt=prompt if prompt_b is None else prompt_b,
+        rules=rules_of(rules if rules_b is None else rules_b, "rules" if rules_b is None else "rules-b"),
+    )
+    old, new = _Asked(first.side(number), here), _Asked(second.side(other_number), there)
     found = asyncio.run(_compared(run, old, new))
-    return run.answer("context.compare", _document(found, old, new), list(_blocks(found, old, new)))
+    return run.answer("context.compare", _document(found, old, new), list(_blocks(run, found, old, new)))
 
 
-def _budget(run: Run, given: str | None) -> int:
-    from lcm_tui.cli.context import budget_for
+def _refuse_beside_snapshot(snapshot: str | None, option: str, others: Mapping[str, str | None]) -> None:
+    for name, value in others.items():
+        if snapshot is not None and value is not None:
+            raise options.invalid(name, f"cannot be combined with --{option}: a snapshot has its own")
 
-    return budget_for(run, None if given is None else options.budget_of(given))
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the options say of one of the contexts."""
 
-def _side(run: Run, number: int, budget: int) -> Side:
-    settings = replace(settings_for(run.settings.engine, budget), clamp=True)
-    return Side(ConversationId(number), settings)
+    run: Run
+    budget: str | None
+    snapshot: str | None
+    prompt: str | None
+    rules: Rules | None
+    clamp: bool
+    option: str = "budget"
+
+    def side(self, number: int) -> Side:
+        """It, of a conversation."""
+        for name, value in (("--prompt", self.prompt), ("--snapshot", self.snapshot)):
+            if value is not None:
+                options.readable_text(name, value)
+        from lcm_tui.cli.context import budget_for
+
+        given = None if self.budget is None else options.budget_of(self.budget, self.option)
+        settings = settings_for(
+            self.run.settings.engine, budget_for(self.run, given), self.prompt or None, clamp=self.clamp
+        )
+        return Side(
+            ConversationId(number),
+            settings,
+            self.rules,
+            snapshot_id=self.snapshot,
+            budget_of_snapshot=given is None,
+        )
 
 
 async def _compared(run: Run, old: _Asked, new: _Asked) -> ContextDiff:
     """Both contexts as of one moment when they are of one database."""
     if old.path == new.path:
         left, right = await _read(run, old.path, [old.side, new.side])
+    elif new.side.snapshot_id is not None:
+        [right] = await _read(run, new.path, [new.side])
+        [left] = await _read(run, old.path, [_under(old.side, right)])
     else:
         [left] = await _read(run, old.path, [old.side])
-        [right] = await _read(run, new.path, [new.side])
+        [right] = await _read(run, new.path, [_under(new.side, left)])
     return compare_contexts(left, right)
 
 
-async def _read(run: Run, path: Path, sides: Sequence[Side]) -> list[Assembled]:
+def _under(side: Side, other: SentContext) -> Side:
+    """The side under the budget of the other one, when that is a snapshot and no budget was given."""
+    if other.taken is None or not side.budget_of_snapshot:
+        return side
+    return replace(side, settings=replace(side.settings, budget=other.budget))
+
+
+async def _read(run: Run, path: Path, sides: Sequence[Side]) -> list[SentContext]:
     async with await Database.open(path, busy_seconds=BUSY_SECONDS) as database:
-        return await database.read(read_sides, sides, run.zone)
+        return await database.read(read_sides, sides, run.zone, with_history=True)
 
 
 # -- JSON ------------------------------------------------------------------------------------------------
@@ -133,17 +261,28 @@ def _document(found: ContextDiff, old: _Asked, new: _Asked) -> Document:
     }
 
 
-def _context(one: Assembled, named: _Asked) -> Document:
+def _context(one: SentContext, named: _Asked) -> Document:
+    taken = one.taken
     return {
         "databasePath": str(named.path),
         "conversationId": named.side.conversation_id,
         "budget": one.budget,
+        "snapshot": None
+        if taken is None
+        else {
+            "id": taken.snapshot_id,
+            "createdAt": taken.created_at,
+            "exact": taken.exact,
+            "gone": taken.gone,
+            "notKept": taken.not_kept,
+        },
         "rules": one.rules,
         "messages": len(one.messages),
         "evicted": one.evicted_items,
         "sentTokens": one.sent_tokens,
         "storedTokens": one.stored_tokens,
         "messagesHash": one.messages_hash,
+        "metadata": None if one.metadata is None else one.metadata.document(),
     }
 
 
@@ -163,11 +302,11 @@ def _message(message: SentMessage) -> Document:
 # -- for people ------------------------------------------------------------------------------------------
 
 
-def _blocks(found: ContextDiff, old: _Asked, new: _Asked) -> Iterator[Block]:
+def _blocks(run: Run, found: ContextDiff, old: _Asked, new: _Asked) -> Iterator[Block]:
     yield Facts(
         [
-            ("- first", _told(found.old, old, with_path=old.path != new.path)),
-            ("+ second", _told(found.new, new, with_path=old.path != new.path)),
+            ("- first", _told(run, found.old, old, with_path=old.path != new.path)),
+            ("+ second", _told(run, found.new, new, with_path=old.path != new.path)),
             ("Only in the first", _named(found.only_old)),
             ("Only in the second", _named(found.only_new)),
             ("Changed", _named(found.changed)),
@@ -180,15 +319,27 @@ def _blocks(found: ContextDiff, old: _Asked, new: _Asked) -> Iterator[Block]:
         yield Note("Both send exactly the same.")
 
 
-def _told(one: Assembled, named: _Asked, *, with_path: bool) -> str:
-    where = f" in {named.path}" if with_path else ""
+def _told(run: Run, one: SentContext, named: _Asked, *, with_path: bool) -> str:
+    who = f"conversation {named.side.conversation_id}" + (f" in {named.path}" if with_path else "")
+    if one.taken is not None:
+        who += f", {taken_words(one.taken, run.time(one.taken.created_at) or '')}"
     sent = f"{counted(len(one.messages), 'message', 'messages')}, {one.sent_tokens:,} tokens"
     left_out = f"{counted(one.evicted_items, 'item', 'items')} not sent"
-    return f"conversation {named.side.conversation_id}{where}, {one.budget:,} tokens: {sent}; {left_out}"
+    return f"{who}, {one.budget:,} tokens: {sent}; {left_out}"
+
+
+def taken_words(taken: Taken, time: str) -> str:
+    """A snapshot, and what of it is shown."""
+    lost = [
+        f"{counted(taken.gone, 'message', 'messages')} gone" if taken.gone else "",
+        f"{counted(taken.not_kept, 'message', 'messages')} of the host's own list" if taken.not_kept else "",
+    ]
+    how = " and ".join(filter(None, lost)) or ("" if taken.exact else "rows changed since")
+    return f"snapshot {safe_text(taken.snapshot_id)} of {time}" + (f" ({how})" if how else "")
 
 
 def _named(keys: Sequence[MessageKey]) -> str:
     if not keys:
         return "nothing"
-    more = f" and {len(keys) - NAMED:,} more" if len(keys) > NAMED else ""
-    return f"{counted(len(keys), 'message', 'messages')}: {', '.join(names_of(keys[:NAMED]))}{more}"
+    more = f" and {len(keys) - MOST_NAMED:,} more" if len(keys) > MOST_NAMED else ""
+    return f"{counted(len(keys), 'message', 'messages')}: {', '.join(names_of(keys[:MOST_NAMED]))}{more}"

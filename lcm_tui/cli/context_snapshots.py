@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
@@ -10,12 +10,13 @@ import typer
 from lcm_core.assemble.export import origin_name, spoken
 from lcm_core.records import Conversation
 from lcm_core.snapshots import Reconstruction, reconstruct
-from lcm_core.store.assemblies import Snapshot, SnapshotItem, get_snapshot, list_snapshots
+from lcm_core.store.assemblies import Snapshot, SnapshotItem, get_snapshot, snapshot_page
 from lcm_core.store.database import Reader
+from lcm_core.store.listing import Page, Window
 from lcm_core.text import preview, safe_text
 
 from lcm_tui.cli import documents, options
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
 from lcm_tui.cli.registry import command
@@ -30,7 +31,11 @@ Owner: TypeAlias = Annotated[
 ]
 Show: TypeAlias = Annotated[
     str | None,
-    typer.Option("--show", metavar="SNAPSHOT_ID", help="What was sent then, as far as its rows still stand."),
+    typer.Option(
+        "--show",
+        metavar="SNAPSHOT_ID",
+        help="What was sent then, as far as its rows still stand; the beginning of the id will do.",
+    ),
 ]
 
 
@@ -49,7 +54,7 @@ def register(group: typer.Typer) -> None:
 def snapshots(
     run: Run,
     conversation: Owner,
-    limit: options.Limit = None,
+    paged: options.PageOptions,
     show: Show = None,
 ) -> Answer:
     """List the contexts that an engine gave to its host, the newest first, or show one of them again."""
@@ -57,20 +62,23 @@ def snapshots(
     if show is not None:
         shown = run.read(_load, run, named, options.readable_text("--show", show))
         return run.answer("context.snapshots", _shown_document(shown), list(_shown_blocks(run, shown)))
-    most = options.DEFAULT_LIMIT
-    if limit is not None:
-        most = options.whole_number("limit", limit, 1, options.MAX_LIMIT)
-    owner, found = run.read(_list, named, most)
+    window = options.window("snapshots", paged)
+    owner, page = run.read(_list, named, window)
     data: Document = {
         "conversation": documents.conversation(owner),
-        "items": [_document(one) for one in found],
+        "items": [_document(one) for one in page.items],
     }
-    return run.answer("context.snapshots", data, [_table(run, found)])
+    return run.answer(
+        "context.snapshots",
+        data,
+        [_table(run, page.items)],
+        paging=Paging("snapshots", window.limit, len(page.items), page.next),
+    )
 
 
-async def _list(reader: Reader, named: Selector, limit: int) -> tuple[Conversation, list[Snapshot]]:
+async def _list(reader: Reader, named: Selector, window: Window) -> tuple[Conversation, Page[Snapshot]]:
     owner = await chosen(reader, named)
-    return owner, await list_snapshots(reader, owner.conversation_id, limit=limit)
+    return owner, await snapshot_page(reader, owner.conversation_id, window)
 
 
 async def _load(reader: Reader, run: Run, named: Selector, snapshot_id: str) -> _Shown:
@@ -109,6 +117,7 @@ def _shown_document(shown: _Shown) -> Document:
         "snapshot": _document(shown.snapshot),
         "items": [_item(one) for one in shown.snapshot.sent],
         "mendedAway": [_item(one) for one in shown.snapshot.dropped],
+        "finalClamp": [_item(one) for one in shown.snapshot.cut],
         "exact": found.exact,
         "gone": [_item(one) for one in found.gone],
         "notKept": found.not_kept,
@@ -119,7 +128,7 @@ def _shown_document(shown: _Shown) -> Document:
 # -- for people ------------------------------------------------------------------------------------------
 
 
-def _table(run: Run, found: list[Snapshot]) -> Table:
+def _table(run: Run, found: Sequence[Snapshot]) -> Table:
     columns = (
         Column("Snapshot"),
         Column("Time"),

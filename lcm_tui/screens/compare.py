@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lcm_core.assemble.compare import ContextDiff
-from lcm_core.assemble.result import Assembled
+from lcm_core.assemble.compare import ContextDiff, SentContext, Taken
 from lcm_core.diff import Diff
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.records import ConversationId
-from lcm_core.text import safe_line
+from lcm_core.text import clip, safe_line
+from lcm_core.times import format_local, parse_utc
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -19,6 +19,7 @@ from textual.strip import Strip
 
 from lcm_tui.commands import bindings
 from lcm_tui.screens.base import DataScreen
+from lcm_tui.screens.sent_lines import fitted
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.diff_rows import Naming, Piece
 from lcm_tui.widgets.diff_view import DiffView
@@ -37,18 +38,16 @@ def is_heading(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the contexts: read again when the file changes, or as it was assembled once."""
+    """One of the contexts: read again when the file changes, as it was assembled once, or a snapshot."""
 
     conversation_id: ConversationId
     budget: int
     when: str = ""
-    assembled: Assembled | None = None
-
-    @property
-    def name(self) -> str:
-        """The context in a few words."""
-        when = f", {self.when}" if self.when else ""
-        return f"conversation {self.conversation_id}, {self.budget:,} tokens{when}"
+    assembled: SentContext | None = None
+    prompt: str = ""
+    clamps: bool = True
+    snapshot_id: str | None = None
+    budget_of_snapshot: bool = False  #: the budget of the other side, which is a snapshot, holds
 
 
 class CompareHead(Drawn):
@@ -65,7 +64,8 @@ class CompareHead(Drawn):
     def render_line(self, y: int) -> Strip:
         """One of them."""
         lines = self._owner.head_lines()
-        return strip_of(lines[y] if y < len(lines) else (), self.style_of, self.size.width)
+        width = self.size.width
+        return strip_of(fitted(lines[y], width) if y < len(lines) else (), self.style_of, width)
 
 
 class ContextLines(DiffView):
@@ -127,7 +127,9 @@ that are alike are folded; enter unfolds them.
 v puts both side by side, ~ marks lines that changed, and the words that did are marked. [ and ] go to the
 change before and the next one. / searches.
 
-A context that is named by conversation and budget is read again when the file changes.
+A side is a context as it is now under a budget, and then it is read again when the file changes; or a
+snapshot that an engine kept when it sent it (asm_…): numbers and references, whose texts are those that stand
+in the database today. "rows changed" and "gone" say that what was sent then was not quite what is shown.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "hunk-previous", "hunk-next", "layout"))
 
@@ -162,21 +164,23 @@ A context that is named by conversation and budget is read again when the file c
 
     async def fetch(self) -> ContextDiff:
         """Assemble what is not assembled yet, and compare."""
-        from dataclasses import replace
-
         from lcm_core import comparing
         from lcm_core.assembly import settings_for
 
         engine = self.session.settings.engine
         left, right = (
             comparing.Side(
-                side.conversation_id, replace(settings_for(engine, side.budget), clamp=True), side.assembled
+                side.conversation_id,
+                settings_for(engine, side.budget, side.prompt or None, clamp=side.clamps),
+                assembled=side.assembled,
+                snapshot_id=side.snapshot_id,
+                budget_of_snapshot=side.budget_of_snapshot,
             )
             for side in (self.left, self.right)
         )
         try:
             return await self.session.read(comparing.read_comparison, left, right, self.session.zone)
-        except NotFoundError as error:
+        except (NotFoundError, UsageError) as error:
             self.table.empty = error.message
             raise
 
@@ -191,22 +195,52 @@ A context that is named by conversation and budget is read again when the file c
             )
         self.head.refresh()
 
-    def head_lines(self) -> Sequence[Line]:
-        """Both contexts, and how they differ."""
+    def head_lines(self) -> Sequence[Sequence[Line]]:
+        """Both contexts, and how they differ: each line in parts, the first of which are shown first."""
         data = self._data
+        left = self._side_parts(self.left, None if data is None else data.old)
+        right = self._side_parts(self.right, None if data is None else data.new)
+        first: Line = (Span("- ", "warn"), *left[0])
+        second: Line = (Span("+ ", "ok"), *right[0])
         if data is None:
-            return ((Span(f" - {self.left.name}"),), (Span(f" + {self.right.name}"),), ())
-        diff = data.diff
+            return [first, *left[1:]], [second, *right[1:]], []
         return (
-            (Span(" - ", "warn"), *_side_line(self.left, data.old)),
-            (Span(" + ", "ok"), *_side_line(self.right, data.new)),
-            (
-                Span(f" messages: {len(data.only_old):,} only in the first", "warn"),
-                Span(f" · {len(data.only_new):,} only in the second", "ok"),
-                Span(f" · {len(data.changed):,} changed · {data.same:,} alike"),
-                Span(f" · lines -{diff.removed:,} +{diff.added:,}", "dim"),
-            ),
+            [first, *left[1:]],
+            [second, *right[1:]],
+            [
+                (Span(f"messages: {len(data.only_old):,} only in the first", "warn"),),
+                (Span(f"{len(data.only_new):,} only in the second", "ok"),),
+                (Span(f"{len(data.changed):,} changed"),),
+                (Span(f"{data.same:,} alike"),),
+                (Span(f"lines -{data.diff.removed:,} +{data.diff.added:,}", "dim"),),
+            ],
         )
+
+    def _side_parts(self, side: Side, one: SentContext | None) -> list[Line]:
+        """A side in parts, the most telling first."""
+        parts: list[Line] = []
+        if self.left.conversation_id != self.right.conversation_id:
+            parts.append((Span(f"conversation {side.conversation_id}"),))
+        taken = None if one is None else one.taken
+        if side.snapshot_id is not None:
+            parts.append((Span(safe_line(side.snapshot_id if taken is None else taken.snapshot_id), "key"),))
+        if side.when:
+            parts.append((Span(side.when),))
+        if self.left.prompt != self.right.prompt:
+            said = f"“{clip(safe_line(side.prompt), 24)}”" if side.prompt else "no prompt"
+            parts.append((Span(said, "match" if side.prompt else "text"),))
+        if one is None:
+            return [*parts, (Span(f"under {side.budget:,}"),)]
+        parts.append((Span(f"under {one.budget:,}"),))
+        parts.append((Span(f"{len(one.messages):,} messages, {one.sent_tokens:,} tokens"),))
+        if taken is not None and (doubt := doubt_of(taken)):
+            parts.append((Span(doubt, "warn"),))
+        if one.evicted_items:
+            parts.append((Span(f"{one.evicted_items:,} not sent", "dim"),))
+        if taken is not None:
+            time = format_local(parse_utc(taken.created_at), self.session.zone) or taken.created_at
+            parts.append((Span(time[:16], "dim"),))
+        return parts
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -287,8 +321,10 @@ A context that is named by conversation and budget is read again when the file c
         return named.partition(" · ")[2].partition(" ")[0] or None
 
 
-def _side_line(side: Side, one: Assembled) -> Line:
-    gone = "1 item" if one.evicted_items == 1 else f"{one.evicted_items:,} items"
-    left_out = f", {gone} not sent" if one.evicted_items else ""
-    said = f"{len(one.messages):,} messages, {one.sent_tokens:,} tokens{left_out}"
-    return (Span(safe_line(side.name)), Span(f": {said}", "dim"))
+def doubt_of(taken: Taken) -> str:
+    """Why what is shown of a snapshot is not quite what was sent; empty when it is."""
+    lost = [
+        f"{taken.gone:,} gone" if taken.gone else "",
+        f"{taken.not_kept:,} not kept" if taken.not_kept else "",
+    ]
+    return ", ".join(filter(None, lost)) or ("" if taken.exact else "rows changed")

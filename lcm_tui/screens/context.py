@@ -41,17 +41,24 @@ raw messages. "tokens" are the engine's stored counts (202 ≠ ~187: neither of 
 count for the text that is there), "sent" is what the item weighs as it is sent under the budget. An item that
 is not sent is dim, marked -, and "sent" names the step in which it went: no row, brief (a focus brief stands
 for it), budget, prompt, empty, pairing (a tool result without its call), clamp (the last cut). ~ marks what
-was mended so that a provider accepts it. "total" adds the stored counts up from the top.
+was mended so that a provider accepts it; * what the prompt kept. "total" adds the stored counts up from the
+top.
 
 The bar shows what the context is made of, to its own scale; the gauge how much of the budget that takes.
 Below: what is sent and left out; how the sent tokens are spread over the protected tail, leaves (recent),
 layers between (older) and the deepest summaries (root); and how many tokens are left to the next compaction.
 + and - change the budget, B types one, and everything follows.
 
+Q types what the user asks: an engine with prompt-aware eviction then keeps what says most of it, and not the
+newest. A line says what came of it. % shows the context without the final clamp: whole messages as JSON weigh
+more than the assembler counts, and where they are over the budget the engine cuts the oldest off, to 90 % of
+it, before a host gets them. What is shown is with that cut, as sent, until you turn it off.
+
 m puts the messages in place of the items, as the model gets them: roles, XML, blocks; + marks one that was
 made up. Its first line stands for all of them: metadata, steps, repairs, the system prompt's addition.
 o writes them to a file: JSON for an API call, or Markdown. D compares this context with another budget or
-conversation.
+conversation, with itself without the prompt or as it was, and with a snapshot; @ lists the snapshots that an
+engine kept of what it sent.
 
 Lines between items say where ordinals are missing (a host may prune on purpose), where the fresh tail begins
 (the newest messages, which compaction may not touch), and where the engine sends a focus brief instead of the
@@ -65,9 +72,19 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
-            *("open", "wrapped", "dissolve", "rewrite", "compact", "budget", "compare", "export", "repair"),
-            *("rewrite-subtree", "summaries", "previous", "messages", "mark", "health", "history", "files"),
-            *("briefs", "budget-more", "budget-less"),
+            *(
+                "open",
+                "wrapped",
+                "budget",
+                "prompt",
+                "compare",
+                "dissolve",
+                "compact",
+                "rewrite",
+                "snapshots",
+            ),
+            *("export", "summaries", "previous", "messages", "repair", "rewrite-subtree", "mark", "health"),
+            *("history", "files", "briefs", "budget-more", "budget-less", "clamp"),
         )
     )
     DEFAULT_CSS = """
@@ -168,7 +185,12 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
 
     @property
     def _answers(self) -> Mapping[str, Callable[[str], None]]:
-        return {"budget": self._set_budget, "export": self.export_to, "compare": self.compare_with}
+        return {
+            "budget": self._set_budget,
+            "prompt": self._set_prompt,
+            "export": self.export_to,
+            "compare": self.compare_with,
+        }
 
     def _find_sent(self, start: int, direction: int, *, quiet: bool = False) -> None:
         """Stand on the next message that holds what is searched for, round the end of the list."""
@@ -231,12 +253,33 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         else:
             await super().action_back()
 
-    # -- the budget --------------------------------------------------------------------------------------
+    # -- what decides what is sent -----------------------------------------------------------------------
 
     def action_budget(self) -> None:
         """Ask for the budget."""
         self._asks = "budget"
-        self.ask("budget in tokens: 128000, 128k or 1m", str(self.session.budget))
+        self.ask(f"budget in tokens (64000, 64k, 1m); enter: {self.session.budget:,} as it is")
+
+    def action_prompt(self) -> None:
+        """Ask what the user asks."""
+        self._asks = "prompt"
+        self.ask("what the user asks, to choose by it what is kept; empty: no prompt", self.user_prompt)
+
+    def _set_prompt(self, text: str) -> None:
+        if text.strip() != self.user_prompt:
+            self.user_prompt = text.strip()
+            self.rebudget()
+
+    def action_clamp(self) -> None:
+        """With the engine's final clamp, or without."""
+        self.clamps = not self.clamps
+        self.rebudget()
+
+    def action_snapshots(self) -> None:
+        """Show what was kept of the contexts that were sent."""
+        from lcm_tui.screens.snapshots import SnapshotsScreen
+
+        self.app.push_screen(SnapshotsScreen(self.conversation))
 
     def action_budget_more(self) -> None:
         """Raise the budget by a step."""
@@ -247,6 +290,8 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         self._set_budget(str(step(self.session.budget, -1)))
 
     def _set_budget(self, text: str) -> None:
+        if not text.strip():
+            return
         budget = parse_budget(text)
         if budget is None:
             self.app.notify(f"“{text}” is no number of tokens: write 128000, 128k or 1m.", severity="warning")
@@ -290,6 +335,8 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
                 return "the context is still being assembled"
             case "next" | "previous-match" if not self._needle:
                 return "nothing has been searched for yet"
+            case "clamp" if self.session.rules.assembly.clamp_share is None:
+                return f"an engine of these rules ({self.session.rules.name}) cuts nothing last"
             case _:
                 return super().why_not(command)
 

@@ -26,6 +26,7 @@ from lcm_tui.screens.dissolving import MARK
 from lcm_tui.screens.sent_lines import (
     account_document,
     account_line,
+    asked_line,
     counts_line,
     message_document,
     sent_columns,
@@ -52,7 +53,10 @@ ACCOUNT: Final[MessageKey] = ("account", 0, 0)
 
 
 class AccountBar(Drawn):
-    """The head of an assembly: what is sent and left out; how it is spread, and when compaction comes."""
+    """The head of an assembly: what is sent and left out; how it is spread, and when compaction comes.
+
+    A third line says what else is asked for than the engine would do by itself, when there is such a thing.
+    """
 
     DEFAULT_CSS = """
     AccountBar { height: 2; width: 1fr; background: $surface; }
@@ -65,8 +69,10 @@ class AccountBar(Drawn):
     def render_line(self, y: int) -> Strip:
         """One of the two lines."""
         owner, width = self._owner, self.size.width
-        if y:
+        if y == 1:
             line = shares_line(owner.ledger, owner.distance, width)
+        elif y:
+            line = asked_line(owner.ledger, owner.user_prompt, clamps=owner.clamps, width=width)
         else:
             line = counts_line(owner.ledger, owner.problem, working=owner.outdated, width=width)
         return strip_of(line, self.style_of, width)
@@ -81,9 +87,12 @@ class AssembledContext(ContextList):
         self.as_sent = False  #: the messages stand in place of the items
         self.account = AccountBar(self)
         self.sent = LineView[MessageKey](self._draw_sent, empty="Assembling …", id="sent")
+        self.user_prompt = ""  #: what the user asks, as the operator typed it; empty: nothing
+        self.clamps = True  #: with the engine's final clamp
         self.problem: str | None = None  #: why nothing could be assembled
         self.first: Ledger | None = None  #: the assembly as it was when the screen was opened
         self._basis: AssemblyBasis | None = None
+        self._made_for: AssemblySettings | None = None  #: what `ledger` was assembled for
         self._changes = 0  #: how often the file may have changed
         self._read_at = -1  #: the value of `_changes` before the basis was read
         self._assembler: Worker[None] | None = None
@@ -118,7 +127,7 @@ class AssembledContext(ContextList):
 
     @property
     def outdated(self) -> bool:
-        """Whether what is shown of the assembly is of another budget than the one that is asked for."""
+        """Whether what is shown of the assembly is of other settings than those that are asked for."""
         return self.assembling and not self._is_current()
 
     @property
@@ -139,13 +148,12 @@ class AssembledContext(ContextList):
         return self.session.budget if cap is None else min(self.session.budget, cap)
 
     def assembly_settings(self, budget: int | None = None) -> AssemblySettings:
-        """How the model's messages are assembled, as the engine hands them over: cut last, too."""
-        from dataclasses import replace
-
+        """How the model's messages are assembled under a *budget*, by default the one that is set."""
         from lcm_core.assembly import settings_for
 
         asked = self.session.budget if budget is None else budget
-        return replace(settings_for(self.session.settings.engine, asked), clamp=True)
+        engine = self.session.settings.engine
+        return settings_for(engine, asked, self.user_prompt or None, clamp=self.clamps)
 
     def show(self, data: Fetched) -> None:
         """Show the items; then assemble them."""
@@ -161,7 +169,8 @@ class AssembledContext(ContextList):
         self.account.refresh()
 
     def rebudget(self) -> None:
-        """The budget has changed: assemble at once; what runs is for another budget."""
+        """The budget, the prompt or the clamp has changed: assemble at once; what runs is for another one."""
+        self.account.styles.height = 2 if self.clamps and not self.user_prompt else 3
         self.show_known()
         if self._loaded:
             self._assembler = self.work_on("assembly", self._assemble, 0.0)
@@ -185,8 +194,7 @@ class AssembledContext(ContextList):
             self.call_later(self.account.refresh)
 
     def _is_current(self) -> bool:
-        held = self.ledger
-        return held is not None and held.assembled.budget == self.asked_budget()
+        return self.ledger is not None and self._made_for == self.assembly_settings()
 
     async def _assemble_once(self) -> None:
         from lcm_core.assembly import assembly_basis
@@ -201,13 +209,13 @@ class AssembledContext(ContextList):
             zone = self.session.zone
             basis = await self.session.read(assembly_basis, self._conversation_id, settings, zone=zone)
             self._basis, self._read_at = basis, changes
-        self._adopt(await asyncio.to_thread(_made, basis, settings))
+        self._adopt(await asyncio.to_thread(_made, basis, settings), settings)
 
-    def _adopt(self, ledger: Ledger) -> None:
+    def _adopt(self, ledger: Ledger, settings: AssemblySettings) -> None:
         """Show an assembly in place of the one before."""
         if not self.table.is_attached:
             return
-        self.ledger, self.problem = ledger, None
+        self.ledger, self.problem, self._made_for = ledger, None, settings
         self.first = self.first or ledger
         self.account.refresh()
         self.sent.empty = "Nothing is sent."

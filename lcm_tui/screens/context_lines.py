@@ -158,6 +158,8 @@ def _mark(
         return Span("~", "warn")
     if check is not None and check.verdict is Verdict.DIFFERS:
         return Span("!", "warn")
+    if fate is not None and fate.score:
+        return Span("*", "new")
     if known.is_covered(known.view.items.ids[place]):
         return Span("┆", "brief")
     return Span("│" if known.is_protected(place) else " ", "tail")

@@ -1,4 +1,4 @@
-"""What a context is taken elsewhere for: written to a file, compared with another one."""
+"""What a context is taken elsewhere for: written to a file, compared with another one or an earlier one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from lcm_core.records import ConversationId
 from lcm_tui.screens.context_assembly import AssembledContext
 
 #: What the prompt is open for.
-Asks = Literal["search", "budget", "export", "compare"]
+Asks = Literal["search", "budget", "prompt", "export", "compare"]
 MARKDOWN: Final = frozenset({".md", ".markdown"})
 _OTHER: Final = re.compile(r"#([0-9]{1,15})")
+#: How the id of a snapshot begins.
+SNAPSHOT: Final = "asm_"
 #: What is typed for the context as it was when the screen was opened.
 OPENED: Final = "opened"
+#: What is typed, or an empty answer stands for, to compare with the same context without its prompt.
+NO_PROMPT: Final = "no prompt"
 
 
 class Exporting(AssembledContext):
@@ -73,12 +77,13 @@ class Exporting(AssembledContext):
     # -- with another ----------------------------------------------------------------------------------------
 
     def action_compare(self) -> None:
-        """Ask what to compare with; a smaller budget is offered."""
+        """Ask what to compare with; offered is no prompt when there is one, else a smaller budget."""
         self._asks = "compare"
         budget = self.asked_budget()
         other = step(budget, -1)
-        self._offered = str(other if other != budget else step(budget, 1))
-        self.ask(f"compare with: a budget (64k), #3, #3 64k, or {OPENED}; enter: {self._offered}")
+        smaller = str(other if other != budget else step(budget, 1))
+        self._offered = NO_PROMPT if self.user_prompt else smaller
+        self.ask(f"compare with 64k, #3 (conversation), {OPENED}, asm_… (@); enter: {self._offered}")
 
     def compare_with(self, wanted: str) -> None:
         """Compare the messages with those that are asked for, or with the budget that was offered."""
@@ -86,14 +91,25 @@ class Exporting(AssembledContext):
         first = self.first
         if first is None:
             return
+        from dataclasses import replace
+
+        from lcm_core.assemble.compare import sent_now
+
         from lcm_tui.screens.compare import CompareScreen, Side
 
-        here = Side(self._conversation_id, self.session.budget, "now")
+        number, budget = self._conversation_id, self.session.budget
+        here = Side(number, budget, "now", prompt=self.user_prompt, clamps=self.clamps)
         if wanted.casefold() == OPENED:
-            then = Side(self._conversation_id, first.assembled.budget, OPENED, first.assembled)
+            then = Side(number, first.assembled.budget, OPENED, sent_now(first.assembled))
             self.app.push_screen(CompareScreen(then, here))
             return
-        other, budget = self._conversation_id, self.session.budget
+        if wanted.casefold() == NO_PROMPT and self.user_prompt:
+            self.app.push_screen(CompareScreen(replace(here, when="", prompt=""), here))
+            return
+        if wanted.startswith(SNAPSHOT):
+            self.app.push_screen(CompareScreen(Side(number, budget, snapshot_id=wanted), here))
+            return
+        other = number
         for word in wanted.split():
             match, parsed = _OTHER.fullmatch(word), parse_budget(word)
             if match is not None:
@@ -101,10 +117,10 @@ class Exporting(AssembledContext):
             elif parsed is not None:
                 budget = parsed
             else:
-                said = f"“{word}” is no budget (64k), no conversation (#3), and not “{OPENED}”."
+                said = f"“{word}” is no budget (64k), conversation (#3), snapshot (asm_…), nor “{OPENED}”."
                 self.app.notify(said, severity="warning")
                 return
-        there = Side(other, budget)
+        there = replace(here, conversation_id=other, budget=budget, when="")
         if (other, budget) == (here.conversation_id, here.budget):
             self.app.notify("That is this context itself.", severity="warning")
             return

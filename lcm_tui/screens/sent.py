@@ -32,9 +32,17 @@ It stays as it was when it was opened, also when the file changes.
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("summaries", "previous", "messages"))
 
     def __init__(
-        self, conversation: Conversation, name: str, document: Document, item: ItemId, seq: int | None
+        self,
+        conversation: Conversation,
+        name: str,
+        document: Document,
+        item: ItemId,
+        seq: int | None,
+        note: str = "",
     ) -> None:
+        """*note*: under what it was sent, by default the budget that is set."""
         super().__init__()
+        self._note = note
         self.conversation = conversation
         self._name = name
         self._document = document
@@ -53,7 +61,7 @@ It stays as it was when it was opened, also when the file changes.
         """Say what this is."""
         bar = self.query_one(TitleBar)
         bar.where = f"Context {self.conversation.conversation_id}  {self._name}"
-        bar.note = f"as sent under {self.session.budget:,} tokens"
+        bar.note = self._note or f"as sent under {self.session.budget:,} tokens"
         self.text.focus()
 
     def action_reload(self) -> None:

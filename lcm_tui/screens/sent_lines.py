@@ -13,7 +13,7 @@ from lcm_core.assemble.message import Block as SentBlock
 from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
 from lcm_core.assemble.result import Assembled, Source, Step
 from lcm_core.operations.compaction.distance import Distance
-from lcm_core.text import cell_width, preview
+from lcm_core.text import cell_width, clip, preview, safe_line
 
 from lcm_tui.screens.context_lines import NO_VALUE, PENDING, WIDEST_ID, number
 from lcm_tui.widgets.composition import share_text
@@ -86,7 +86,7 @@ def _left_out(ledger: Ledger) -> tuple[Line, Line]:
         nothing = (Span("nothing is left out", "ok"),)
         return nothing, nothing
     steps = ", ".join(f"{step} {ledger.left_out[step]:,}" for step in Step if ledger.left_out.get(step))
-    short = (Span(f"- {total:,} not sent", "warn"),)
+    short = (Span(f"{total:,} not sent", "warn"),)
     return short, (*short, Span(f": {steps}", "dim"))
 
 
@@ -134,6 +134,30 @@ def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
     return (left,) if short else (left, Span(f" (at {distance.threshold:,})", "dim"))
 
 
+def asked_line(ledger: Ledger | None, prompt: str, *, clamps: bool, width: int) -> Line:
+    """What is asked for that the engine would not do by itself: a prompt to choose by, no final clamp."""
+    off: Line = () if clamps else (Span("no final clamp", "warn"),)
+    if not prompt:
+        return fitted((off,), width)
+    effect = f": {_effect(ledger)}"
+    rest = cell_width(effect) + (cell_width(text_of(off)) + 3 if off else 0)
+    said = clip(safe_line(prompt), max(width - 1 - rest - cell_width("prompt “”"), 12))
+    parts: list[Line] = [(Span("prompt ", "heading"), Span(f"“{said}”", "match"), Span(effect))]
+    return fitted([*parts, off] if off else parts, width)
+
+
+def _effect(ledger: Ledger | None) -> str:
+    """What the prompt did, in short."""
+    if ledger is None:
+        return PENDING
+    one = ledger.assembled
+    if one.prompt_idle is not None:
+        return f"no effect, {one.prompt_idle}"
+    scored = {ordinal for ordinal, score in one.prompt_scores.items() if score > 0}
+    kept = sum(fate.sent and ordinal in scored for ordinal, fate in ledger.fates.items())
+    return f"kept {kept:,} for it (*), dropped {ledger.left_out.get(Step.PROMPT, 0):,}"
+
+
 def _counted(number_of: int, one: str) -> str:
     return f"{number_of:,} {one}" if number_of == 1 else f"{number_of:,} {one}s"
 
@@ -152,6 +176,9 @@ def fate_fields(fate: Fate | None, ledger: Ledger | None) -> Iterator[Block]:
         told = f"{fate.tokens:,} tokens"
         weighs = f", {told}" if fate.tokens and told not in fate.why else ""
         yield field("not sent", f"{fate.step}: {fate.why}{weighs}", "warn", width=FIELD)
+    if fate.score is not None:
+        kept = "kept before what says less of it, or is older" if fate.sent else "not kept"
+        yield field("prompt", f"it names {fate.score:.1%} of the words here: {kept}", "new", width=FIELD)
     for repair in fate.repairs:
         call = f" ({repair.call_id})" if repair.call_id else ""
         yield field("repaired", f"{repair.what}{call}", "warn", width=FIELD)
@@ -165,8 +192,8 @@ def sent_columns(width: int) -> Layout:
     return lay_out(_COLUMNS, width)
 
 
-def sent_line(ledger: Ledger, at: int, width: int, mark: str = "") -> Line:
-    """A message as a line; *mark* is the operator's."""
+def sent_line(ledger: Ledger, at: int, width: int, mark: str = "", *, ranked: int | None = None) -> Line:
+    """A message as a line; *mark* is the operator's; *ranked*: its place, where the ledger has another."""
     message, origin = ledger.assembled.messages[at], ledger.assembled.messages[at].origin
     repairs = ledger.repairs_of(message)
     made_up = origin.kind is OriginKind.SYNTHETIC
@@ -179,7 +206,7 @@ def sent_line(ledger: Ledger, at: int, width: int, mark: str = "") -> Line:
     stored = origin.stored_tokens
     cells = {
         "mark": Span(*sign),
-        "number": Span(f"{at + 1}", "dim"),
+        "number": Span(f"{(at if ranked is None else ranked) + 1}", "dim"),
         "role": Span(str(message.role), role_as_sent(message)),
         "from": Span(f"{stands_for(origin)} {mark}".rstrip(), "warn" if made_up else "key"),
         "sent": Span(number(ledger.assembled.weights[at], 7)),
@@ -252,7 +279,7 @@ def message_document(ledger: Ledger, at: int) -> Document:
         field("tokens", f"{weight:,} as sent{stored}", width=FIELD),
     ]
     if _in_tail(ledger.assembled, origin):
-        blocks.append(field("", "in the protected tail: sent whatever the budget", "tail", width=FIELD))
+        blocks.append(field("", "in the fresh tail: no budget evicts it, the final clamp may", "tail", FIELD))
     if message.call_id is not None:
         error = ", an error" if message.is_error else ""
         blocks.append(field("answers", f"{message.tool_name or ''} {message.call_id}{error}", width=FIELD))

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.assemble.assembler import AssemblySettings, assemble
-from lcm_core.assemble.compare import ContextDiff, compare_contexts
+from lcm_core.assemble.compare import ContextDiff, compare_contexts, sent_now
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import Resolved, ResolvedContext
 from lcm_core.records import MessageId
@@ -42,8 +42,8 @@ async def test_another_budget_one_under_the_other_and_side_by_side(database_file
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=3_500) as pilot:
         screen = await compared(pilot, "128k")
         lines = shown_lines(pilot)
-        assert lines[1].startswith(" - conversation 1, 3,500 tokens, now: 18 messages, 3,079 tokens")
-        assert lines[2].startswith(" + conversation 1, 128,000 tokens: 22 messages, 4,430 tokens")
+        assert lines[1] == " - now · under 3,500 · 18 messages, 3,079 tokens · 4 not sent"
+        assert lines[2] == " + under 128,000 · 22 messages, 4,430 tokens"
         assert "4 only in the second · 0 changed · 18 alike" in lines[3]
         assert lines[4].startswith("+ == user · sum_4c4bd5292abfa225 d3")
         assert screen.selected_id() == "sum_4c4bd5292abfa225"
@@ -64,7 +64,7 @@ async def test_another_conversation_change_by_change(database_file: DatabaseFact
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await compared(pilot, "#2 64k")
         assert shown_lines(pilot)[0].startswith(" Compare  1 with 2")
-        assert "conversation 2, 64,000 tokens: 26 messages" in shown_lines(pilot)[2]
+        assert shown_lines(pilot)[2].startswith(" + conversation 2 · under 64,000 · 26 messages")
         assert screen.table.laid is not None
         assert len(screen.table.laid.hunks) > 3
         places = []
@@ -97,7 +97,9 @@ async def test_what_cannot_be_compared_is_said(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         context = await assembled(pilot, 1)
         await pilot.press("D", *"yesterday", "enter")
-        assert said(pilot)[-1] == "“yesterday” is no budget (64k), no conversation (#3), and not “opened”."
+        assert said(pilot)[-1] == (
+            "“yesterday” is no budget (64k), conversation (#3), snapshot (asm_…), nor “opened”."
+        )
         await pilot.press("D", *"128k", "enter")
         assert said(pilot)[-1] == "That is this context itself."
         assert pilot.app.screen is context
@@ -116,7 +118,7 @@ def difference(old: list[str], new: list[str]) -> ContextDiff:
     left, right = (
         assemble(ResolvedContext(tuple(sent(texts))), settings_, RULES_0_1) for texts in (old, new)
     )
-    return compare_contexts(left, right)
+    return compare_contexts(sent_now(left), sent_now(right))
 
 
 TEXTS = st.lists(st.text(st.sampled_from("ab \n\t缓😀é\u202e\x1b"), max_size=60), max_size=6)

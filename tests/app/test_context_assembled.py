@@ -60,9 +60,7 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
             "37w",
         ] or (shown_lines(pilot)[7].split()[:5] == ["0", "D3", "sum_4c4bd5292abfa225", "282", "379"])
         await pilot.press("B", *"3500", "enter")
-        await wait_for_text(
-            pilot, "- 4 not sent: budget 1, final clamp 3", "compaction is due (3,304 > 2,625)"
-        )
+        await wait_for_text(pilot, "4 not sent: budget 1, final clamp 3", "compaction is due (3,304 > 2,625)")
         lines = shown_lines(pilot)
         assert [line.split()[:6] for line in lines[7:9]] == [
             ["-", "0", "D3", "sum_4c4bd5292abfa225", "282", "budget"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ async def test_a_snapshot_that_fails_costs_nothing(database_copy: DatabaseFactor
 
 async def test_it_says_what_is_gone_and_what_changed(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
-    await assembled(path)
+    await assembled(path, 1, 6_000)
     name = value(path, NEWEST)
     whole = await in_thread(shown, path, 1, "--show", name)
     first = next(one for one in whole["items"] if one["origin"] == "summary")
@@ -172,6 +173,75 @@ async def test_the_hosts_own_list_is_counted(tmp_path: Path) -> None:
     data = await in_thread(shown, path, 1, "--show", value(path, NEWEST))
     assert (data["exact"], data["notKept"], data["gone"]) == (False, 1, [])
     assert data["snapshot"]["metadata"]["source"] == str(sent.metadata.source)
+
+
+async def test_what_was_cut_off_last_is_told_apart(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    sent = await assembled(path, 1, 3_500)
+    data = await in_thread(shown, path, 1, "--show", value(path, NEWEST))
+    assert data["exact"]
+    assert [one["ordinal"] for one in data["finalClamp"]] == [1, 2, 3]
+    assert [one["ordinal"] for one in data["items"]] == list(range(4, 22))
+    assert len(data["messages"]) == len(sent.messages) == 18
+
+
+async def test_a_snapshot_of_before_the_cut_was_noted_is_read(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    await assembled(path, 1, 6_000)
+    with connect(path) as host:
+        [(items,)] = host.execute("SELECT items FROM lcm_tui_assemblies").fetchall()
+        two_lists = zlib.compress(json.dumps(json.loads(zlib.decompress(items))[:2]).encode())
+        host.execute("UPDATE lcm_tui_assemblies SET items = ?", (two_lists,))
+    data = await in_thread(shown, path, 1, "--show", value(path, NEWEST))
+    assert (data["exact"], data["finalClamp"]) == (True, [])
+
+
+async def test_pages_and_beginnings_of_ids(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    async with await opened(path) as engine:
+        for budget in (2_000, 3_000, 4_000):
+            await engine.assemble(session_of(path, 1), budget=budget)
+    first = await in_thread(run, "context", "snapshots", 1, "--db", path, "--json", "--limit", 2)
+    assert [one["budget"] for one in first.data["items"]] == [4_000, 3_000]
+    cursor = first.document["pagination"]["nextCursor"]
+    rest = await in_thread(shown, path, 1, "--limit", 2, "--cursor", cursor)
+    assert [one["budget"] for one in rest["items"]] == [2_000]
+    newest = value(path, NEWEST)
+    assert (await in_thread(shown, path, 1, "--show", newest[:12]))["snapshot"]["id"] == newest
+    several = await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", "asm_")
+    assert several.code == 2
+    assert "More than one snapshot of conversation 1 begins with asm_" in several.err
+    none = await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", "")
+    assert none.code == 3
+
+
+async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    async with await opened(path) as engine:
+        await engine.assemble(session_of(path, 1), budget=3_500)
+        await engine.assemble(session_of(path, 1), budget=6_000)
+    newer, older = column(path, "SELECT id FROM lcm_tui_assemblies ORDER BY rowid DESC")
+    with connect(path) as host:
+        host.execute("UPDATE messages SET content = 'later' WHERE message_id = 865")
+        host.execute("DELETE FROM message_parts WHERE message_id = 865")
+    compare = ("context", "compare", 1, "--db", path, "--json")
+    now = (await in_thread(run, *compare, "--snapshot", older[:12])).data
+    assert (now["first"]["snapshot"]["id"], now["second"]["snapshot"]) == (older, None)
+    assert (now["first"]["budget"], now["second"]["budget"]) == (3_500, 3_500)
+    assert now["second"]["metadata"]["rawHistoryEstimatedTokens"] > 0
+    assert not now["first"]["snapshot"]["exact"]
+    two = (await in_thread(run, *compare, "--snapshot", older, "--snapshot-b", newer)).data
+    assert [one["ordinal"] for one in two["messages"]["onlySecond"]] == [0, 1, 2, 3]
+    wide = (await in_thread(run, *compare, "--snapshot-b", older, "--budget", "6000")).data
+    assert (wide["first"]["budget"], wide["second"]["budget"]) == (6_000, 3_500)
+    text = (await in_thread(run, *compare[:-1], "--snapshot", older)).out
+    assert f"snapshot {older} of 2026-03-06 12:00:00 (rows changed since), 3,500 tokens" in text
+    for refused in (("--snapshot", "asm_none"), ("--snapshot", older, "--budget", "1k")):
+        assert (await in_thread(run, *compare, *refused)).code == (3 if len(refused) == 2 else 2)
+    with_rules = (await in_thread(run, *compare, "--rules-b", "0.1")).data
+    assert (with_rules["first"]["rules"], with_rules["second"]["rules"]) == ("0.15", "0.1")
+    asked = (await in_thread(run, *compare, "--budget", "3k", "--prompt-b", "lease", "--no-clamp")).data
+    assert asked["first"]["messagesHash"] != asked["second"]["messagesHash"]
 
 
 @pytest.mark.parametrize("how", ["--delete", "--forget"])

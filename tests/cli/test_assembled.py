@@ -12,7 +12,9 @@ from tests.cli.support import run
 from tests.support import recorded
 
 DatabaseFactory = Callable[[str], Path]
-SHOW = ("context", "show", "3", "--assembled", "--budget", "1500")
+SENT = ("context", "show", "3", "--assembled", "--budget", "1500")
+#: The recordings of the assembler were made before the engine's final clamp.
+SHOW = (*SENT, "--no-clamp")
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +50,31 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
     assert "fresh tail begins" in text
     assert "older than ordinal 10, which does not fit" in text
     assert "the engine cuts off the oldest 8 messages (final clamp)" in text
+
+
+def test_what_is_sent_is_cut_last_unless_it_is_asked_for_without(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    whole, cut = (run(*asked, "--db", path, "--json").data for asked in (SHOW, SENT))
+    assert (whole["finalClamp"]["messages"], whole["finalClamp"]["applied"]) == (8, False)
+    assert (cut["finalClamp"]["messages"], cut["finalClamp"]["applied"]) == (8, True)
+    assert cut["messages"] == whole["messages"][8:]
+    assert cut["totals"]["sentTokens"] == whole["finalClamp"]["tokens"] <= 1_350
+    assert [one["step"] for one in cut["evicted"]].count("final clamp") == 8
+
+
+def test_a_prompt_says_what_it_kept_and_what_it_did_not(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    asked = (*SHOW, "--prompt", "lease table retry")
+    data = run(*asked, "--db", path, "--json").data
+    kept = [one["promptScore"] for one in data["items"] if one["promptScore"] is not None]
+    dropped = [one["promptScore"] for one in data["evicted"] if one["promptScore"] is not None]
+    assert max(kept) > 0
+    assert max(kept) >= max(dropped)
+    text = run(*asked, "--db", path).out
+    assert f"The prompt chose among {len(kept) + len(dropped)} items before the tail" in text
+    assert f"prompt {max(kept):.1%}" in text
+    idle = run("context", "show", "3", "--assembled", "--prompt", "lease", "--db", path).out
+    assert "The prompt has no effect: everything fits the budget." in idle
 
 
 def test_other_rules_and_a_prompt_can_be_asked_for(database_file: DatabaseFactory):
@@ -87,6 +114,7 @@ def test_exports_are_the_messages_alone(database_file: DatabaseFactory):
     ("arguments", "says"),
     [
         (("--prompt", "x"), "--prompt goes with --assembled."),
+        (("--no-clamp",), "--no-clamp goes with --assembled."),
         (("--export", "json"), "--export goes with --assembled."),
         (("--assembled", "--rules", "9"), "--rules must be one of 0.1, 0.15."),
         (("--assembled", "--export", "pdf"), "--export must be json or markdown."),

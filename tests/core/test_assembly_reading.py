@@ -197,7 +197,8 @@ async def test_the_rules_follow_from_the_schema(
 
 def test_settings_of_an_operator():
     plain = settings_for(EngineSettings(), 9_000)
-    assert plain == AssemblySettings(9_000)
+    assert plain == AssemblySettings(9_000, clamp=True), "what a host gets is cut last"
+    assert settings_for(EngineSettings(), 9_000, clamp=False) == AssemblySettings(9_000)
     told = EngineSettings(
         fresh_tail_count=Sourced(10, Source.ENVIRONMENT),
         max_assembly_token_budget=Sourced(5_000),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.compare import compare_contexts, names_of, write_lines
+from lcm_core.assemble.compare import compare_contexts, names_of, sent_now, write_lines
 from lcm_core.assemble.ledger import Ledger, ledger_of
 from lcm_core.assemble.message import OriginKind
 from lcm_core.assemble.result import Step
@@ -155,7 +155,7 @@ async def test_the_distance_says_what_the_engine_would_do(version: str, database
 async def test_two_budgets_differ_by_what_is_left_out(database_file: DatabaseFactory):
     small = (await ledger(database_file("0.15.3"), 1, 3_500, tail_count=None)).assembled
     large = (await ledger(database_file("0.15.3"), 1, 128_000, tail_count=None)).assembled
-    found = compare_contexts(small, large)
+    found = compare_contexts(sent_now(small), sent_now(large))
     assert found.only_old == ()
     assert names_of(found.only_new) == (
         "sum_4c4bd5292abfa225",
@@ -165,10 +165,10 @@ async def test_two_budgets_differ_by_what_is_left_out(database_file: DatabaseFac
     )
     assert (found.changed, found.same) == ((), 18)
     assert (found.diff.removed, len(found.diff.hunks)) == (0, 1)
-    assert found.diff.text() == "\n".join(write_lines(large).lines)
-    back = compare_contexts(large, small)
+    assert found.diff.text() == "\n".join(write_lines(large.messages).lines)
+    back = compare_contexts(sent_now(large), sent_now(small))
     assert back.only_old == found.only_new
-    assert compare_contexts(large, large).diff.hunks == ()
+    assert compare_contexts(sent_now(large), sent_now(large)).diff.hunks == ()
 
 
 async def test_a_message_that_says_something_else_is_changed(database_copy: DatabaseFactory):
@@ -178,7 +178,7 @@ async def test_a_message_that_says_something_else_is_changed(database_copy: Data
         connection.execute("UPDATE summaries SET content = 'short' WHERE summary_id = 'sum_bb692ab9b90b6a49'")
         connection.commit()
     after = (await ledger(path, 1, 128_000)).assembled
-    found = compare_contexts(before, after)
+    found = compare_contexts(sent_now(before), sent_now(after))
     assert names_of(found.changed) == ("sum_bb692ab9b90b6a49",)
     assert (found.only_old, found.only_new, found.same) == ((), (), 21)
     [hunk] = found.diff.hunks

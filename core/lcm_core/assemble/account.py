@@ -28,7 +28,8 @@ def left_out(choice: Fill, budget: int, tail: Tail) -> Iterator[Evicted]:
         if choice.remaining == 0:
             why = f"the protected tail takes the whole budget ({tail.tokens:,} of {budget:,})"
         elif by_prompt:
-            why = "others say more of what the prompt asks for"
+            share = choice.scores.get(item.ordinal, 0.0)
+            why = f"the prompt names {share:.1%} of its words; what says more of it, or is newer, came first"
         elif item.ordinal == choice.stopped_at:
             why = f"the first that does not fit: {item.tokens:,} tokens"
         else:

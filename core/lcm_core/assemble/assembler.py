@@ -91,6 +91,7 @@ def assemble(
         system=system_addition(context, rules.assembly),
         metadata=_metadata(context, choice.tail, around, fallback, reported),
         rules=rules.name,
+        prompt_scores=choice.fill.scores,
     )
 
 

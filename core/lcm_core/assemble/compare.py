@@ -1,4 +1,4 @@
-"""What is different between two assemblies: message by message, and line by line. Pure."""
+"""What is different between two contexts as they were sent: message by message, line by line. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from lcm_core.assemble.js import stringify
 from lcm_core.assemble.ledger import MessageKey, message_keys
 from lcm_core.assemble.message import BlockKind, OriginKind, SentMessage
-from lcm_core.assemble.result import Assembled
+from lcm_core.assemble.result import Assembled, Metadata
 from lcm_core.diff import Diff, compare_lines
 
 #: JSON longer than this is compared as one line.
@@ -19,8 +19,51 @@ PRETTY: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """How a side of a comparison came from a snapshot."""
+
+    snapshot_id: str
+    created_at: str  #: as stored
+    exact: bool  #: its messages are those that were sent then
+    gone: int  #: messages whose rows do not stand any more
+    not_kept: int  #: messages of the host's own list
+
+
+@dataclass(frozen=True, slots=True)
+class SentContext:
+    """One side of a comparison: assembled now, or what stands of a snapshot."""
+
+    messages: tuple[SentMessage, ...]
+    budget: int
+    sent_tokens: int
+    evicted_items: int
+    rules: str
+    messages_hash: str
+    metadata: Metadata | None = None  #: None: it is a snapshot
+    taken: Taken | None = None  #: None: it was assembled
+
+    @property
+    def stored_tokens(self) -> int:
+        """What the rows of the messages say they weigh."""
+        return sum(one.origin.stored_tokens or 0 for one in self.messages)
+
+
+def sent_now(one: Assembled) -> SentContext:
+    """An assembly as one side of a comparison."""
+    return SentContext(
+        one.messages,
+        one.budget,
+        one.sent_tokens,
+        one.evicted_items,
+        one.rules,
+        one.messages_hash,
+        one.metadata,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
-    """An assembly as lines of text."""
+    """Messages as lines of text."""
 
     lines: tuple[str, ...]
     starts: tuple[int, ...]  #: the line with which each message begins; it names the message
@@ -34,10 +77,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ContextDiff:
-    """Two assemblies and how to get from one to the other."""
+    """Two contexts and how to get from one to the other."""
 
-    old: Assembled
-    new: Assembled
+    old: SentContext
+    new: SentContext
     old_text: Written
     new_text: Written
     diff: Diff  #: of the lines
@@ -47,9 +90,9 @@ class ContextDiff:
     same: int  #: messages that are alike
 
 
-def compare_contexts(old: Assembled, new: Assembled) -> ContextDiff:
-    """Compare what two assemblies send."""
-    left, right = write_lines(old), write_lines(new)
+def compare_contexts(old: SentContext, new: SentContext) -> ContextDiff:
+    """Compare what two contexts send."""
+    left, right = write_lines(old.messages), write_lines(new.messages)
     held = dict(zip(left.keys, old.messages, strict=True))
     coming = dict(zip(right.keys, new.messages, strict=True))
     both = [key for key in left.keys if key in coming]
@@ -71,14 +114,14 @@ def _unlike(one: SentMessage, other: SentMessage) -> bool:
     return (one.role, one.content, one.call_id) != (other.role, other.content, other.call_id)
 
 
-def write_lines(assembled: Assembled) -> Written:
-    """An assembly as text: a line that names each message, then what it says, then a blank line."""
+def write_lines(messages: Sequence[SentMessage]) -> Written:
+    """Messages as text: a line that names each message, then what it says, then a blank line."""
     lines: list[str] = []
     starts: list[int] = []
-    for message in assembled.messages:
+    for message in messages:
         starts.append(len(lines))
         lines += (heading_of(message), *_lines_of(message), "")
-    return Written(tuple(lines), tuple(starts), tuple(message_keys(assembled.messages)))
+    return Written(tuple(lines), tuple(starts), tuple(message_keys(messages)))
 
 
 def heading_of(message: SentMessage) -> str:

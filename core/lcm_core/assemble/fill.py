@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -48,6 +48,8 @@ class Fill:
     selection: Selection
     remaining: int  #: of the budget beside tail and brief, 0 when they take it all
     stopped_at: int | None  #: ordinal of the first item that did not fit
+    #: By ordinal, of what may be evicted, when a prompt chose: the share of the words that it names.
+    scores: Mapping[int, float] = field(default_factory=dict)
 
 
 def tail_of(items: Sequence[Resolved], rules: Rules, count: int | None, max_tokens: int | None) -> Tail:
@@ -56,7 +58,7 @@ def tail_of(items: Sequence[Resolved], rules: Rules, count: int | None, max_toke
     if rules.assembly.tail_of_items:
         kept = tuple(items[max(0, len(items) - limit) :]) if limit > 0 else ()
         return Tail(limit, None, kept[0].ordinal if kept else None, kept, ())
-    found = fresh_tail([_Weighed(item) for item in items], rules, count=count, max_tokens=max_tokens)
+    found = fresh_tail(items, rules, count=count, max_tokens=max_tokens)  # by their weight as sent
     first = found.first_ordinal
     if first is None:
         return Tail(limit, max_tokens, None, (), ())
@@ -80,8 +82,11 @@ def fill(evictable: Sequence[Resolved], room: int, prompt: str | None, *, unread
         return Fill(tuple(evictable), (), Selection.FULL_FIT, remaining, None)
     terms = frozenset(_terms(prompt or ""))
     stopped: int | None = None
+    scores: Mapping[int, float] = {}
     if terms:
-        chosen, selection = _by_prompt(evictable, remaining, terms), Selection.PROMPT_AWARE
+        named = [_score(item.sent.text, terms) for item in evictable]
+        chosen, selection = _by_prompt(evictable, remaining, named), Selection.PROMPT_AWARE
+        scores = {item.ordinal: score for item, score in zip(evictable, named, strict=True)}
     else:
         first = _newest(evictable, remaining)
         chosen, selection = frozenset(range(first, len(evictable))), Selection.CHRONOLOGICAL
@@ -92,6 +97,7 @@ def fill(evictable: Sequence[Resolved], room: int, prompt: str | None, *, unread
         selection,
         remaining,
         stopped,
+        scores,
     )
 
 
@@ -104,9 +110,8 @@ def _newest(items: Sequence[Resolved], remaining: int) -> int:
     return first
 
 
-def _by_prompt(items: Sequence[Resolved], remaining: int, terms: frozenset[str]) -> frozenset[int]:
+def _by_prompt(items: Sequence[Resolved], remaining: int, scores: Sequence[float]) -> frozenset[int]:
     """The best by what they say of the prompt, newer before older, as many as fit."""
-    scores = [_score(item.sent.text, terms) for item in items]
     chosen: set[int] = set()
     for at in sorted(range(len(items)), key=lambda at: (-scores[at], -at)):
         if items[at].tokens <= remaining:
@@ -131,26 +136,3 @@ def _score(text: str, terms: frozenset[str]) -> float:
         return 0.0
     counts = Counter(words)
     return sum(counts[term] for term in terms) / len(words)
-
-
-@dataclass(frozen=True, slots=True)
-class _Weighed:
-    """A resolved item as the rule of the fresh tail wants it: by its weight as sent."""
-
-    item: Resolved
-
-    @property
-    def ordinal(self) -> int:
-        return self.item.ordinal
-
-    @property
-    def is_message(self) -> bool:
-        return self.item.is_message
-
-    @property
-    def role(self) -> str | None:
-        return self.item.role
-
-    @property
-    def tokens(self) -> int:
-        return self.item.tokens

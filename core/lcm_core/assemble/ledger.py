@@ -26,6 +26,7 @@ class Fate:
     item: int | str | None = None  #: id of the message or summary; None: its row is gone, or was not read
     repairs: tuple[Repair, ...] = ()
     read: bool = True  #: False: it is so old that it cannot fit, and was not even read
+    score: float | None = None  #: the share of its words that the prompt names; None: no prompt chose it
 
     @property
     def sent(self) -> bool:
@@ -86,13 +87,15 @@ def ledger_of(assembled: Assembled) -> Ledger:
             repairs.setdefault(repair.origin.ordinal, []).append(repair)
     # A focus brief is no item: it has the ordinal of the first summary for which it stands.
     items = [one for one in assembled.evicted if one.origin is None or not _is_brief(one.origin)]
-    fates = {one.ordinal: _gone(one, repairs.get(one.ordinal, ())) for one in items}
+    scores = assembled.prompt_scores
+    fates = {one.ordinal: _gone(one, repairs.get(one.ordinal, ()), scores.get(one.ordinal)) for one in items}
     for at, (message, weight) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
         origin = message.origin
         if origin.ordinal is not None and origin.kind in (OriginKind.MESSAGE, OriginKind.SUMMARY):
             mended = tuple(repairs.get(origin.ordinal, ()))
             item = origin.summary_id or origin.message_id
-            fates[origin.ordinal] = Fate(at, weight, None, "", item, mended)
+            score = scores.get(origin.ordinal)
+            fates[origin.ordinal] = Fate(at, weight, None, "", item, mended, score=score)
     keys = tuple(message_keys(assembled.messages))
     places = {key: at for at, key in enumerate(keys)}
     left_out = Counter(one.step for one in assembled.evicted)
@@ -126,6 +129,6 @@ def _is_brief(origin: Origin) -> bool:
     return origin.kind is OriginKind.FOCUS_BRIEF
 
 
-def _gone(one: Evicted, repairs: Sequence[Repair]) -> Fate:
+def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None) -> Fate:
     item = None if one.origin is None else one.origin.summary_id or one.origin.message_id
-    return Fate(None, one.tokens, one.step, one.why, item, tuple(repairs))
+    return Fate(None, one.tokens, one.step, one.why, item, tuple(repairs), score=score)

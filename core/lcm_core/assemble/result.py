@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 
@@ -140,6 +141,7 @@ class Assembled:
     system: SystemAddition
     metadata: Metadata
     rules: str  #: the name of the rules
+    prompt_scores: Mapping[int, float] = field(default_factory=dict)  #: see `Fill.scores`
 
     @property
     def over_budget(self) -> bool:
@@ -161,6 +163,17 @@ class Assembled:
     def evicted_items(self) -> int:
         """Items that are not sent, those that were not read among them."""
         return len(self.evicted) + (self.unread.items if self.unread else 0)
+
+    @property
+    def prompt_idle(self) -> str | None:
+        """Why a prompt, if one was given, chose nothing; None: it did choose."""
+        if self.prompt_scores:
+            return None
+        if self.selection is Selection.FULL_FIT:
+            return "everything fits the budget"
+        if self.selection is Selection.PROMPT_AWARE:
+            return "there is nothing to choose among"
+        return f"it names no word, or the rules {self.rules} choose by none"
 
     def sent_summaries(self) -> int:
         """Summaries among the messages."""

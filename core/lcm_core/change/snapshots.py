@@ -51,6 +51,7 @@ def snapshot_of(
     """What is noted of an assembly: numbers and references, no text and no prompt."""
     weighed = zip(assembled.messages, assembled.weights, strict=True)
     mended = [one for one in assembled.evicted if one.step in (Step.NORMALISE, Step.PAIRING)]
+    last = [one for one in assembled.evicted if one.step is Step.CLAMP]
     return Snapshot(
         id=f"asm_{secrets.token_hex(8)}",
         conversation_id=conversation_id,
@@ -68,6 +69,7 @@ def snapshot_of(
         evicted=assembled.evicted_items,
         sent=tuple(_item(message.origin, weight) for message, weight in weighed),
         dropped=tuple(_item(one.origin, one.tokens) for one in mended if one.origin is not None),
+        cut=tuple(_item(one.origin, one.tokens) for one in last if one.origin is not None),
     )
 
 
@@ -84,7 +86,7 @@ def keep_snapshot(path: Path, one: Snapshot, *, newest: int = KEPT, wait: float 
         BusyError, DatabaseBusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a
             commit does.
     """
-    account, items = packed_account(one), packed_items(one.sent, one.dropped)
+    account, items = packed_account(one), packed_items(one.sent, one.dropped, one.cut)
     with undisturbed(path, wait), open_writer(path, wait) as writer:
         writer.begin()
         writer.execute(_CREATE)

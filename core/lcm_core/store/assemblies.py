@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.assemble.message import OriginKind
-from lcm_core.errors import DatabaseError, NotFoundError
+from lcm_core.errors import DatabaseError, NotFoundError, UsageError
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.database import Reader, Row
+from lcm_core.store.listing import Page, Position, Window
 
 TABLE: Final = "lcm_tui_assemblies"
 
@@ -70,39 +71,59 @@ class Snapshot:
     evicted: int  #: items that were not sent
     sent: tuple[SnapshotItem, ...]  #: as they were sent, in order
     dropped: tuple[SnapshotItem, ...]  #: chosen, and mended away
+    cut: tuple[SnapshotItem, ...] = ()  #: chosen, and cut off last since the whole was over the budget
 
 
-async def list_snapshots(
-    reader: Reader, conversation_id: ConversationId, *, limit: int | None = None
-) -> list[Snapshot]:
-    """The snapshots of a conversation, the newest first; none where no engine of ours ran.
+async def snapshot_page(reader: Reader, conversation_id: ConversationId, window: Window) -> Page[Snapshot]:
+    """Snapshots of a conversation, the newest first; none where no engine of ours ran.
+
+    A page behind a snapshot that has given way to newer ones is empty: what is older went before it.
 
     Raises:
         DatabaseError: one cannot be read.
     """
     if not await _exists(reader):
-        return []
+        return Page((), None)
+    after = None if window.position is None else window.position.id
     rows = await reader.rows(
-        f"SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = ? ORDER BY rowid DESC LIMIT ?",
+        f"""SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = ?
+        AND (? IS NULL OR rowid < (SELECT rowid FROM {TABLE} WHERE id = ? AND conversation_id = ?))
+        ORDER BY rowid DESC LIMIT ?""",
         conversation_id,
-        -1 if limit is None else limit,
+        after,
+        after,
+        conversation_id,
+        window.limit + 1,
     )
-    return [_snapshot(row) for row in rows]
+    found = tuple(_snapshot(row) for row in rows[: window.limit])
+    more = len(rows) > window.limit
+    return Page(found, Position(found[-1].created_at, found[-1].id) if more else None)
 
 
 async def get_snapshot(reader: Reader, conversation_id: ConversationId, snapshot_id: str) -> Snapshot:
-    """One snapshot of a conversation.
+    """One snapshot of a conversation, by its id or the beginning of it.
 
     Raises:
         NotFoundError: the conversation has none of that id.
+        UsageError: it has several ids that begin so.
         DatabaseError: it cannot be read.
     """
-    row = None
+    rows: Sequence[Row] = ()
     if await _exists(reader):
-        row = await reader.row(
-            f"SELECT {_COLUMNS} FROM {TABLE} WHERE id = ? AND conversation_id = ?",
-            snapshot_id,
+        rows = await reader.rows(
+            f"""SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = ? AND substr(id, 1, ?) = ?
+            ORDER BY id LIMIT 2""",
             conversation_id,
+            len(snapshot_id),
+            snapshot_id,
+        )
+    row = rows[0] if rows and snapshot_id else None
+    if row is not None and len(rows) > 1 and row["id"] != snapshot_id:
+        raise UsageError(
+            f"More than one snapshot of conversation {conversation_id} begins with {snapshot_id}: "
+            f"{rows[0]['id']}, {rows[1]['id']} … Type more of it.",
+            code="AMBIGUOUS_SNAPSHOT_ID",
+            details={"snapshotId": snapshot_id},
         )
     if row is None:
         raise NotFoundError(
@@ -123,10 +144,10 @@ async def _exists(reader: Reader) -> bool:
 # -- how a row holds it ----------------------------------------------------------------------------------
 
 
-def packed_items(sent: Sequence[SnapshotItem], dropped: Sequence[SnapshotItem]) -> bytes:
-    """The items of a snapshot, compact."""
+def packed_items(*lists_of_items: Sequence[SnapshotItem]) -> bytes:
+    """The items of a snapshot, compact: those that were sent, were mended away, were cut off last."""
     lists = [
-        [[CODES[one.kind], one.ordinal, one.ref, one.tokens] for one in items] for items in (sent, dropped)
+        [[CODES[one.kind], one.ordinal, one.ref, one.tokens] for one in items] for items in lists_of_items
     ]
     return zlib.compress(json.dumps(lists, separators=(",", ":")).encode("ascii"), 6)
 
@@ -149,7 +170,8 @@ def packed_account(one: Snapshot) -> str:
 def _snapshot(row: Row) -> Snapshot:
     try:
         account = json.loads(row["account"])
-        sent, dropped = json.loads(zlib.decompress(row["items"]))
+        # There are two lists where a snapshot was taken before the last cut was noted.
+        sent, dropped, *more = json.loads(zlib.decompress(row["items"]))
         return Snapshot(
             id=str(row["id"]),
             conversation_id=ConversationId(row["conversation_id"]),
@@ -167,6 +189,7 @@ def _snapshot(row: Row) -> Snapshot:
             evicted=int(account["evicted"]),
             sent=tuple(map(_item, sent)),
             dropped=tuple(map(_item, dropped)),
+            cut=tuple(map(_item, more[0])) if more else (),
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DatabaseError(

@@ -1,0 +1,169 @@
+"""An assembly for people: the messages that are sent, what is not sent and in which step it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lcm_core.assemble.export import origin_name, spoken
+from lcm_core.assemble.message import SentMessage
+from lcm_core.assemble.result import Assembled as Assembly
+from lcm_core.assemble.result import Evicted
+from lcm_core.records import Conversation
+from lcm_core.text import preview
+
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
+
+
+def blocks(owner: Conversation, one: Assembly, asked: int, prompt: str | None) -> Iterator[Block]:
+    """What is sent, what is not and why; *asked* is the budget before any cap."""
+    meta = one.metadata
+    facts: list[tuple[str, Cell]] = [
+        ("Conversation", f"{owner.conversation_id}  {owner.lane}"),
+        ("Source", _source(one)),
+        ("Rules", one.rules),
+        ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
+        ("As sent", f"{one.sent_tokens:,} tokens with all fields; {one.stored_tokens:,} are stored for them"),
+        ("Sent", f"{counted(len(one.messages), 'message', 'messages')} of {_context(one)}, {one.selection}"),
+        ("Fresh tail", _tail(one)),
+        ("Shares", _shares(one)),
+        ("History", f"{meta.raw_history_tokens or 0:,} tokens, {_debt(one)} of them raw before the tail"),
+        ("Cache", f"{meta.cache.state}: {meta.cache.reason}"),
+        ("System prompt", f"addition: {one.system.kind}"),
+    ]
+    yield Facts(facts)
+    yield _messages_table(one)
+    if one.evicted:
+        yield _evicted_table(one)
+    if one.repairs:
+        rows = [(each.origin.ordinal, each.call_id or "", str(each.what)) for each in one.repairs]
+        columns = (Column("Ordinal", right=True), Column("Call"), Column("Repair", grows=True))
+        yield Table(columns, rows, "Mended")
+    if one.unread is not None:
+        unread = one.unread
+        yield Note(
+            f"{counted(unread.items, 'older item', 'older items')} (ordinals {unread.first_ordinal} to "
+            f"{unread.last_ordinal}) cannot fit and were not read."
+        )
+    if one.budget < asked:
+        yield Note(f"maxAssemblyTokenBudget caps the budget at {one.budget:,}.")
+    if one.last_cut.messages and not one.last_cut.applied:
+        oldest = counted(one.last_cut.messages, "message", "messages")
+        yield Note(
+            f"Whole messages as JSON are over the budget: before it hands them over, the engine cuts off the "
+            f"oldest {oldest} (final clamp); {one.last_cut.tokens:,} tokens are left."
+        )
+    if one.prompt_scores:
+        named = sum(share > 0 for share in one.prompt_scores.values())
+        yield Note(
+            f"The prompt chose among {counted(len(one.prompt_scores), 'item', 'items')} before the tail, "
+            f"{named:,} of which say a word of it."
+        )
+    elif prompt:
+        yield Note(f"The prompt has no effect: {one.prompt_idle}.")
+    if one.tail.tokens > one.budget:
+        yield Note("The fresh tail alone is more than the budget; it is protected all the same.")
+
+
+def _source(one: Assembly) -> str:
+    meta = one.metadata
+    trust = "authoritative" if meta.prompt_authoritative else "not authoritative"
+    reason = f": {meta.fallback_reason}" if meta.fallback_reason else ""
+    return f"{meta.source}{reason}, {trust} for the size of the prompt"
+
+
+def _context(one: Assembly) -> str:
+    meta = one.metadata
+    summaries = counted(meta.summaries, "summary", "summaries")
+    return f"{meta.context_items:,} items ({summaries}, {counted(meta.raw_messages, 'message', 'messages')})"
+
+
+def _debt(one: Assembly) -> str:
+    return f"{one.metadata.raw_history_debt_tokens or 0:,}"
+
+
+def _tail(one: Assembly) -> str:
+    tail = one.tail
+    if tail.first_ordinal is None:
+        return "nothing is protected"
+    return (
+        f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item', 'items')}, "
+        f"{tail.tokens:,} tokens; {one.remaining:,} left beside it"
+    )
+
+
+def _shares(one: Assembly) -> str:
+    total = sum(one.weights) or 1
+    named = (
+        ("tail", one.shares.tail),
+        ("recent", one.shares.recent),
+        ("older", one.shares.older),
+        ("root", one.shares.root),
+    )
+    return ", ".join(f"{name} {tokens:,} ({tokens / total:.0%})" for name, tokens in named)
+
+
+def _messages_table(one: Assembly) -> Table:
+    columns = (
+        Column("#", right=True),
+        Column("Role"),
+        Column("From"),
+        Column("Ordinal", right=True, spare=2),
+        Column("Sent", right=True),
+        Column("Stored", right=True, spare=1),
+        Column("Note", spare=3),
+        Column("Text", grows=True),
+    )
+    rows = []
+    began = False
+    for at, (message, weight) in enumerate(zip(one.messages, one.weights, strict=True)):
+        notes = [] if began or not in_tail(one, message) else ["fresh tail begins"]
+        began = began or bool(notes)
+        if at < one.last_cut.messages and not one.last_cut.applied:
+            notes.append("final clamp")
+        origin = message.origin
+        if (share := prompt_score(one, origin.ordinal)) is not None:
+            notes.append(f"prompt {share:.1%}")
+        rows.append(
+            (
+                at + 1,
+                str(message.role),
+                origin_name(message),
+                origin.ordinal,
+                weight,
+                origin.stored_tokens,
+                ", ".join(notes),
+                preview(spoken(message)),
+            )
+        )
+    return Table(columns, rows, "Sent", empty="Nothing is sent.")
+
+
+def _evicted_table(one: Assembly) -> Table:
+    columns = (
+        Column("Ordinal", right=True),
+        Column("What"),
+        Column("Tokens", right=True),
+        Column("Step"),
+        Column("Why", grows=True),
+    )
+    rows = [(each.ordinal, _name(each), each.tokens, str(each.step), each.why) for each in one.evicted]
+    return Table(columns, rows, "Not sent")
+
+
+def _name(each: Evicted) -> str:
+    origin = each.origin
+    if origin is None:
+        return ""
+    return origin.summary_id or (f"message {origin.message_id}" if origin.message_id else str(origin.kind))
+
+
+def in_tail(one: Assembly, message: SentMessage) -> bool:
+    """Whether a message stands in the fresh tail."""
+    first, ordinal = one.tail.first_ordinal, message.origin.ordinal
+    return first is not None and ordinal is not None and ordinal >= first
+
+
+def prompt_score(one: Assembly, ordinal: int | None) -> float | None:
+    """The share of an item's words that the prompt names; None where no prompt chose it."""
+    share = None if ordinal is None else one.prompt_scores.get(ordinal)
+    return None if share is None else round(share, 4)

@@ -1,0 +1,206 @@
+"""The snapshots of a conversation's context: what an engine noted of each that it gave to its host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from lcm_core.records import Conversation
+from lcm_core.store.assemblies import Snapshot, snapshot_page
+from lcm_core.store.listing import Page, Window
+from lcm_core.times import format_local, parse_utc
+from textual import on
+from textual.binding import BindingType
+
+from lcm_tui.commands import bindings
+from lcm_tui.screens.base import DataScreen
+from lcm_tui.screens.compare import CompareScreen, Side
+from lcm_tui.screens.dissolving import MARK
+from lcm_tui.screens.listing import FilterScreen, PanedScreen
+from lcm_tui.screens.snapshot_text import noted_document, told
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Column, Span
+
+#: Snapshots that are read; an engine keeps 20 of a conversation unless its host says otherwise.
+MOST: Final = 500
+EMPTY: Final = (
+    "No snapshot is kept. A Python host that uses our Engine leaves one of each context that it is given; "
+    "other engines leave none."
+)
+
+COLUMNS: Final = (
+    Column("mark", "", 1, keep=99),
+    Column("time", "sent at", 19, keep=95),
+    Column("budget", "budget", 8, right=True, keep=94),
+    Column("tokens", "tokens", 8, right=True, keep=93),
+    Column("messages", "messages", 8, right=True, keep=85),
+    Column("evicted", "not sent", 8, right=True, keep=80),
+    Column("source", "source", 21, keep=70),
+    Column("rules", "rules", 5, keep=20),
+    Column("cache", "cache", 8, keep=30),
+    Column("selection", "selection", 13, keep=15),
+    Column("id", "id", 20, keep=90),
+)
+
+
+class SnapshotsScreen(PanedScreen[str], DataScreen[Page[Snapshot]]):
+    """What was kept of the contexts of one conversation."""
+
+    HELP = """
+The contexts that an engine gave to its host, the newest first, as it noted them: when, under which budget,
+how many tokens and messages, what was not sent, where the messages came from. A Python host that uses our
+Engine keeps the newest 20 of a conversation. A snapshot holds numbers and references, no text.
+
+enter shows one as it was: its messages are put together again from the rows that still stand, and a hash says
+whether that is exactly what was sent. D compares the selected one (-) with the context as it is now under the
+same budget (+); with two marked (space), the older one (-) with the newer one (+).
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "mark", "context"))
+    FILTER: ClassVar[str] = "a time, a budget, a source or an id"
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self._by_id: Mapping[str, Snapshot] = MappingProxyType({})
+        self._read = False
+        self._marked: dict[str, None] = {}
+
+    def where(self) -> str:
+        """Whose snapshots."""
+        return f"Snapshots {self.conversation.conversation_id}  {self.conversation.lane}"
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> Page[Snapshot]:
+        """The newest."""
+        owner = self.conversation.conversation_id
+        return await self.session.read(snapshot_page, owner, Window(MOST))
+
+    def show(self, data: Page[Snapshot]) -> None:
+        """Show them; the selection stays on its snapshot."""
+        known, first = self._by_id, not self._read
+        self._by_id, self._read = {one.id: one for one in data.items}, True
+        self._marked = {one: None for one in self._marked if one in self._by_id}
+        self.relist()
+        if not first:
+            self.table.mark_fresh([one for one in self._by_id if one not in known])
+        self._show_text()
+
+    def why_empty(self) -> str:
+        """Nobody keeps any, or the filter lets none through."""
+        return f"No snapshot holds “{self._filter}”." if self._filter else EMPTY
+
+    def note(self) -> str:
+        """How many, and how many are marked."""
+        marked = f", {len(self._marked)} marked" if self._marked else ""
+        return self.counted(f"{len(self._by_id):,}") + marked if self._by_id else ""
+
+    def matching(self, words: Sequence[str]) -> Sequence[str]:
+        """The snapshots whose time, budget, source or id hold every word."""
+        return [key for key in self._by_id if all(word in self._searched(key) for word in words)]
+
+    def _searched(self, key: str) -> str:
+        cells = self.cells(key)
+        return " ".join(span.text for span in cells.values()).casefold()
+
+    # -- drawing -----------------------------------------------------------------------------------------
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a snapshot."""
+        return COLUMNS
+
+    def cells(self, key: str) -> dict[str, Span]:
+        """A snapshot; a dot marks those that are to be compared."""
+        one = self._by_id[key]
+        source = told(one, "source")
+        return {
+            "mark": Span(MARK if key in self._marked else " ", "ok"),
+            "time": Span(self._time(one)),
+            "budget": Span(f"{one.budget:,}"),
+            "tokens": Span(f"{one.sent_tokens:,}"),
+            "messages": Span(f"{len(one.sent):,}"),
+            "evicted": Span(f"{one.evicted:,}", "warn" if one.evicted else "dim"),
+            "source": Span(source, "text" if source == "assembled" else "warn"),
+            "rules": Span(one.rules, "dim"),
+            "cache": Span(told(one, "cacheState"), "dim"),
+            "selection": Span(one.selection, "dim"),
+            "id": Span(key, "key"),
+        }
+
+    def _time(self, one: Snapshot) -> str:
+        return format_local(parse_utc(one.created_at), self.session.zone) or one.created_at
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self._show_text()
+
+    def _show_text(self) -> None:
+        key = self.table.selected
+        one = self._by_id.get(key) if key is not None else None
+        self.text.show(() if one is None else noted_document(one, self._time(one)))
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def selected_id(self) -> str | None:
+        """The snapshot's id."""
+        return self.table.selected
+
+    def why_not(self, command: str) -> str | None:
+        """Something must be selected; two can be compared."""
+        if command in {"open", "mark"} and self.table.selected is None:
+            return "no snapshot is selected"
+        if command == "compare" and len(self._marked) > 2:
+            return "two can be compared, and more are marked"
+        if command == "compare" and self.table.selected is None and len(self._marked) < 2:
+            return "no snapshot is selected"
+        return super().why_not(command)
+
+    def action_open(self) -> None:
+        """Show it as it was."""
+        from lcm_tui.screens.snapshot import SnapshotScreen
+
+        key = self.table.selected
+        if key is not None:
+            self.app.push_screen(SnapshotScreen(self.conversation, self._by_id[key]))
+
+    def action_mark(self) -> None:
+        """Mark the snapshot to compare it with another one, or take its mark away."""
+        key = self.table.selected
+        if key is None:
+            return
+        if key in self._marked:
+            del self._marked[key]
+        else:
+            self._marked[key] = None
+        self.table.redraw([key])
+        self.say_note()
+        self.refresh_bars()
+
+    def action_compare(self) -> None:
+        """Compare two that are marked, or the selected one with the context as it is now."""
+        # The list has the newest on top.
+        marked = [key for key in self._by_id if key in self._marked]
+        if len(marked) == 2:
+            newer, older = (self._side(key) for key in marked)
+        else:
+            key = self.table.selected
+            if key is None:
+                return
+            older = self._side(key)
+            newer = Side(older.conversation_id, older.budget, "now", budget_of_snapshot=True)
+        self.app.push_screen(CompareScreen(older, newer))
+
+    def _side(self, key: str) -> Side:
+        return Side(self.conversation.conversation_id, self._by_id[key].budget, snapshot_id=key)
+
+    def action_context(self) -> None:
+        """Show the context as it is now."""
+        from lcm_tui.screens.context import ContextScreen
+
+        self.app.push_screen(ContextScreen(self.conversation))
+
+    def filter_by(self, text: str) -> None:
+        """Filter by other words; the text follows the cursor."""
+        FilterScreen.filter_by(self, text)
+        self._show_text()

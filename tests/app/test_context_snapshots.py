@@ -1,0 +1,181 @@
+"""The snapshots of a context on the screen: listed, shown as they were, compared."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from lcm_tui.screens.compare import CompareScreen
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.sent import SentScreen
+from lcm_tui.screens.snapshot import SnapshotScreen
+from lcm_tui.screens.snapshots import SnapshotsScreen
+from tests.app.snapshots import keep
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
+from tests.app.test_context import changed, open_sound_app
+from tests.app.test_context_assembled import assembled
+from tests.conftest import DatabaseFactory
+
+
+async def listed(pilot: Pilot[int], number: int = 1) -> SnapshotsScreen:
+    """The snapshots of a conversation, read."""
+    await settled(pilot)
+    screen = await go_to(pilot, SnapshotsScreen(conversation(pilot, number)))
+    await settled(pilot)
+    return screen
+
+
+async def compared(pilot: Pilot[int]) -> CompareScreen:
+    """The comparison that a key has opened."""
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+    screen = pilot.app.screen
+    assert isinstance(screen, CompareScreen)
+    await wait_for(pilot, lambda: screen._data is not None)
+    await settled(pilot)
+    return screen
+
+
+async def test_where_no_engine_of_ours_ran_the_list_says_why_it_is_empty(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await listed(pilot)
+        assert "No snapshot is kept. A Python host that uses our Engine leaves one" in shown(pilot)
+        assert screen.why_not("open") == screen.why_not("compare") == "no snapshot is selected"
+
+
+async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    newest, _ = await keep(path, 1, [6_000, 3_500])
+    async with open_sound_app(path, size=NARROW) as pilot:
+        await assembled(pilot, 1)
+        await pilot.press("at")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SnapshotsScreen))
+        await wait_for_text(pilot, newest)
+        first, second = shown_lines(pilot)[2:4]
+        assert first.split()[2:5] == ["3,500", "3,079", "18"]
+        assert second.split()[2:5] == ["6,000", "4,430", "22"]
+        assert "4 items, 3 of them by the final clamp" in shown(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, "This is exactly what was sent: the hash is the same.", "m848")
+        await pilot.press("j", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SentScreen))
+        assert "message  1 of 18" in shown(pilot)
+        await pilot.press("escape", "slash", *"김민준", "enter")
+        screen = pilot.app.screen
+        assert isinstance(screen, SnapshotScreen)
+        await wait_for(pilot, lambda: screen.selected_id() == "859")
+
+
+async def test_what_does_not_stand_any_more_is_told(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    await keep(path, 1, [6_000])
+    with changed(path) as connection:
+        connection.execute("DELETE FROM summaries WHERE summary_id = 'sum_07742015d971b59d'")
+    async with open_sound_app(path, size=WIDE) as pilot:
+        await listed(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, "in part: 1 of its rows are gone from the database")
+        [line] = [line for line in shown_lines(pilot) if "✗" in line]
+        assert line.split()[:4] == ["✗", "3", "?", "sum_07742015d971b59d"]
+        await pilot.press("j", "j", "j")
+        await wait_for_text(pilot, "Its row is gone from the database")
+        await pilot.press("D")
+        await compared(pilot)
+        assert "1 gone" in shown_lines(pilot)[1]
+
+
+async def test_a_snapshot_against_now_and_two_against_each_other(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    newest, oldest = await keep(path, 1, [6_000, 3_500])
+    with changed(path) as connection:
+        connection.execute("UPDATE summaries SET content = 'short' WHERE summary_id = 'sum_4c4bd5292abfa225'")
+    async with open_sound_app(path, size=NARROW) as pilot:
+        screen = await listed(pilot)
+        await pilot.press("j", "D")
+        await compared(pilot)
+        lines = shown_lines(pilot)
+        assert lines[1].startswith(f" - {oldest} · under 6,000 · 22 messages, 4,430 tokens")
+        assert lines[2].startswith(" + now · under 6,000 · 22 messages")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("space", "k", "space", "D")
+        await compared(pilot)
+        lines = shown_lines(pilot)
+        assert lines[1].startswith(f" - {oldest}")
+        assert lines[2].startswith(f" + {newest}")
+        assert "messages: 4 only in the first" in lines[3]
+
+
+async def test_the_context_is_compared_with_a_snapshot_by_its_id(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    newest, _ = await keep(path, 1, [6_000, 3_500])
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await assembled(pilot, 1)
+        await pilot.press("D", *newest[:14], "enter")
+        await compared(pilot)
+        assert shown_lines(pilot)[1].startswith(f" - {newest} · under 3,500 · 18 messages")
+        assert shown_lines(pilot)[2].startswith(" + now · under 128,000 · 22 messages")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("D", *"asm_none", "enter")
+        await wait_until_said(pilot, "Conversation 1 has no snapshot asm_none")
+
+
+async def test_what_a_prompt_keeps_and_what_it_drops(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "4")
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await assembled(pilot, 1)
+        await pilot.press("Q", *"lease table", "enter")
+        await wait_for_text(pilot, "prompt “lease table”: no effect, everything fits the budget")
+        await pilot.press("B", *"2k", "enter")
+        await wait_for_text(pilot, "prompt “lease table”: kept 1 for it (*), dropped 8")
+        [line] = [line for line in shown_lines(pilot) if line.startswith("*")]
+        assert line.split()[1:4] == ["13", "assistant", "m857"]
+        await pilot.press("percent_sign")
+        await wait_for_text(pilot, "kept 3 for it (*), dropped 8 · no final clamp", "8 not sent: prompt 8")
+        await pilot.press("D", "enter")
+        await compared(pilot)
+        assert shown_lines(pilot)[1].startswith(" - no prompt · under 2,000 · 15 messages, 2,643 tokens")
+        assert shown_lines(pilot)[2].startswith(" + now · “lease table” · under 2,000 · 14 messages")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("percent_sign", "Q", "backspace", "enter")
+        await wait_for_text(pilot, "not sent: budget")
+        assert "prompt" not in shown(pilot).casefold().replace("q prompt", "")
+        assert screen.account.size.height == 2
+
+
+async def test_beside_the_list_stands_how_much_of_it_the_prompt_names(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "4")
+    async with open_sound_app(database_file("0.15.3"), size=WIDE, budget=2_000) as pilot:
+        screen = await assembled(pilot, 1)
+        await pilot.press("Q", *"lease table", "enter")
+        await wait_for(pilot, lambda: "not sent prompt: the prompt names" in screen.text.text)
+        assert "not kept" in screen.text.text
+
+
+async def test_rules_that_cut_nothing_say_so(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.1.2"), size=NARROW) as pilot:
+        screen = await assembled(pilot, 1)
+        await pilot.press("percent_sign")
+        assert said(pilot)[-1] == "an engine of these rules (0.1) cuts nothing last"
+        await pilot.press("B", *"1500", "enter", "Q", *"lease", "enter")
+        await wait_for_text(pilot, "no effect, it names no word, or the rules 0.1 choose by none")
+        assert isinstance(pilot.app.screen, ContextScreen)
+        assert screen.user_prompt == "lease"
