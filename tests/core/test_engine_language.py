@@ -18,13 +18,15 @@ from lcm_core.assemble.clamp import OPAQUE_TOKENS, serialized_tokens
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve
 from lcm_core.assemble.sender import sender_label
+from lcm_core.compaction_rules import COMPACTION_0_1, COMPACTION_PRESENT
 from lcm_core.ingest.explore import explore
 from lcm_core.ingest.history import HostMessage
 from lcm_core.ingest.payloads import Payload, take_out
 from lcm_core.ingest.skipping import Skipped
 from lcm_core.ingest.stored import store_message
 from lcm_core.ingest.storing import STORING_PRESENT
-from lcm_core.operations.compaction.plans import file_ids
+from lcm_core.operations.compaction.plans import file_ids, source_tokens
+from lcm_core.operations.file_copies import named_in
 from lcm_core.rules import RULES_PRESENT
 from lcm_core.summarize.escalate import OMITTED, without_directives
 from lcm_core.summarize.reading import Source
@@ -78,6 +80,14 @@ def test_an_answer_that_is_no_json_there_is_not_reduced_to_what_it_says(answer: 
 def test_ids_of_files_end_where_an_ideograph_begins():
     said = message(0, "user", f"参照{FILE}を見て x{FILE} {FILE.upper()}é {FILE}0 fıle_0123456789abcdee")
     assert file_ids(Source("", messages=(SourceMessage(said.message),))) == [FILE]
+    assert named_in([{"content": f"参照{FILE}を見て"}]) == {FILE}
+
+
+def test_the_labels_of_senders_count_among_the_tokens_of_the_messages():
+    named, unnamed = message(0, "user", "hi", sender='{"senderName": "김민준"}'), message(1, "user", "hi")
+    source = Source("", messages=(SourceMessage(named.message), SourceMessage(unnamed.message)))
+    assert source_tokens(source, COMPACTION_PRESENT) == 10 + 5 + 10
+    assert source_tokens(source, COMPACTION_0_1) == 20
 
 
 def test_directives_begin_where_an_ideograph_ends():

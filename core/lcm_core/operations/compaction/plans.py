@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from lcm_core.assemble.sender import sender_label
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, Symbol, SymbolKind
+from lcm_core.compaction_rules import CompactionRules
 from lcm_core.operations.compaction.reading import Chunk, read_source
 from lcm_core.records import ConversationId, SummaryText, Timestamp
 from lcm_core.store import conversations as conversation_store
@@ -66,7 +68,12 @@ async def plan_pass(
     stamp = sql_utc(now)
     edits: list[Edit] = [
         Insert(
-            "summaries", _whole(reader.schema, "summaries", _summary(conversation_id, draft, source, stamp))
+            "summaries",
+            _whole(
+                reader.schema,
+                "summaries",
+                _summary(conversation_id, draft, source, stamp, source_tokens(source, rendering.rules)),
+            ),
         )
     ]
     edits += _links(draft)
@@ -117,7 +124,9 @@ def _whole(schema: Schema, table: str, values: Mapping[str, Cell]) -> Cells:
     return Cells.of({column: values.get(column) for column in schema.tables[table]})
 
 
-def _summary(conversation_id: ConversationId, draft: Draft, source: Source, stamp: str) -> dict[str, Cell]:
+def _summary(
+    conversation_id: ConversationId, draft: Draft, source: Source, stamp: str, below_tokens: int
+) -> dict[str, Cell]:
     below = source.summaries
     earliest, latest = _range(source)
     return {
@@ -133,12 +142,21 @@ def _summary(conversation_id: ConversationId, draft: Draft, source: Source, stam
         "descendant_token_count": sum(
             one.summary.tokens + (one.summary.descendant_tokens or 0) for one in below
         ),
-        "source_message_token_count": sum(one.message.tokens for one in source.messages)
-        + sum(one.summary.source_message_tokens or 0 for one in below),
+        "source_message_token_count": below_tokens,
         "created_at": stamp,
         "file_ids": json.dumps(file_ids(source), separators=(",", ":")),
         "model": draft.model,
     }
+
+
+def source_tokens(source: Source, rules: CompactionRules) -> int:
+    """The tokens of all messages below a summary, and those of their senders' labels (engine.md 2.3)."""
+    tokens = sum(one.summary.source_message_tokens or 0 for one in source.summaries)
+    for one in source.messages:
+        tokens += one.message.tokens
+        if rules.source.names_sender and (label := sender_label(one.message.sender)):
+            tokens += estimate(label, rules.estimator)
+    return tokens
 
 
 def _range(source: Source) -> tuple[str | None, str | None]:
