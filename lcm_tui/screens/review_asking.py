@@ -110,7 +110,10 @@ class Asking(Comparing):
     async def _edit_outside(self) -> None:
         from lcm_tui.screens.draft_editor import edit_outside
 
-        self._edited(await edit_outside(self.app, str(self.summary_id), self._begun_with()))
+        try:
+            self._edited(await edit_outside(self.app, str(self.summary_id), self._begun_with()))
+        except LcmError as error:
+            self.app.notify(error.message, title="Not edited", severity="error", timeout=12)
 
     def _begun_with(self) -> str:
         """The text shown; without a draft the present one."""
@@ -119,8 +122,8 @@ class Asking(Comparing):
             return shown
         return self.draft.text if self.draft else self.material.base.content if self.material else ""
 
-    def _edited(self, text: str | None) -> None:
-        if text is not None and text != self._begun_with():
+    def _edited(self, text: str) -> None:
+        if text != self._begun_with():
             self.work_on("write", self._write, text, exclusive=False)
 
     async def _write(self, text: str) -> None:

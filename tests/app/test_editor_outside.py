@@ -1,0 +1,118 @@
+"""The operator's own editor: what it leaves becomes a draft; whatever it does, the terminal comes back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lcm_tui.app import LcmApp
+from tests.app.support import open_app, settled, wait_for, wait_for_text, wait_until_said
+from tests.app.test_review import LEAF, no_offer, review_of
+from tests.conftest import DatabaseFactory
+
+USED = (no_offer,)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What became of the terminal; like Textual's own, it comes back at the end of the block alone."""
+    seen: list[str] = []
+
+    @contextlib.contextmanager
+    def suspend(app: LcmApp) -> Iterator[None]:
+        seen.append("given away")
+        yield
+        seen.append("back")
+
+    monkeypatch.setattr(LcmApp, "suspend", suspend)
+    return seen
+
+
+def editor(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Set an editor that is a shell script; its file is ``$1``."""
+    path = folder / "my editor"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    monkeypatch.setenv("EDITOR", f"'{path}'")
+
+
+async def test_what_the_editor_leaves_is_a_draft(
+    terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_copy: DatabaseFactory
+):
+    editor(tmp_path, monkeypatch, "echo 'By another hand.' > \"$1\"")
+    async with open_app(database_copy("0.15.3")) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await pilot.press("E")
+        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "a draft by hand")
+        await settled(pilot)
+        assert screen.draft is not None
+        assert screen.draft.text == "By another hand."
+    assert terminal == ["given away", "back"]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ('echo half > "$1"; exit 3', "The editor ended with 3; nothing was taken from it."),
+        ('rm "$1"', "The editor left no file that can be read"),
+        ("kill -9 $$", "The editor ended with -9; nothing was taken from it."),
+    ],
+)
+async def test_an_editor_that_fails_gives_no_draft(
+    script: str,
+    said: str,
+    terminal: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database_copy: DatabaseFactory,
+):
+    editor(tmp_path, monkeypatch, script)
+    async with open_app(database_copy("0.15.3")) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await pilot.press("E")
+        await wait_until_said(pilot, said)
+        assert len(screen.item.drafts) == 1
+    assert terminal == ["given away", "back"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "given"),
+    [
+        ("no-such-editor --wait", "The editor no-such-editor cannot be started", True),
+        ("vi 'unfinished", "cannot be understood", False),
+        ("  ", "No editor is set", False),
+    ],
+)
+async def test_an_editor_that_cannot_be_started_leaves_the_terminal_as_it_was(
+    command: str,
+    said: str,
+    given: bool,
+    terminal: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    database_copy: DatabaseFactory,
+):
+    monkeypatch.setenv("EDITOR", command)
+    async with open_app(database_copy("0.15.3")) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await pilot.press("E")
+        await wait_until_said(pilot, said)
+        assert len(screen.item.drafts) == 1
+    assert terminal == (["given away", "back"] if given else [])
+
+
+async def test_an_emptied_text_is_a_draft_that_cannot_stand(
+    terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_copy: DatabaseFactory
+):
+    editor(tmp_path, monkeypatch, ': > "$1"')
+    async with open_app(database_copy("0.15.3")) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await pilot.press("E")
+        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "a draft by hand")
+        await settled(pilot)
+        assert screen.draft is not None
+        assert not screen.draft.text
+        await wait_for_text(pilot, "cannot stand: There is no text.")
+    assert terminal == ["given away", "back"]
