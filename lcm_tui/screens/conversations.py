@@ -43,7 +43,8 @@ stand sessions whose transcript lies in the sessions folder but which the databa
 items that the model sees, "ctx tok" their stored tokens. "bad" counts summaries that carry one of the
 engine's failure markers or are empty; H leads to them and to whatever else the checks find. Columns that cost
 a scan fill in while you look (…). – means: this version of the engine did not record it. Type / to filter
-over all columns; words are combined.
+over all columns; words are combined. Where a narrow screen has no room for all columns, › stands at the end
+of the heading: l shows the others, h goes back. S sorts by the next column that is shown.
 
 t copies what the selected conversation remembers to the front of another one's context. V makes a session
 that a rollover split one conversation again. space marks conversations: K archives the marked (every row

@@ -57,8 +57,12 @@ class ListScreen(CommandScreen, Generic[K]):
 
     def compose_body(self) -> ComposeResult:
         """The heading and the list."""
-        yield Heading(self._layout, id="heading")
+        yield Heading(self._layout, beyond=self.beyond, id="heading")
         yield LineView[K](self.draw, empty=self.READING, id="list")
+
+    def beyond(self, width: int) -> str:
+        """The sign of columns that stand at a side of those that have room."""
+        return ""
 
     def _layout(self, width: int) -> Layout:
         return lay_out(self.columns(), width)

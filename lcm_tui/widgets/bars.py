@@ -137,13 +137,23 @@ class Heading(_Bar):
     Heading { background: $surface; }
     """
 
-    def __init__(self, layout: Callable[[int], Layout], *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        layout: Callable[[int], Layout],
+        *,
+        beyond: Callable[[int], str] | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """*beyond*: the sign of columns at a side of those that are shown, for the width of the list."""
         super().__init__(id=id)
         self._columns = layout
+        self._beyond = beyond
 
     def compose_line(self, width: int) -> Line:
-        """The titles where the list has its columns (its scroll bar takes one cell)."""
-        return heading_of(self._columns(width - 1))
+        """The titles where the list has its columns; above its scroll bar, which takes one cell, the sign."""
+        line = heading_of(self._columns(width - 1))
+        sign = self._beyond(width - 1) if self._beyond is not None else ""
+        return (*line, Span(" " * (width - 1 - _width(line))), Span(sign, "key")) if sign else line
 
     async def _on_click(self, event: events.Click) -> None:
         layout = self._columns(self.size.width - 1)

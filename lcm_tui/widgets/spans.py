@@ -7,7 +7,7 @@ the terminal: it makes the text safe there, whatever has been done to it before 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Literal
@@ -143,6 +143,10 @@ class Column:
     keep: int = 0  #: columns with the smallest values are dropped first on a narrow screen
 
 
+#: Above the ``keep`` of every column that may be dropped.
+MUST = 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The columns that fit, and how wide each is."""
@@ -167,6 +171,26 @@ def lay_out(columns: Sequence[Column], width: int, gap: int = 1) -> Layout:
         tuple(chosen),
         tuple(max(1, column.width + (spare if column is growing else 0)) for column in chosen),
     )
+
+
+def lay_out_in_turn(columns: Sequence[Column], width: int, gap: int = 1) -> Sequence[Layout]:
+    """All the columns, as many at a time as fit; the first and the growing one stand beside each lot."""
+    layouts = [lay_out(columns, width, gap)]
+    shown = set(layouts[0].columns)
+    kept = [column for column in columns if column in shown and (column.grows or column is columns[0])]
+    while len(shown) < len(columns):
+        again = [
+            replace(column, keep=MUST) if column in kept else column
+            for column in columns
+            if column in kept or column not in shown
+        ]
+        layout = lay_out(again, width, gap)
+        more = {column for column in columns if layout.shows(column.name)} - shown
+        if not more:
+            break
+        layouts.append(layout)
+        shown |= more
+    return layouts
 
 
 def row_of(layout: Layout, cells: dict[str, Span], gap: int = 1) -> Line:

@@ -21,7 +21,17 @@ from lcm_tui.screens.disk_session import DiskSessionScreen
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
-from tests.app.support import NARROW, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    open_app,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+)
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
 
@@ -156,6 +166,44 @@ FILTERS = {
     "nothing at all": set[int](),
     "[red]": set[int](),
 }
+
+
+async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory):
+    """At 80 columns, l shows the other columns beside id and session, h the first ones again."""
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        first = shown_lines(pilot)[1]
+        assert first.endswith("›")
+        await pilot.press("h")
+        assert shown_lines(pilot)[1] == first
+        seen, rows = [first], ""
+        while not seen[-1].endswith("‹"):
+            await pilot.press("l")
+            await wait_for(pilot, lambda: shown_lines(pilot)[1] not in seen)
+            seen.append(shown_lines(pilot)[1])
+            rows += "\n".join(shown_lines(pilot)[2:10])
+        for heading in seen:
+            assert {"id", "session"} <= set(heading.split())
+        titles = {column.title for column in COLUMNS}
+        assert not [title for title in titles if not any(title in heading for heading in seen)]
+        assert "manual-reset" in rows
+        assert "3,304" in rows
+        await pilot.press("l")
+        assert shown_lines(pilot)[1] == seen[-1]
+        await pilot.press("S")
+        await wait_for_text(pilot, "by id")
+        for heading in reversed(seen[:-1]):
+            await pilot.press("h")
+            await wait_for(pilot, lambda heading=heading: shown_lines(pilot)[1] == heading)
+
+
+async def test_where_all_columns_have_room_there_is_no_sign_of_others(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        await settled(pilot)
+        before = shown_lines(pilot)
+        await pilot.press("l", "h")
+        assert shown_lines(pilot) == before
+        assert before[1].endswith("last activity")
 
 
 async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
