@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.clamp import OPAQUE_TOKENS, serialized_tokens
+from lcm_core.assemble.live import live_message
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve
 from lcm_core.assemble.sender import sender_label
@@ -23,8 +24,8 @@ from lcm_core.ingest.explore import explore
 from lcm_core.ingest.history import HostMessage
 from lcm_core.ingest.payloads import Payload, take_out
 from lcm_core.ingest.skipping import Skipped
-from lcm_core.ingest.stored import store_message
-from lcm_core.ingest.storing import STORING_PRESENT
+from lcm_core.ingest.stored import StoredMessage, store_message
+from lcm_core.ingest.storing import STORING_0_1, STORING_0_8, STORING_PRESENT, StoringRules
 from lcm_core.operations.compaction.plans import file_ids, source_tokens
 from lcm_core.operations.file_copies import named_in
 from lcm_core.rules import RULES_PRESENT
@@ -32,7 +33,7 @@ from lcm_core.summarize.escalate import OMITTED, without_directives
 from lcm_core.summarize.reading import Source
 from lcm_core.summarize.source import SourceMessage, meaningful
 from lcm_core.times import engine_label
-from lcm_core.tokens import Estimator
+from lcm_core.tokens import Estimator, has_surrogates
 
 from tests.core.test_assembly_steps import message, sent
 
@@ -124,6 +125,38 @@ def test_images_are_read_as_the_engine_reads_base64():
     ):
         assert [payload.data for payload in image(form)] == [data]
     assert image("no payload!") == ()
+
+
+HALF = "\ud83d"
+ODD_BLOCKS: list[Any] = [
+    [{"type": {"a": 1}}, {"type": ["text"]}],
+    [{"type": ["text"], "text": "x"}],
+    [{"type": "toolCall", "id": f"x{HALF}", "name": f"y{HALF}", "arguments": {HALF: HALF}}],
+    f'<file name="{HALF}.md" mime="{HALF}">{"word " * 200}</file>',
+    [{"type": "image", "data": "QUJD", "mimeType": HALF, "name": HALF}],
+]
+
+
+@pytest.mark.parametrize("content", ODD_BLOCKS)
+@pytest.mark.parametrize("role", ["user", "assistant", "toolResult"])
+@pytest.mark.parametrize("rules", [STORING_0_1, STORING_0_8, STORING_PRESENT])
+def test_whatever_a_host_says_can_be_stored(content: Any, role: str, rules: StoringRules):
+    """Types that are no text, and halves of characters, which no database takes."""
+    said: Any = {"role": role, "content": content, "toolCallId": HALF, "toolName": HALF, "responseId": HALF}
+    host = HostMessage(said, datetime(2026, 3, 6, tzinfo=UTC), entry_id=HALF)
+    found = store_message(host, rules, threshold=100)
+    assert isinstance(found, StoredMessage)
+    texts = [found.content, found.entry_id, found.event_key]
+    for part in found.parts:
+        texts += [part.text, part.tool_call_id, part.tool_name, part.tool_input, part.metadata]
+    for payload in found.payloads:
+        texts += [payload.file_name, payload.mime, payload.summary]
+    assert not any(map(has_surrogates, filter(None, texts)))
+
+
+def test_a_host_may_say_anything_about_why_a_turn_ended():
+    assert not live_message({"role": "assistant", "content": "x", "stopReason": ["error"]}).failed
+    assert live_message({"role": "assistant", "content": "x", "stopReason": "aborted"}).failed
 
 
 def test_a_failed_turn_that_says_nothing_there_is_not_stored():

@@ -67,7 +67,7 @@ def text_of_content(content: Json, rules: StoringRules) -> str:
     if not isinstance(content, list):
         return ""
     text = "\n".join(_texts(content, rules.loose_text, 0))
-    thinks = any(isinstance(block, dict) and block.get("type") in _REASONING for block in content)
+    thinks = any(isinstance(block, dict) and _type(block) in _REASONING for block in content)
     return js_json(content) if rules.loose_text and thinks and not text else text
 
 
@@ -76,9 +76,9 @@ def _texts(content: Json, loose: bool, depth: int) -> Iterator[str]:
         yield content
     elif isinstance(content, list) and depth < _DEPTH:
         for block in content:
-            kind = block.get("type") if isinstance(block, dict) else None
-            if not isinstance(block, dict) or not isinstance(kind, str):
+            if not isinstance(block, dict):
                 continue
+            kind = _type(block)
             if kind in _TEXT and isinstance(block.get("text"), str):
                 yield str(block["text"])
             elif _plain(kind) in _RESULT:
@@ -129,10 +129,9 @@ def _block_part(
             block = {"type": "text", "text": block}
         else:
             return _part("agent", message, role, {**base, "raw": block}, rules)
-    raw_type = block.get("type")
+    kind = _type(block)
     marks: JsonObject = {key: block[key] for key in EXTERNAL if key in block}
-    metadata: JsonObject = {**base, **marks, "rawType": raw_type, "raw": block}
-    kind = raw_type if isinstance(raw_type, str) else ""
+    metadata: JsonObject = {**base, **marks, "rawType": block.get("type"), "raw": block}
     if kind in _TEXT:
         return _part("text", message, role, metadata, rules, text=_string(block.get("text")))
     if kind in _REASONING:
@@ -145,15 +144,15 @@ def _block_part(
 def _tool_part(
     block: JsonObject, message: JsonObject, role: str, metadata: JsonObject, rules: StoringRules
 ) -> StoredPart:
-    name = _first(block, ("name", "toolName", "tool_name")) or string(message.get("toolName"))
+    name = _first(block, ("name", "toolName", "tool_name")) or _first(message, ("toolName",))
     if not rules.calls_are_tools:
         return StoredPart("agent", None, None, name, None, None, js_json(metadata))
     given = next((block[key] for key in ("arguments", "input") if block.get(key) is not None), None)
-    output = _output(block) if _plain(str(block.get("type"))) in _RESULT else None
+    output = _output(block) if _plain(_type(block)) in _RESULT else None
     return StoredPart(
         "tool",
         None,
-        _first(block, _CALL_ID) or string(message.get("toolCallId")),
+        _first(block, _CALL_ID) or _first(message, ("toolCallId",)),
         name,
         _as_text(given),
         _as_text(output),
@@ -190,7 +189,7 @@ def counted_text(message: JsonObject, role: str, rules: StoringRules) -> str:
     if not isinstance(content, list):
         return "" if content is None else js_json(content)
     only = content[0] if role == "user" and len(content) == 1 else None
-    if isinstance(only, dict) and only.get("type") in _TEXT and isinstance(only.get("text"), str):
+    if isinstance(only, dict) and _type(only) in _TEXT and isinstance(only.get("text"), str):
         return str(only["text"])
     if not rules.opens_signatures:
         return js_json(content)
@@ -211,6 +210,11 @@ def _as_sent(block: Json, keeps: bool) -> Json:
         if inner.get("type") == "reasoning":
             return inner
     return block if keeps else {key: value for key, value in block.items() if key != "thinkingSignature"}
+
+
+def _type(block: JsonObject) -> str:
+    kind = block.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def _plain(name: str) -> str:
@@ -243,4 +247,5 @@ def _output(block: JsonObject) -> Json:
 
 
 def _first(holder: JsonObject, keys: tuple[str, ...]) -> str | None:
-    return next((text for key in keys if (text := string(holder.get(key))) is not None), None)
+    """The first text with something in it, as a database can keep it."""
+    return next((well_formed(text) for key in keys if (text := string(holder.get(key))) is not None), None)

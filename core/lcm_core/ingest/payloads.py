@@ -135,7 +135,7 @@ def _inline(block: JsonObject) -> tuple[bytes, str] | None:
     if data is None or data.startswith(("http:", "https:", "file:")):
         return None
     decoded = _decoded(data)
-    return None if decoded is None else (decoded, (mime or "image/png").lower())
+    return None if decoded is None else (decoded, well_formed(mime or "image/png").lower())
 
 
 _BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
@@ -279,7 +279,7 @@ def _file_name(given: str | None, otherwise: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.replace("|", " ").replace("]", " ").split())[:200]
+    return " ".join(well_formed(text).replace("|", " ").replace("]", " ").split())[:200]
 
 
 # -- answers of tools, and the rest ----------------------------------------------------------------------

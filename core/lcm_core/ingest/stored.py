@@ -57,16 +57,21 @@ def store_message(
         return skipped
     identity = identity_of(role, text)
     return StoredMessage(
-        entry_id=host.entry_id,
+        entry_id=_kept(host.entry_id),
         role=role,
         content=text,
         tokens=rules.estimate(counted_text(taken.message, role, rules)),
         identity=identity,
         identity_hash=None if is_decorated(role, text) else identity,
-        event_key=event_key(taken.message, role),
+        event_key=_kept(event_key(taken.message, role)),
         sender=host.sender,
         large_content=taken.large_content,
         created_at=host.moment,
         parts=tuple(parts),
         payloads=taken.payloads,
     )
+
+
+def _kept(name: str | None) -> str | None:
+    """A name as a database keeps it."""
+    return None if name is None else well_formed(name)
