@@ -115,6 +115,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
         if self.draft is None and not self.busy and self.item.state is State.WAITING and not self.item.why:
             self.begin()
         self.again()
+        self.measure_again()
 
     def _item_changed(self, item: Item) -> None:
         if item.summary_id == self.summary_id and self.is_mounted:

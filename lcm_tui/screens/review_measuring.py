@@ -20,11 +20,22 @@ from lcm_tui.widgets.text import Block
 
 
 @dataclass(frozen=True, slots=True)
+class _Texts:
+    """What is measured: a text, the present one beside it, and what both are held against."""
+
+    text: str
+    now: str
+    source: str
+    previous: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Against:
     """A source text, read once, and what the present text keeps of it."""
 
     source: Source
     now: str
+    previous: str
     before: Retention
 
 
@@ -36,22 +47,22 @@ class Measuring(Comparing):
         self.table = LineView[Fact](self._draw_fact, tall=True, empty="Measuring …", id="facts")
         self._direct: _Against | None = None
         self._below: _Against | None = None
-        self._measured = ""
+        self._measured: _Texts | None = None
 
     def measure_again(self) -> None:
-        """Measure the text shown, unless that is what was measured last."""
-        draft, text = self.draft, self.view.text
-        if text is None or draft is None or self.material is None:
+        """Measure the text shown, unless all that it is held against is what was measured last."""
+        draft, text, material = self.draft, self.view.text, self.material
+        if text is None or draft is None or material is None:
             return
         wanted = text if self.pair is None or self.pair.takes else draft.text
-        if wanted != self._measured:
-            self.work_on("measure", self._measure, self.material, wanted)
+        texts = _Texts(wanted, material.base.content, material.source.text, material.previous.text)
+        if texts != self._measured:
+            self.work_on("measure", self._measure, material, texts)
 
-    async def _measure(self, material: Material, text: str) -> None:
+    async def _measure(self, material: Material, texts: _Texts) -> None:
         """Against the direct sources first, then against the messages below, which takes longer."""
-        now, previous = material.base.content, material.previous.text
-        self._direct, kept = await self._against(self._direct, material.source.text, now, text, previous)
-        self._measured = text
+        self._direct, kept = await self._against(self._direct, texts.source, texts)
+        self._measured = texts
         before = self._direct.before
         if not material.source.summaries:
             self.table.replace(facts(before, kept))
@@ -62,21 +73,25 @@ class Measuring(Comparing):
             why = "not run: too many" if messages is None else "none is left"
             self.table.replace(facts(before, kept, nothing_below(why)))
             return
-        self._below, below = await self._against(self._below, messages, now, text, previous)
+        self._below, below = await self._against(self._below, messages, texts)
         self.table.replace(facts(before, kept, facts_below(self._below.before, below)))
 
     async def _against(
-        self, known: _Against | None, source_text: str, now: str, text: str, previous: str
+        self, known: _Against | None, source_text: str, texts: _Texts
     ) -> tuple[_Against, Retention]:
         """Read the source unless that is *known*, and measure the present text and *text*."""
         estimator = self.work.batch.setting.rendering.rules.estimator
 
         def work() -> tuple[_Against, Retention]:
             against = known
-            if against is None or against.source.text != source_text or against.now != now:
-                source = read_source(source_text, previous=previous, estimator=estimator)
-                against = _Against(source, now, measure(source, now))
-            return against, measure(against.source, text)
+            if against is None or (against.source.text, against.now, against.previous) != (
+                source_text,
+                texts.now,
+                texts.previous,
+            ):
+                source = read_source(source_text, previous=texts.previous, estimator=estimator)
+                against = _Against(source, texts.now, texts.previous, measure(source, texts.now))
+            return against, measure(against.source, texts.text)
 
         return await asyncio.to_thread(work)
 
@@ -96,9 +111,9 @@ class Measuring(Comparing):
         from lcm_tui.screens.source import SourceScreen
 
         fact = self.spot()
-        if fact is None or fact.spot is None or self.material is None:
+        if fact is None or fact.spot is None or self._measured is None:
             return
         of_source = fact.spot.side is Side.SOURCE
-        text = self.material.source.text if of_source else self._measured
+        text = self._measured.source if of_source else self._measured.text
         title = f"{'Source' if of_source else 'Draft'} of {self.summary_id}"
         self.app.push_screen(SourceScreen(title, text, fact.spot.start, fact.spot.end))

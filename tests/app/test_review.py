@@ -171,6 +171,33 @@ async def test_a_summary_that_changed_meanwhile_is_refused_and_all_three_texts_s
     assert value(path, CONTENT, LEAF) == "what the host wrote"
 
 
+async def test_what_is_kept_is_measured_again_when_the_summary_or_its_source_changed(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        run(path, f"UPDATE summaries SET content = 'lib/host.py' WHERE summary_id = '{LEAF}'")
+        await wait_for(pilot, lambda: screen._direct is not None and screen._direct.now == "lib/host.py")
+        run(
+            path,
+            f"""UPDATE messages SET content = 'It all stands in src/only_here.py.' WHERE message_id =
+            (SELECT message_id FROM summary_messages WHERE summary_id = '{LEAF}' AND ordinal = 0)""",
+        )
+        await wait_for(
+            pilot,
+            lambda: screen._direct is not None and "src/only_here.py" in screen._direct.source.text,
+            "the other source",
+        )
+        await pilot.press("tab")
+        await wait_for_text(pilot, "src/only_here.py")
+        lost = next(fact for fact in screen.table.keys if "src/only_here.py" in str(fact.line))
+        assert screen.table.select(lost)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SourceScreen), "the source")
+        await wait_for_text(pilot, "It all stands in src/only_here.py.")
+
+
 async def test_a_draft_edited_here_is_another_draft_with_the_same_checks(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     async with open_app(path) as pilot:
@@ -272,7 +299,7 @@ async def test_a_draft_is_measured_also_while_its_pane_hides_the_diff(database_c
         await ask_again(pilot, "cut")
         await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "the cut")
         cut = screen.item.drafts[1].text
-        await wait_for(pilot, lambda: screen._measured == cut, "its measures")
+        await wait_for(pilot, lambda: screen._measured is not None and screen._measured.text == cut)
 
 
 async def test_who_costs_something_is_asked_only_after_a_question(
