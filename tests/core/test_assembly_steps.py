@@ -460,6 +460,20 @@ def test_an_engine_that_cannot_compact_gives_up_above_three_quarters():
     assert not is_degraded(debt_pending=False, tokens=500, budget=100)
 
 
+def test_the_hosts_messages_are_sent_word_for_word():
+    held: list[Any] = [
+        {"role": "user", "content": "go", "timestamp": 1772440631000},
+        {"role": "system", "content": [{"type": "text", "text": "a"}, "b"], "custom": {"x": 1}},
+        {"role": "assistant", "content": [], "api": "a", "usage": {"input": 5}, "stopReason": "error"},
+        {"role": "toolResult", "toolCallId": "x", "content": None, "details": [1.0], "isError": False},
+    ]
+    around = Surroundings(live=tuple(map(live_message, held)))
+    found = sent([], around=around, clamp=True)
+    assert host_messages(found) == held
+    assert found.sent_tokens == sum(serialized_tokens(one, Estimator.WEIGHTED) for one in around.live or ())
+    assert found.sent_tokens >= len(json.dumps(held, separators=(",", ":"))) // 4 - 2
+
+
 def test_the_hosts_messages_are_cut_to_the_budget():
     found = sent([], budget=40, around=Surroundings(live=live(9)))
     assert 0 < len(found.messages) < 9

@@ -13,7 +13,7 @@ _FAILED = frozenset({"error", "aborted"})
 
 
 def live_message(document: JsonObject) -> SentMessage:
-    """A message of the host; content that is neither text nor blocks counts as empty."""
+    """A message of the host, which is sent as it is; content that is no text and no blocks says nothing."""
     role = plain(document.get("role"))
     given = document.get("content")
     content: Content = ""
@@ -30,4 +30,5 @@ def live_message(document: JsonObject) -> SentMessage:
         tool_name=name if isinstance(name, str) else None,
         is_error=failed if isinstance(failed, bool) else None,
         failed=plain(document.get("stopReason")) in _FAILED,
+        given=document,
     )

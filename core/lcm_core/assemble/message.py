@@ -98,6 +98,7 @@ class SentMessage:
     is_error: bool | None = None  #: of a tool result; None: not said
     identity: Identity | None = None  #: of an assistant message
     failed: bool = False  #: an assistant's turn that ended in an error or was aborted
+    given: JsonObject | None = field(default=None, repr=False)  #: as the host holds it; sent as it is
     #: What the JSON of its blocks weighs, in quarters of a token, once it was counted; None: not counted, or
     #: a payload may stand in it.
     quarters: int | None = field(default=None, compare=False, repr=False)
@@ -123,10 +124,12 @@ class SentMessage:
 
     def with_content(self, content: Content) -> SentMessage:
         """The same message with other content; what the assembler counted stays."""
-        return replace(self, content=content, quarters=None)
+        return replace(self, content=content, quarters=None, given=None)
 
     def document(self) -> JsonObject:
         """The message as JSON, in the form that the host takes."""
+        if self.given is not None:
+            return self.given
         content: Json = self.content if isinstance(self.content, str) else [b.document for b in self.content]
         return {"role": str(self.role), "content": content, **self.around()}
 
