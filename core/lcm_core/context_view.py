@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
 
 from lcm_core.assemble.focus import FocusOverlay
 from lcm_core.fresh_tail import FreshTail, fresh_tail
@@ -186,14 +185,17 @@ class Tally:
         self._sums: dict[_Sort, tuple[int, int]] = {}
         self._dangling = 0
         self._foreign = 0
+        self._summaries = 0
 
     def extend(self, ids: Sequence[ItemId], weights: Weights) -> None:
         """Go on up to the first item whose weight has not been read."""
         total = self.running[-1] if self.running else 0
-        for item in islice(ids, len(self.running), None):
+        for place in range(len(self.running), len(ids)):
+            item = ids[place]
             if item not in weights:
                 return
             weight = weights[item]
+            self._summaries += isinstance(item, str)
             if weight is None:
                 self._dangling += 1
             else:
@@ -212,7 +214,7 @@ class Tally:
         first = tail.first_ordinal if tail is not None else None
         start = len(items) if first is None else bisect_left(items.ordinals, first)
         protected: dict[_Sort, tuple[int, int]] = {}
-        for item in islice(items.ids, start, None):
+        for item in items.ids[start:]:
             weight = weights[item]
             if weight is not None and weight.role is not None:
                 _count(protected, weight)
@@ -222,11 +224,10 @@ class Tally:
         }
         parts = [(sort, False, *outside[sort]) for sort in outside if outside[sort][0]]
         parts += [(sort, True, *protected[sort]) for sort in protected]
-        summaries = sum(isinstance(item, str) for item in items.ids)
         return Totals(
             items=len(items),
-            messages=len(items) - summaries,
-            summaries=summaries,
+            messages=len(items) - self._summaries,
+            summaries=self._summaries,
             tokens=self.running[-1] if self.running else 0,
             groups=tuple(_group(*part) for part in sorted(parts, key=_order)),
             dangling=self._dangling,

@@ -70,7 +70,7 @@ class KnownContext:
     def unread(self, limit: int) -> list[ItemId]:
         """The first items whose weight has not been read, in the order of the context."""
         ids = self.view.items.ids
-        rest = islice(ids, self.read, None)
+        rest = (ids[place] for place in range(self.read, len(ids)))
         return list(dict.fromkeys(islice((item for item in rest if item not in self.weights), limit)))
 
     def unverified(self, limit: int) -> list[ItemId]:

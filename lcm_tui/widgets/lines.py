@@ -124,7 +124,10 @@ class LineView(Scroller, Generic[K]):
         if not self.keys:
             return ()
         beyond = pages * self._height
-        first, last = self._place_at(self._top - beyond), self._place_at(self._top + self._height - 1 + beyond)
+        first, last = (
+            self._place_at(self._top - beyond),
+            self._place_at(self._top + self._height - 1 + beyond),
+        )
         return self.keys[first : last + 1]
 
     @property
@@ -138,8 +141,23 @@ class LineView(Scroller, Generic[K]):
             if 0 <= place < len(self.keys) and self.keys[place] == key:
                 return place
         if self._index is None:
+            if (place := self._seen_place(key)) is not None:
+                return place
             self._index = {held: place for place, held in enumerate(self.keys)}
         return self._index.get(key)
+
+    def _seen_place(self, key: K) -> int | None:
+        """The place of a key in sight or a page from it: after a reload hardly any others are asked for.
+
+        To note the places of fifty thousand keys takes as long as to answer a key.
+        """
+        keys, height = self.keys, self._height
+        for top in (self._top, self._top - height, self._top + height):
+            first = self._place_at(top)
+            for place in range(first, min(first + height, len(keys))):
+                if keys[place] == key:
+                    return place
+        return None
 
     def replace(self, keys: Sequence[K], *, select: K | None = None, changed: bool = True) -> None:
         """Show other keys, keeping the selection and what is in sight where it stands on the screen.

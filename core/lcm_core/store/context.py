@@ -150,7 +150,8 @@ async def weights_of(reader: Reader, ids: Sequence[ItemId]) -> dict[ItemId, Weig
         FROM messages WHERE message_id IN (?*)""",
         messages,
     ):
-        found[row["message_id"]] = Weight(row["tokens"] or 0, row["role"], None, row["conversation_id"])
+        message_id, owner, role, tokens = row
+        found[message_id] = Weight(tokens or 0, role, None, owner)
     summaries = [one for one in ids if isinstance(one, str)]
     if summaries and reader.schema.has("summaries"):
         depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
