@@ -27,7 +27,6 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from lcm_tui.commands import COMMANDS
 from lcm_tui.keymap import key_problems
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.session import Session
@@ -67,7 +66,7 @@ class CommandSource(Provider):
         if not isinstance(screen, CommandScreen):
             return
         for name in screen.commands:
-            command = COMMANDS[name]
+            command = screen.told(name)
             reason = screen.why_not(name)
             text = command.help if reason is None else f"{command.help} Not now: {reason}"
             # The palette reads markup; a reason may hold a path, a key of the user may be a bracket.

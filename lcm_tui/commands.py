@@ -75,6 +75,8 @@ _ALL = (
     Command("dissolve", "d", "Dissolve", "Preview putting what this summary was made from in its place."),
     Command("transplant", "t", "Transplant", "Copy what this conversation remembers into another one."),
     Command("compact", "C", "Compact", "Show what would be compacted, pass by pass, and do it."),
+    Command("under", "equals_sign", "Come under", "Type the tokens (40k) or the share (60%) to come under."),
+    Command("tail", "number_sign", "Fresh tail", "Type how many of the newest messages are left alone."),
     Command("merge", "V", "Merge", "Make a session that a rollover split one conversation.", hidden=True),
     Command("archive", "K", "Archive", "Archive the marked conversations: every row stays.", hidden=True),
     Command("delete", "X", "Delete", "Export and delete what is marked, or forget it for good.", hidden=True),
@@ -137,6 +139,7 @@ def key_title(key: str) -> str:
         "percent_sign": "%",
         "at": "@",
         "equals_sign": "=",
+        "number_sign": "#",
         "comma": ",",
     }
     return names.get(first, first.replace("ctrl+", "^"))

@@ -11,6 +11,7 @@ from lcm_core.rules import Rules, rules_of
 from lcm_core.settings import Settings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState
+from lcm_core.summarize.remembering import Kept
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class Session:
         self.backup_declined: date | None = None  #: the day on which no backup was wanted any more
         self.key_at = 0.0  #: when a key was last pressed, monotonic
         self.missing = False  #: the file is gone; what is shown is the last that was read
+        self.paid = Kept()  #: drafts of compactions that were paid for and put off
 
     @property
     def rules(self) -> Rules:

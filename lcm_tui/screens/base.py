@@ -10,8 +10,10 @@ import asyncio
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar, Generic, TypeVar, TypeVarTuple, cast
 
 from lcm_core.errors import LcmError
@@ -27,7 +29,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker
 
-from lcm_tui.commands import COMMANDS, bindings, key_title
+from lcm_tui.commands import COMMANDS, Command, bindings, key_title
 from lcm_tui.session import Session
 from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.widgets.panes import Rows
@@ -59,6 +61,8 @@ class CommandScreen(Screen[None]):
     """A screen whose keys come from the registry of commands."""
 
     HELP: ClassVar[str] = ""
+    #: This screen's own words for commands that mean something more definite here: a title and a sentence.
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
     BLANK: ClassVar[bool] = True  # what it holds covers it
 
@@ -107,10 +111,16 @@ class CommandScreen(Screen[None]):
         remapped = self.session.settings.keys.get(command)
         return key_title(remapped or COMMANDS[command].key)
 
+    def told(self, command: str) -> Command:
+        """A command in the words of this screen."""
+        found = COMMANDS[command]
+        title, text = self.WORDS.get(command, (found.title, found.help))
+        return replace(found, title=title, help=text)
+
     def key_hints(self) -> list[KeyHint]:
         """What the key bar shows."""
         return [
-            KeyHint(self.key_of(name), COMMANDS[name].title, name, self.why_not(name) is None)
+            KeyHint(self.key_of(name), self.told(name).title, name, self.why_not(name) is None)
             for name in self.commands
             if not COMMANDS[name].hidden
         ]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.compaction.forecast import foresee
-from lcm_core.operations.compaction.modes import Mode, operation_of
-from lcm_core.operations.compaction.reading import Loaded, load_context, read_source, warnings_of
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.modes import Mode
+from lcm_core.operations.compaction.plans import Draft
+from lcm_core.operations.compaction.reading import read_source
 from lcm_core.records import Conversation
-from lcm_core.store.database import Reader
 from lcm_core.summarize.models.opening import Writer
 from textual import on
 from textual.app import ComposeResult
@@ -21,20 +20,21 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
 from lcm_tui.commands import bindings
-from lcm_tui.compacting import KEY_REFUSED
+from lcm_tui.compacting import KEY_REFUSED, span_text
 from lcm_tui.screens.backup_offer import backup_settled
-from lcm_tui.screens.base import CommandScreen, DataScreen
-from lcm_tui.screens.compacting_lines import COLUMNS, Ahead, Coming, Passes, head_lines, held_document
-from lcm_tui.screens.compacting_run import Course, Order, Rule
-from lcm_tui.screens.compacting_wishes import Wishes
-from lcm_tui.screens.plan import DONE_SECONDS, LONGEST_WAIT, SHARE
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.screens.compacting_ahead import Foreseeing
+from lcm_tui.screens.compacting_lines import COLUMNS, head_lines, held_document, nothing_document
+from lcm_tui.screens.compacting_run import Order, Rule
+from lcm_tui.screens.plan import DONE_SECONDS
 from lcm_tui.screens.plan_view import Lines, WholeScreen
+from lcm_tui.screens.question import Question
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Layout, Line, lay_out
-from lcm_tui.widgets.text import TextView
+from lcm_tui.widgets.text import Block, TextView
 from lcm_tui.widgets.wrapped import WrappedBlock
-from lcm_tui.writing import Modelling, choose_writer
+from lcm_tui.writing import cost_text
 
 #: Cells from which the text stands beside the passes and not below them.
 WIDE: Final = 120
@@ -46,7 +46,7 @@ ONCE: Final = frozenset({Mode.ONE_LEAF, Mode.LEAF})
 QUIET: Final = frozenset({"choice-1", "choice-2", "choice-3", "budget", "budget-more", "budget-less"})
 
 
-class CompactingScreen(Wishes, DataScreen[Ahead]):
+class CompactingScreen(Foreseeing):
     """The passes that the engine would make of a conversation; `a` makes the next one, `A` all."""
 
     HELP = """
@@ -57,11 +57,14 @@ what is assumed: later passes depend on how long the answers before them turn ou
 Digits turn the choices. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one leaf,
 one leaf and what follows it by itself, sweep after sweep until the context is under a share of the budget, or
 a single root. Commit: accept every draft, ask before each one, or stop where no model gave a shorter text
-instead of cutting it. B, + and - change the budget.
+instead of cutting it. = types what to come under, in tokens (40k) or as a share (60%); # how many of the
+newest messages are left alone; B, + and - change the budget.
 
 a makes the next pass, A all that are left. Each is written without a lock, then committed in one short
 transaction if its sources still stand as they were; else it is planned again. A host may go on writing. When
-a draft waits for your word, a takes it, A takes it and all that follow, esc leaves it out and stops.
+a draft waits for your word, a takes it, A takes it and all that follow. esc asks what
+becomes of it: it is dropped, or kept, and then nobody is asked or paid again when the same pass is made later
+on, as long as the app runs.
 
 esc while passes are made stops after the one at hand; once more, it gives the call of the model up. What was
 made stays; all of it is one batch of the history: U, then u takes it back. enter shows the text whole, / and
@@ -70,8 +73,19 @@ n search it.
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
             *("apply", "accept-rest", "open", "choice-1", "choice-2", "choice-3", "history"),
-            *("budget", "budget-more", "budget-less"),
+            *("under", "tail", "budget", "budget-more", "budget-less"),
         )
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "apply": ("Next pass", "Make the next pass, or take the draft that waits."),
+            "accept-rest": ("All passes", "Make all passes that are left, drafts that wait among them."),
+            "choice-1": ("Mode", "Turn the mode: sweep, one leaf, leaf and condense, until under, one root."),
+            "choice-2": ("Under", "Turn what the context is to come under, as a share of the budget."),
+            "choice-3": ("Drafts", "Turn what becomes of drafts: accept all, ask before each, no cut text."),
+            "open": ("Whole text", "Show the text of the selected pass whole."),
+            "budget": ("Budget", "Type the token budget that decides when compaction is due."),
+        }
     )
     DEFAULT_CSS = """
     CompactingScreen {
@@ -87,19 +101,12 @@ n search it.
     """
 
     def __init__(self, conversation: Conversation) -> None:
-        super().__init__()
+        super().__init__(conversation)
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
-        self.conversation = conversation
         self.head = Lines(self._head, id="head")
-        self._ahead = Ahead(0, None, None)
-        self._coming: dict[int, Coming] = {}  #: by number
-        self._course: Course | None = None
-        self._model: Modelling | None = None
         self._writer: Writer | None = None
         self._offering = False  #: a backup
-        self._spent = 0.0  #: seconds that the last look took
         self._began = 0.0  #: monotonic, of the pass at hand
-        self._known = 0  #: passes dealt with that the list shows
         self._sources: dict[tuple[int | str, ...], str] = {}  #: of the row under the cursor
 
     # -- layout ------------------------------------------------------------------------------------------
@@ -113,33 +120,15 @@ n search it.
                 yield LineView[int](self._draw, empty="Reading the context …", id="list")
             yield TextView(id="text")
 
-    @property
-    def table(self) -> LineView[int]:
-        """The passes, by number."""
-        return self.query_one("#list", LineView)
-
     def main_widget(self) -> LineView[int]:
         """The passes."""
         return self.table
 
-    @property
-    def course(self) -> Course:
-        """What is made of the conversation here."""
-        if self._course is None:
-            self._course = Course(
-                self.session.database, self.conversation.conversation_id, self._course_changed
-            )
-        return self._course
-
-    @property
-    def _passes(self) -> Passes:
-        return Passes(self.course.done, self._coming)
-
     def on_mount(self) -> None:
         """Say whose context it is."""
         one = self.conversation
-        self.query_one(TitleBar).where = f"Compact conversation {one.conversation_id}  {one.lane}"
-        self._say_state()
+        self.query_one(TitleBar).where = f"Compact {one.conversation_id}  {one.lane}"
+        self.say_state()
         self.set_interval(1, self._tick)
         self.table.focus()
 
@@ -147,68 +136,6 @@ n search it.
         """Close what is connected."""
         if self._writer is not None:
             await self._writer.aclose()
-
-    # -- looking ahead -----------------------------------------------------------------------------------
-
-    async def fetch(self) -> Ahead:
-        """What is to come, from the context as it stands."""
-        if self.course.running:
-            await asyncio.sleep(min(LONGEST_WAIT, (SHARE - 1) * self._spent))
-        begun, wish, setting, (mode, target) = (
-            time.monotonic(),
-            self.wish,
-            self.wanted_setting(),
-            self.wanted(),
-        )
-        problem = ""
-        if self._model is None:
-            try:
-                self._model = await asyncio.to_thread(choose_writer, self.session.settings)
-            except LcmError as error:
-                problem = error.message
-        try:
-            loaded, warnings = await self.session.read(self._read, setting)
-        except LcmError as error:
-            return Ahead(wish, setting, None, (), self._model, error.message, problem)
-        seen = await asyncio.to_thread(foresee, loaded, setting, operation_of(mode, target=target))
-        self._spent = time.monotonic() - begun
-        return Ahead(wish, setting, seen, warnings, self._model, "", problem)
-
-    async def _read(self, reader: Reader, setting: Setting) -> tuple[Loaded, tuple[str, ...]]:
-        number = self.conversation.conversation_id
-        return await load_context(reader, number, setting.rendering), await warnings_of(reader, number)
-
-    def show(self, data: Ahead) -> None:
-        """Show what is to come behind what was done."""
-        if data.wish != self.wish:
-            return  # another look follows
-        self._ahead = data
-        done = len(self.course.done)
-        under_way = self.course.under_way
-        if under_way is None or under_way.mode not in ONCE:
-            passes = data.foresight.passes if data.foresight is not None else ()
-            self._coming = {done + one.number: Coming(done + one.number, one, done) for one in passes}
-        self._arrange()
-
-    def _arrange(self) -> None:
-        done = len(self.course.done)
-        for number in [number for number in self._coming if number <= done]:
-            del self._coming[number]
-        follows = self.table.selected in (None, self._known + 1) and self._known < done
-        self._known = done
-        self.table.empty = self._ahead.refusal or (
-            "Reading the context …" if self._ahead.foresight is None else "Nothing to compact by this mode."
-        )
-        numbers = [*range(1, done + 1), *self._coming]
-        self.table.replace(numbers, select=min(done + 1, len(numbers)) if follows and numbers else None)
-        self._say_state()
-
-    def look_anew(self) -> None:
-        """Read the context again, for what is wanted now."""
-        self.wish += 1
-        self.course.failure = ""
-        self.head.again()
-        self.load()
 
     def action_reload(self) -> None:
         """Choose who writes, and read the context, again."""
@@ -222,7 +149,7 @@ n search it.
 
     def _draw(self, number: int, width: int) -> Sequence[Line]:
         doing = self._doing() if number == len(self.course.done) + 1 else ""
-        return (self._passes.row(self._layout(width), number, doing),)
+        return (self.passes.row(self._layout(width), number, doing),)
 
     def _doing(self) -> str:
         course = self.course
@@ -241,24 +168,25 @@ n search it.
             lines += [wrapped.line(at) for at in range(len(wrapped))]
         return lines
 
-    def _say_state(self) -> None:
+    def say_state(self) -> None:
+        """Say in the title bar what is done now."""
         course, bar = self.course, self.query_one(TitleBar)
         if course.held is not None:
-            bar.note = "a draft waits: a takes it, esc leaves it out"
+            bar.note = f"pass {len(course.done) + 1}: a draft waits"
         elif course.running:
             doing = f"writing, {time.monotonic() - self._began:.0f} s" if course.is_asking else "at work"
-            last = ", then stops (esc: give the call up)" if course.stopping else ""
+            last = ", then stops (esc: give it up)" if course.stopping else ""
             bar.note = f"pass {len(course.done) + 1}: {doing}{last}"
         elif course.made:
             bar.note = f"{len(course.made):,} made, {course.batch}"
         else:
-            bar.note = "preview: nothing changed yet" if self._ahead.foresight else "reading …"
+            bar.note = "nothing changed yet" if self._ahead.foresight else "reading …"
         self.head.again()
         self.refresh_bars()
 
     def _tick(self) -> None:
         if self.course.running and self.app.screen is self:
-            self._say_state()
+            self.say_state()
 
     # -- the text of a pass ------------------------------------------------------------------------------
 
@@ -269,7 +197,8 @@ n search it.
     def _show_text(self) -> None:
         number, held = self.table.selected, self.course.held
         if number is None:
-            self.text.show(())
+            keys = {name: self.key_of(name) for name in ("choice-1", "tail", "under")}
+            self.text.show(nothing_document(self._ahead, *self.wanted(), keys))
         elif held is not None and number == len(self.course.done) + 1:
             self.text.show(held_document(number, held))
         else:
@@ -277,7 +206,7 @@ n search it.
 
     async def _load_text(self, number: int) -> None:
         """Show a pass; its sources are read when the cursor stays on it."""
-        refs = self._passes.refs(number)
+        refs = self.passes.refs(number)
         if refs not in self._sources:
             await asyncio.sleep(DETAIL_SECONDS)
             try:
@@ -287,8 +216,8 @@ n search it.
             else:
                 self._sources = {refs: found.text}
         if self.table.selected == number:
-            source = self._sources.get(self._passes.refs(number))
-            self.text.show(self._passes.document(number, source), keep_place=True)
+            source = self._sources.get(self.passes.refs(number))
+            self.text.show(self.passes.document(number, source), keep_place=True)
 
     @on(LineView.Opened, "#list")
     async def _opened(self) -> None:
@@ -301,7 +230,7 @@ n search it.
     def selected_id(self) -> str | None:
         """The summary that was made; else the first source of the pass."""
         number = self.table.selected
-        return None if number is None else self._passes.id_of(number)
+        return None if number is None else self.passes.id_of(number)
 
     # -- choices -----------------------------------------------------------------------------------------
 
@@ -351,20 +280,21 @@ n search it.
                 self._writer = self._model.open()
         except LcmError as error:
             self.course.failure = error.message
-            self._say_state()
+            self.say_state()
             return
         finally:
             self._offering = False
         assert self._writer is not None  # why_not has made sure
         self.course.rule = Rule(self.rule.value)
-        await self.course.go(order, self._writer, whole=whole)
+        who = "" if self._model is None else self._model.words
+        await self.course.go(order, self._writer, who, whole=whole)
         if self.course.failure == KEY_REFUSED:  # it is looked for again; a limit of cost would start anew
             await self._writer.aclose()
             self._writer = self._model = None
         await self.session.database.refresh()
         self.load()
 
-    def _course_changed(self) -> None:
+    def course_changed(self) -> None:
         """Draw what became of the pass at hand, from wherever it is made."""
         if self.is_attached:
             self._began = time.monotonic()
@@ -377,13 +307,39 @@ n search it.
         if self.asking:
             await super().action_back()
         elif course.held is not None:
-            course.answer(take=False)
+            self._ask_what_becomes(course.held)
         elif not course.running:
             await self._leave()
         elif not course.stopping:
             course.stop()
         elif not course.give_up():
             self.app.notify("What is being committed cannot be stopped.", timeout=3)
+
+    def _ask_what_becomes(self, draft: Draft) -> None:
+        """Ask before a draft that was paid for is left out."""
+        course, cost = self.course, cost_text(draft.text.usage.cost_usd)
+        said = (
+            Block(
+                f"Pass {len(course.done) + 1}: {span_text(draft.chunk.refs)}, {draft.chunk.tokens:,} → "
+                f"{draft.text.tokens:,} tokens, cost {cost}. Whatever you choose, nothing more is made now."
+            ),
+        )
+        answers = (
+            ("k", "keep it: the next time this pass is made, nobody is asked again"),
+            ("x", "drop it"),
+            ("a", "take it, and stop after it"),
+        )
+
+        def answered(answer: str | None) -> None:
+            if course.held is not draft or not answer:
+                return
+            if answer == "a":
+                course.stop()
+            course.answer(take=answer == "a", keep=answer == "k")
+
+        self.app.push_screen(
+            Question("What becomes of this draft?", said, answers, leave="look at it again"), answered
+        )
 
     async def _leave(self) -> None:
         """Let the screen below stand on the last summary that was made, and say how to take all back."""

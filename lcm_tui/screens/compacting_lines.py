@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lcm_core.operations.compaction.forecast import Foreseen, Foresight
+from lcm_core.operations.compaction.modes import Mode
 from lcm_core.operations.compaction.plans import Draft
 from lcm_core.operations.compaction.run import Setting
 from lcm_core.operations.compaction.sweep import Made, Moved, Skipped
 from lcm_core.summarize.escalate import Level
-from lcm_core.summarize.request import NO_USAGE
 
 from lcm_tui.compacting import cost_of, depth_text, span_text
 from lcm_tui.screens.compacting_run import Course, Done
@@ -109,7 +109,9 @@ def head_lines(ahead: Ahead, course: Course) -> list[Block]:
         blocks += [_said(one, "error") for one in dict.fromkeys(filter(None, said))]
     if ahead.foresight is not None and ahead.setting is not None:
         blocks += _numbers(ahead, ahead.foresight, ahead.setting)
-    if course.done:
+    if course.held is not None:
+        blocks.append(_said("A draft waits: a takes it, A this and all that follow, esc asks.", "warn"))
+    if course.made or course.spent.cost_usd != 0:
         blocks.append(_made_line(course))
     blocks += [_said(f"{warning}.", "warn") for warning in ahead.warnings]
     return blocks
@@ -173,13 +175,12 @@ def _calls(ahead: Ahead, seen: Foresight[Any]) -> str:
 
 def _made_line(course: Course) -> Block:
     made = course.made
+    if not made:
+        return _line(Span(f"{'made':<8}", "dim"), Span(f"nothing, cost {cost_text(course.spent.cost_usd)}"))
     saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, Made))
-    usage = sum((one.draft.text.usage for one in made if one.draft is not None), NO_USAGE)
     what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-saved:+,} tokens"
-    said = f"{what}, cost {cost_text(usage.cost_usd)}"
-    if made:
-        said += f"; {course.batch}: U, u, then 1 for all of the batch takes it back"
-    return _line(Span(f"{'made':<8}", "ok" if made else "dim"), Span(said))
+    said = f"{what}, cost {cost_text(course.spent.cost_usd)}; U, u, 1 takes all of it back"
+    return _line(Span(f"{'made':<8}", "ok"), Span(said))
 
 
 # -- rows ------------------------------------------------------------------------------------------------
@@ -235,10 +236,35 @@ def done_state(one: Done) -> tuple[str, StyleName]:
         case Moved():
             return "had changed", "warn"
         case refused:
-            return ("refused", "error") if refused.by_provider else ("not taken", "warn")
+            if refused.by_provider:
+                return "refused", "error"
+            return ("kept", "ok") if one.is_kept else ("not taken", "warn")
 
 
 # -- a pass as a text ------------------------------------------------------------------------------------
+
+
+def nothing_document(ahead: Ahead, mode: Mode, target: int, keys: Mapping[str, str]) -> Document:
+    """Why there is no pass, and what can be done about it; *keys* by command."""
+    seen, setting = ahead.foresight, ahead.setting
+    if seen is None or setting is None:
+        return ()
+    if mode is Mode.UNTIL_UNDER and seen.tokens_before <= target:
+        why = f"The context of {seen.tokens_before:,} tokens is under {target:,} already."
+        return (heading("Nothing to compact by this mode"), Block(why))
+    count = setting.bounds().fresh_tail_count
+    why = (
+        f"Every raw message stands in the fresh tail, which compaction leaves alone: {seen.tail_tokens:,} "
+        f"tokens, the newest {count:,} messages at least. And no run of summaries before it is long or large "
+        "enough to be condensed."
+    )
+    if seen.tail_from is None:
+        why = "There is no raw message to compact, and no run of summaries long or large enough."
+    can = (
+        f"{keys['choice-1']} turns the mode (a single root condenses what this one leaves), {keys['tail']} "
+        "makes the tail smaller for this screen, {under} comes under a number of tokens."
+    ).replace("{under}", keys["under"])
+    return (heading("Nothing to compact by this mode"), Block(why), Block(), Block(can, "dim"))
 
 
 def coming_document(one: Coming, source: str | None) -> Document:
@@ -266,6 +292,9 @@ def done_document(number: int, one: Done, source: str | None) -> Document:
         field("tokens", f"{one.tokens:,}{size}", width=9),
         field("became", state, style, width=9),
     ]
+    if one.is_kept:
+        note = "The draft was not taken and is kept: when this pass is made, nobody is asked for it again."
+        blocks.append(Block(note, "ok"))
     if isinstance(one.outcome, Moved):
         blocks.append(Block("Somebody else changed it meanwhile: it was planned again.", "warn"))
     if one.operation_id:

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -20,7 +20,8 @@ from lcm_core.operations.compaction.run import Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Made, Moved, Outcome, Refused
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.summarize.request import Summarizer
+from lcm_core.summarize.remembering import Kept, Remembering
+from lcm_core.summarize.request import NO_USAGE, Summarizer, Usage
 from lcm_core.summarize.stopping import Stoppable
 
 from lcm_tui.compacting import KEY_REFUSED
@@ -54,6 +55,7 @@ class Done:
     draft: Draft | None
     operation_id: str | None
     search: str | None  #: why the search index did not follow
+    is_kept: bool = False  #: the draft was not taken; it waits until this pass is made again
 
     @property
     def is_made(self) -> bool:
@@ -86,9 +88,15 @@ class Course:
     """The passes that are made of one conversation, in one batch of the history."""
 
     def __init__(
-        self, database: Database, conversation_id: ConversationId, changed: Callable[[], object]
+        self,
+        database: Database,
+        conversation_id: ConversationId,
+        changed: Callable[[], object],
+        paid: Kept,
     ) -> None:
+        """*paid*: answers that were put off, of this course and of those before it."""
         self._database = database
+        self._paid = paid
         self._conversation_id = conversation_id
         self._changed = changed
         self.batch = f"batch_{secrets.token_hex(8)}"
@@ -103,6 +111,9 @@ class Course:
         self._runner: Runner[Any] | None = None
         self._steps: AsyncIterator[Step] | None = None
         self._writer: Stoppable | None = None
+        self._memory: Remembering | None = None
+        self._spent_before: Usage = NO_USAGE  #: by writers that are asked no more
+        self._keeps = False  #: the draft that was not taken is kept
         self._answer: asyncio.Future[Draft | None] | None = None
         self._clock = _WorkClock()
 
@@ -117,20 +128,25 @@ class Course:
         return [one for one in self.done if one.is_made]
 
     @property
+    def spent(self) -> Usage:
+        """What all calls of this course cost, whatever became of their answers."""
+        return self._spent_before if self._memory is None else self._spent_before + self._memory.spent
+
+    @property
     def is_asking(self) -> bool:
         """Whether a model is writing."""
         return self._writer is not None and self._writer.is_asking
 
     # -- going on ----------------------------------------------------------------------------------------
 
-    async def go(self, order: Order, writer: Summarizer, *, whole: bool) -> None:
-        """Make the next pass of an operation, or (*whole*) all that are left of it."""
+    async def go(self, order: Order, writer: Summarizer, who: str, *, whole: bool) -> None:
+        """Make the next pass of an operation, or (*whole*) all of it; *who* names the writer."""
         self.running, self.stopping, self.failure, self._whole = True, False, "", whole
         self._clock.run()
         self._changed()
         try:
             if order != self._order:
-                self._begin(order, writer)
+                self._begin(order, writer, who)
             try:
                 await self._passes()
             except LcmError as error:
@@ -142,8 +158,10 @@ class Course:
             self._clock.pause()
             self._changed()
 
-    def _begin(self, order: Order, writer: Summarizer) -> None:
-        self._order, self._writer = order, Stoppable(writer)
+    def _begin(self, order: Order, writer: Summarizer, who: str) -> None:
+        self._spent_before = self.spent
+        self._memory = Remembering(writer, who, self._paid)
+        self._order, self._writer = order, Stoppable(self._memory)
         self._runner = Runner(
             self._database,
             self._conversation_id,
@@ -165,7 +183,12 @@ class Course:
                     self.failure = KEY_REFUSED
                 self._forget()
                 return
-            self.done.append(_done(step))
+            put_off = isinstance(step.outcome, Refused) and self._keeps
+            self._keeps = False
+            self.done.append(replace(_done(step), is_kept=put_off))
+            if self._memory is not None:
+                # What is planned again may be asked for again; what is stored is not.
+                self._memory.settle(keep=put_off or isinstance(step.outcome, Moved))
             self._changed()
             if isinstance(step.outcome, Moved | Refused):
                 continue  # planned again by the operation, or its end
@@ -206,10 +229,14 @@ class Course:
             self._clock.run()
             self._changed()
 
-    def answer(self, *, take: bool, rest: bool = False) -> None:
-        """Take the draft that waits, or not, which ends the operation; *rest*: all others unasked."""
+    def answer(self, *, take: bool, rest: bool = False, keep: bool = False) -> None:
+        """Take the draft that waits, or not, which ends the operation; *rest*: all others unasked.
+
+        *keep* one that is not taken: the next time it is wanted nobody is asked for it.
+        """
         if self._answer is None or self._answer.done():
             return
+        self._keeps = keep and not take
         if rest:
             self.rule, self._whole = Rule.ACCEPT, True
         self._answer.set_result(self.held if take else None)

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from lcm_tui.commands import COMMANDS, key_title
+from lcm_tui.commands import key_title
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, heading
@@ -49,7 +49,7 @@ def help_document(screen: CommandScreen) -> Document:
     """What the screen shows, then its keys with a sentence each."""
     blocks = [Block(text=reflowed(screen.explained())), Block(), heading("Keys of this screen")]
     for name in screen.commands:
-        command = COMMANDS[name]
+        command = screen.told(name)
         keys = screen.session.settings.keys.get(name, command.key)
         written = " ".join(key_title(key) for key in keys.split(","))
         reason = screen.why_not(name)

@@ -32,12 +32,14 @@ class Question(ModalScreen[str]):
         Binding("escape,q", "leave", "Leave", id="question-leave"),
     ]
 
-    def __init__(self, title: str, body: Document, answers: Sequence[Answer]) -> None:
-        """*answers*: keys and words; ``esc`` leaves and is added."""
+    def __init__(
+        self, title: str, body: Document, answers: Sequence[Answer], *, leave: str = "leave; nothing is done"
+    ) -> None:
+        """*answers*: keys and words; ``esc`` is added and does what *leave* says, which is nothing."""
         super().__init__()
         self._title = title
         self._body = body
-        self._answers = (*answers, ("esc", "leave; nothing is done"))
+        self._answers = (*answers, ("esc", leave))
 
     def compose(self) -> ComposeResult:
         """The question and its keys."""

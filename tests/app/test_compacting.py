@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.undo import plan_undo_batch
+from lcm_core.operations.compaction.modes import Mode
 from lcm_core.store.database import Database
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.request import SummarizerError, SummaryReply, SummaryRequest
@@ -17,6 +18,7 @@ from textual.pilot import Pilot
 from lcm_tui.screens.backup_offer import BackupOffer
 from lcm_tui.screens.compacting import CompactingScreen
 from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.question import Question
 from tests.app.host import Host
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.change.compacting import start_database
@@ -147,6 +149,14 @@ async def test_a_draft_waits_for_a_word(path: Path):
         await wait_for(pilot, lambda: len(screen.course.made) == 1 and screen.course.held is not None)
         assert sources(path) == [FIRST]
         await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await wait_for_text(pilot, "What becomes of this draft?", "message 15 to 30")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        assert screen.course.held is not None
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await pilot.press("x")
         await wait_for(pilot, lambda: not screen.course.running)
         await wait_for_text(pilot, "not taken")
         assert sources(path) == [FIRST]
@@ -155,6 +165,70 @@ async def test_a_draft_waits_for_a_word(path: Path):
         await wait_for(pilot, lambda: screen.course.held is not None)
         await pilot.press("A")
         await made(pilot, screen, 7)
+
+
+async def put_off(pilot: Pilot[int], screen: CompactingScreen, answer: str) -> None:
+    """Ask for the next pass, and say so to its draft."""
+    await pilot.press("a")
+    await wait_for(pilot, lambda: screen.course.held is not None)
+    await pilot.press("escape")
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+    await pilot.press(answer)
+    await wait_for(pilot, lambda: not screen.course.running)
+    await settled(pilot)
+
+
+async def test_a_draft_that_is_kept_is_not_paid_for_twice(path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls = answered_by(monkeypatch)
+    async with open_app(path) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("3")
+        await put_off(pilot, screen, "k")
+        await wait_for_text(pilot, "kept")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen)
+        screen = await opened(pilot)
+        await pilot.press("a")
+        await made(pilot, screen, 1)
+        assert (len(calls), sources(path)) == (1, [FIRST])
+        await pilot.press("3")
+        await put_off(pilot, screen, "x")
+        await put_off(pilot, screen, "a")
+        assert (len(calls), sources(path)) == (3, [FIRST, SECOND])
+        assert len(pilot.app.session.paid) == 0
+
+
+async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("equals_sign", *"9k", "enter")
+        await settled(pilot)
+        assert "mode: until under  2 under: 9,000  3 commit" in shown(pilot)
+        assert screen.wanted() == (Mode.UNTIL_UNDER, 9_000)
+        await pilot.press("equals_sign", *"60%", "enter")
+        await settled(pilot)
+        assert screen.wanted() == (Mode.UNTIL_UNDER, 76_800)
+        assert "is under 76,800 already" in shown(pilot)
+        await pilot.press("2")
+        await settled(pilot)
+        assert screen.wanted() == (Mode.UNTIL_UNDER, 128_000), "after what was typed it begins anew"
+        await pilot.press("equals_sign", *"much", "enter")
+        assert "“much” is no number of tokens" in said(pilot)[-1]
+        await pilot.press(*"1111", "number_sign", *"500", "enter")
+        await settled(pilot)
+        assert "# tail: 500" in shown(pilot)
+        assert "Every raw message stands in the fresh tail" in shown(pilot)
+        await pilot.press("number_sign", "enter")
+        await wait_for_text(pilot, "1 leaf     message 1 to 14")
+
+
+async def test_its_keys_are_told_in_its_own_words(path: Path):
+    async with open_app(path) as pilot:
+        screen = await opened(pilot)
+        assert shown(pilot).splitlines()[-1].startswith(" a Next pass  A All passes  enter Whole text")
+        await pilot.press("question_mark")
+        await wait_for_text(pilot, "Make the next pass, or take the draft that waits.")
+        assert screen.told("history").title == "History"
 
 
 async def test_a_call_that_fails_is_a_sentence_and_costs_nothing_made(

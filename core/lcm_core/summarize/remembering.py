@@ -1,0 +1,69 @@
+"""Answers that were paid for and have come into no summary yet: the same request is not paid for twice."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Final
+
+from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
+
+#: Answers that are kept; of more, the oldest go. One is seldom longer than some thousand characters.
+MOST: Final = 64
+
+
+class Kept:
+    """Answers by who was asked for what. It may be shared by several writers, one after the other."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[tuple[str, SummaryRequest], SummaryReply] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def find(self, who: str, request: SummaryRequest) -> SummaryReply | None:
+        """The answer to exactly this request."""
+        return self._held.get((who, request))
+
+    def keep(self, who: str, request: SummaryRequest, reply: SummaryReply) -> None:
+        """Keep an answer."""
+        self._held[who, request] = reply
+        while len(self._held) > MOST:
+            self._held.popitem(last=False)
+
+    def forget(self, who: str, request: SummaryRequest) -> None:
+        """Let an answer go, if it is kept."""
+        self._held.pop((who, request), None)
+
+
+class Remembering:
+    """A summariser that asks *writer* only for what is not among the *kept* answers."""
+
+    def __init__(self, writer: Summarizer, who: str, kept: Kept) -> None:
+        """*who* names the writer: the answer of another one is another answer."""
+        self._writer = writer
+        self._who = who
+        self._kept = kept
+        self._open: list[SummaryRequest] = []  #: asked since the last `settle`
+        self.spent: Usage = NO_USAGE  #: by all calls that were really made
+
+    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+        """The answer; one that was kept costs nothing any more.
+
+        Raises:
+            SummarizerError: no answer came back.
+        """
+        self._open.append(request)
+        held = self._kept.find(self._who, request)
+        if held is not None:
+            return replace(held, usage=NO_USAGE)
+        reply = await self._writer(request)
+        self.spent += reply.usage
+        self._kept.keep(self._who, request, reply)
+        return reply
+
+    def settle(self, *, keep: bool = False) -> None:
+        """What was asked since the last time is decided: its answers go, unless they are to be kept."""
+        for request in self._open if not keep else ():
+            self._kept.forget(self._who, request)
+        self._open.clear()
