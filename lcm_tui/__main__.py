@@ -1,4 +1,7 @@
-"""Where the program starts: ctrl-C is heeded from here on, before anything that takes time is imported."""
+"""Where the program starts: ctrl-C is heeded from here on, before anything that takes time is imported.
+
+To be terminated, or to lose the terminal, ends a command as ctrl-C does: in order, no temporary file left.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,9 @@ def main() -> int:
 
     if own:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    for kind in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(kind) is signal.SIG_DFL:
+            signal.signal(kind, signal.default_int_handler)
     try:
         return run()
     except KeyboardInterrupt:  # pressed again while the first was told

@@ -7,6 +7,7 @@ import gc
 import importlib
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -129,6 +130,7 @@ class LcmApp(App[int]):
             return
         await self.push_screen(ConversationsScreen(listed))
         if not self.is_headless:
+            self._leave_when_told()
             self.set_interval(TERMINAL_SECONDS, self._leave_with_terminal)
             self.run_worker(self._warm_up(), group="watch", exit_on_error=False)
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
@@ -141,6 +143,12 @@ class LcmApp(App[int]):
         """Close every connection: an open one would keep the process alive."""
         if self._session is not None:
             await self._session.database.close()
+
+    def _leave_when_told(self) -> None:
+        """End in order when the process is to end: the terminal restored, no temporary file left."""
+        for kind in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(kind) is not signal.SIG_IGN:  # as under nohup
+                asyncio.get_running_loop().add_signal_handler(kind, self.exit, 0)
 
     def _leave_with_terminal(self) -> None:
         """End with the terminal: without one, Textual would read its end for ever."""

@@ -196,10 +196,9 @@ def test_a_defect_ends_in_one_sentence_and_its_traceback_is_in_the_log(
     assert "the app failed" in logged
 
 
-def test_an_interrupt_restores_the_terminal(database_file: DatabaseFactory):
-    ended = run_in_terminal(
-        database_file("0.15.3"), when_drawn=lambda process, _: process.send_signal(signal.SIGINT)
-    )
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda kind: kind.name)
+def test_a_signal_to_end_restores_the_terminal(database_file: DatabaseFactory, kind: signal.Signals):
+    ended = run_in_terminal(database_file("0.15.3"), when_drawn=lambda process, _: process.send_signal(kind))
     assert (ended.code, ended.left) == (ExitCode.DONE, "")
     assert ended.terminal.count(ENTERED) == ended.terminal.count(LEFT) == 1
 
@@ -251,7 +250,7 @@ async def test_an_error_that_a_person_can_act_on_is_told_in_its_own_words(
         assert isinstance(screen, ConversationsScreen)
         monkeypatch.setattr(ConversationsScreen, "fetch", refused)
         screen.load()
-        await wait_for(pilot, lambda: "It is [b]locked[/]: try again." in said(pilot))
+        await wait_for(pilot, lambda: "Cannot read: It is [b]locked[/]: try again." in said(pilot))
         assert not caplog.records
 
 

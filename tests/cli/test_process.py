@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pty
+import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -112,10 +115,11 @@ def test_a_reader_that_leaves_early_is_no_error(database_file: DatabaseFactory):
 
 INTERRUPTED = """
 import asyncio, os, signal, sys
-from lcm_tui.cli import main, status
+from lcm_tui.__main__ import main
+from lcm_tui.cli import status
 
 async def load(reader, settings):
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), int(os.environ["KIND"]))
     await asyncio.sleep(60)
 
 status.load_status = load
@@ -170,11 +174,30 @@ def test_a_closed_output_is_no_error(database_file: DatabaseFactory):
     assert (result.returncode, result.stderr) == (0, b"")
 
 
-def test_an_interrupted_command_says_so(database_file: DatabaseFactory):
-    program = [sys.executable, "-c", INTERRUPTED, "status", "--db", str(database_file("0.15.3"))]
-    result = subprocess.run(program, capture_output=True, text=True, check=False, timeout=50)
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda kind: kind.name)
+def test_an_interrupted_command_says_so_and_leaves_nothing_behind(
+    database_copy: DatabaseFactory, tmp_path: Path, kind: signal.Signals
+):
+    """It reads a private copy, for the WAL has no index."""
+    path = database_copy("0.15.3")
+    with contextlib.closing(sqlite3.connect(path)) as host:
+        host.execute("UPDATE conversations SET title = 'only in the WAL'")
+        host.commit()
+        wal = path.with_name(f"{path.name}-wal").read_bytes()
+    path.with_name(f"{path.name}-wal").write_bytes(wal)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    result = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "status", "--db", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+        env={**os.environ, "KIND": str(int(kind)), "TMPDIR": str(folder)},
+    )
     assert (result.returncode, result.stdout) == (10, "")
     assert result.stderr == "Cancelled; nothing was changed.\n"
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(
