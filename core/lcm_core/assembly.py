@@ -168,13 +168,22 @@ async def load_context(
             reader, conversation_id, before=before, tokens=missing + missing // SLACK, least=PAGE, most=most
         )
         stored = await stored_items(reader, end.items, payloads=payloads)
-        context = context.behind(await asyncio.to_thread(resolve, stored, overlay, rules, zone))
+        resolving = asyncio.to_thread(resolve, stored, overlay, rules, zone)
         if end.is_whole:
+            context = context.behind(await resolving)
             break
         before = end.items[0].ordinal
+        size: ContextSize | None = None
+        if end.tokens > missing:  # nothing older will be read, most likely: SQLite counts it meanwhile
+            size, resolved = await asyncio.gather(
+                context_size(reader, conversation_id, before=before), resolving
+            )
+        else:
+            resolved = await resolving
+        context = context.behind(resolved)
         tokens = sum(item.tokens for item in (*brief, *context.items))
         if tokens > settings.budget and _is_enough(context, tokens, settings, rules):
-            size = await context_size(reader, conversation_id, before=before)
+            size = size or await context_size(reader, conversation_id, before=before)
             unread = _unread(size, context, overlay)
             if not rules.assembly.sends_static_policy:  # then it fits the summaries, read or not
                 deepest, condensed = await context_depths(reader, conversation_id, before=before)
