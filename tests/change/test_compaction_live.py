@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import StalePlanError
+from lcm_core.change.errors import ReadOnlyError, StalePlanError
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.compaction_rules import compaction_rules
 from lcm_core.operations.compaction.plans import Draft
@@ -211,6 +212,22 @@ async def test_stops_where_a_draft_is_not_accepted(tmp_path: Path) -> None:
     assert (running.result.auth_failure, running.result.halted) == (False, True)
     assert value(path, "SELECT count(*) FROM summaries") == 2
     check_coverage(path)
+
+
+async def test_nobody_is_asked_for_a_file_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, summarizer = start_database("0.15.3", tmp_path / "lcm.db"), Summarizer()
+    allowed = os.access
+    for denied in (path, path.parent):
+        monkeypatch.setattr(
+            os,
+            "access",
+            lambda one, mode, denied=denied: Path(one) != denied and allowed(one, mode),
+        )
+        with pytest.raises(ReadOnlyError):
+            await swept(path, summarizer)
+    assert summarizer.calls == []
 
 
 async def test_nothing_is_written_and_nobody_asked_before_the_first_pass(tmp_path: Path) -> None:

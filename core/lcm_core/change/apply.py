@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, cast
 
 from lcm_core.change.connection import Fault, Writer
@@ -24,9 +25,12 @@ from lcm_core.change.plan import (
     SymbolKind,
     Update,
 )
-from lcm_core.change.symbols import Values, substitute
+from lcm_core.change.symbols import Values, fill_row, substitute
 from lcm_core.change.verify import CONTEXT, Step, quoted
 
+_LAST_ID = 2**63 - 1
+#: From so many new rows of one shape on they go in with one statement.
+MANY_ALIKE = 100
 #: What two writers can both want: a row that took the place of ours since it was planned.
 _TAKEN = ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID")
 
@@ -47,16 +51,93 @@ def apply(writer: Writer, steps: Iterable[Step], values: Values, fault: Fault) -
         StalePlanError: another row holds what must be unique.
         RefusedError: the schema does not take a row.
     """
-    known, edits, count = dict(values), [], 0
-    for number, step in enumerate(steps):
-        edit = substitute(step.edit, known)
+    known, count = dict(values), 0
+    edits: list[Edit] = []
+    for alike in _alike(steps):
         try:
-            count += _apply(writer, edit, step, known)
+            if len(alike) < MANY_ALIKE or not _insert_many(writer, alike, known, edits):
+                for step in alike:
+                    count += _one_step(writer, step, known, edits)
+            else:
+                count += len(alike)
         except sqlite3.IntegrityError as error:
-            raise _refusal(edit, error) from error
-        edits.append(substitute(edit, known))
-        fault(f"applied {number}")
+            raise _refusal(alike[0].edit, error) from error
+        for number in range(len(edits) - len(alike), len(edits)):
+            fault(f"applied {number}")
     return Applied(tuple(edits), known, count)
+
+
+def _alike(steps: Iterable[Step]) -> Iterator[Sequence[Step]]:
+    """The steps in their order: new rows of one shape together, everything else by itself."""
+    for shape, group in groupby(steps, _shape):
+        if shape is None:
+            yield from ([step] for step in group)
+        else:
+            yield list(group)
+
+
+def _shape(step: Step) -> tuple[object, ...] | None:
+    """What new rows have in common that one statement can insert."""
+    edit = step.edit
+    if not isinstance(edit, Insert):
+        return None
+    return edit.table, edit.row.columns, isinstance(edit.row.get(_key(edit.table)), Symbol)
+
+
+def _one_step(writer: Writer, step: Step, known: dict[str, SqlValue], edits: list[Edit]) -> int:
+    edit = substitute(step.edit, known)
+    count = _apply(writer, edit, step, known)
+    edits.append(substitute(edit, known))
+    return count
+
+
+def _insert_many(
+    writer: Writer, alike: Sequence[Step], known: dict[str, SqlValue], edits: list[Edit]
+) -> bool:
+    """Insert rows of one shape; False, and nothing is done, when they have to go in one by one.
+
+    Ids that the database gives follow one another, for nobody else writes: the first one says them all.
+    """
+    inserts = [step.edit for step in alike if isinstance(step.edit, Insert)]
+    table, columns = inserts[0].table, inserts[0].row.columns
+    key = _key(table)
+    rows = [fill_row(insert.row, known) for insert in inserts]
+    own = [name for row in rows if (name := _own_id(row, key)) is not None]
+    if len(own) not in (0, len(rows)) or not all(map(_is_valid, rows)):
+        return False
+    done = 0
+    if own:
+        _insert(writer, table, rows[0], known)
+        first, done = known[own[0]], 1
+        if not isinstance(first, int) or first > _LAST_ID - len(own):
+            raise RefusedError(f"Table {table} has no ids left. Nothing was changed.")
+        known.update(zip(own, range(first, first + len(own)), strict=True))
+        rows = [fill_row(row, known) for row in rows]
+    writer.execute_many(_insertion(table, columns), [_plain(row) for row in rows[done:]])
+    edits += [Insert(table, row) for row in rows]
+    return True
+
+
+def _key(table: str) -> str:
+    """The column that the database may give the value of."""
+    return KEYS.get(table, ("",))[0]
+
+
+def _own_id(row: Cells, key: str) -> str | None:
+    """The name of the id that the database gives a row."""
+    cell = row.get(key)
+    return cell.name if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID else None
+
+
+def _is_valid(row: Cells) -> bool:
+    """Whether all text of a row is valid: what is not, is bound as the bytes that it was."""
+    try:
+        for cell in row.cells:
+            if isinstance(cell, str) and not cell.isascii():
+                cell.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _apply(writer: Writer, edit: Edit, step: Step, known: dict[str, SqlValue]) -> int:

@@ -31,6 +31,8 @@ CHUNK = 30_000
 SHARED_MEMORY = 32_768
 #: How long SQLite waits for a lock at a time, where somebody may want to stop: it hears nothing meanwhile.
 _STEP_SECONDS = 0.1
+#: Steps of SQLite's machine after which a long statement looks whether to stop: less than a millisecond.
+_STEPS_A_LOOK = 10_000
 
 
 class Writer:
@@ -79,8 +81,8 @@ class Writer:
         except UnicodeEncodeError:
             return self._connection.execute(*_as_bytes(sql, parameters))
 
-    def execute_many(self, sql: str, parameters: Iterable[Sequence[int]]) -> None:
-        """Run one statement for many rows of numbers."""
+    def execute_many(self, sql: str, parameters: Iterable[Sequence[SqlValue]]) -> None:
+        """Run one statement for many rows; their text has to be valid UTF-8."""
         self._connection.executemany(sql, parameters)
 
     def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
@@ -121,6 +123,26 @@ class Writer:
         yield
         self.execute("ROLLBACK")
 
+    def rewrite_file(self) -> None:
+        """``VACUUM``, which takes long and can be given up: the file is as before then.
+
+        Raises:
+            CancelledError: it was to stop.
+        """
+        stopped = self._stopped
+        if stopped is None:
+            self.execute("VACUUM")
+            return
+        self._connection.set_progress_handler(lambda: stopped(), _STEPS_A_LOOK)
+        try:
+            self.execute("VACUUM")
+        except sqlite3.OperationalError as error:
+            if name_of(error) == "SQLITE_INTERRUPT":
+                check_wanted(stopped)
+            raise
+        finally:
+            self._connection.set_progress_handler(None, 0)
+
     def begin(self) -> None:
         """Take the write lock, waiting for it as long as `open_writer` was told; nothing stops what follows.
 
@@ -130,6 +152,10 @@ class Writer:
         self.execute("BEGIN IMMEDIATE")
         self._check_wanted()
         self._wait_whole(True)
+
+    def hold_pages(self, size: int) -> None:
+        """Keep up to *size* bytes of pages in memory: what does not fit is written more than once."""
+        self.execute(f"PRAGMA cache_size = -{size // 1024}")
 
     def overwrite_deleted(self) -> None:
         """Have what this connection deletes overwritten with zeros in the file."""
@@ -211,6 +237,18 @@ def _check_there(path: Path) -> None:
     if not os.access(path, os.W_OK):
         # SQLite would open it for reading, and leave a -wal that the host, as another user, cannot write.
         raise _read_only(path, "no permission")
+
+
+def check_writable(path: Path) -> None:
+    """Whether *path* can be written, as far as looking tells: asked before what costs something; blocks.
+
+    Raises:
+        DatabaseMissingError: there is no such file.
+        ReadOnlyError: the file or its folder cannot be written.
+    """
+    _check_there(path)
+    if not (os.access(path.parent, os.W_OK | os.X_OK) or os.path.exists(f"{path}-wal")):
+        raise _read_only(path, "no permission for its folder")
 
 
 def _read_only(path: Path, why: str) -> ReadOnlyError:

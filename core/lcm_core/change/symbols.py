@@ -33,7 +33,8 @@ def fill_row(row: Cells, values: Values) -> Cells:
     """The columns of a row."""
     if not values or not row.has_symbols:  # most rows have no symbol that is known by now
         return row
-    return Cells(row.columns, tuple([fill(value, values) for value in row.cells]))
+    cells = [values.get(cell.name, cell) if isinstance(cell, Symbol) else cell for cell in row.cells]
+    return Cells(row.columns, tuple(cells))
 
 
 def substitute(edit: Edit, values: Values) -> Edit:

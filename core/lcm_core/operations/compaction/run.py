@@ -6,6 +6,7 @@ chunk that changed is selected anew. All passes of an operation are one batch of
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from lcm_core.change.commit import Committed, commit_plan
+from lcm_core.change.connection import check_writable
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan
 from lcm_core.compaction_rules import CompactionSettings
@@ -40,6 +42,8 @@ T = TypeVar("T")
 
 #: How often in a row a chunk may change under our hands before the operation gives up.
 RETRIES = 5
+#: How long a pass waits for the lock, as the engine does (engine.md 1.1): its text has been paid for.
+WAIT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,7 @@ class Runner(Generic[T]):
             StalePlanError: the context changes faster than it can be compacted.
             LcmError: the database cannot be written.
         """
+        await asyncio.to_thread(check_writable, self.database.path)  # before a call is paid for
         self.batch = self.batch or f"batch_{secrets.token_hex(8)}"
         loaded = await self._load()
         compaction = self.setting.compaction(loaded, self.clock)
@@ -158,7 +163,7 @@ class Runner(Generic[T]):
                 batch=self.batch,
             )
             try:
-                return await commit_plan(self.database, plan) if plan else None
+                return await commit_plan(self.database, plan, wait=WAIT_SECONDS) if plan else None
             except StalePlanError:
                 if last:
                     raise
@@ -201,7 +206,7 @@ class Runner(Generic[T]):
                 now=self.now(),
                 batch=self.batch,
             )
-            committed = await commit_plan(self.database, plan)
+            committed = await commit_plan(self.database, plan, wait=WAIT_SECONDS)
         except StalePlanError as error:
             self.stale = error
             return Step(draft.chunk, Moved(), draft)

@@ -1,0 +1,147 @@
+"""New rows of one shape that go in with one statement: the same rows, ids and refusals as one by one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from lcm_core.change import apply as applying
+from lcm_core.change import commit as committing
+from lcm_core.change.commit import commit
+from lcm_core.change.connection import Writer
+from lcm_core.change.errors import RefusedError, StalePlanError
+from lcm_core.change.plan import Cells, Edit, Insert, Plan, Symbol, SymbolKind
+from lcm_core.change.undo import plan_undo
+from lcm_core.operations.transplant import plan_transplant
+
+from tests.change.support import dump, reading, search_faults, value
+from tests.conftest import DatabaseFactory
+
+BY_ONE = 10**9
+
+
+def messages(count: int, *, content: str = "text", first_seq: int = 1_000) -> list[Edit]:
+    """New messages whose ids the database gives, each with a part that names it."""
+    ids = [Symbol(f"new:{number}", SymbolKind.ID) for number in range(count)]
+    rows: list[Edit] = [
+        Insert(
+            "messages",
+            Cells.of(
+                {
+                    "message_id": ids[number],
+                    "conversation_id": 1,
+                    "seq": first_seq + number,
+                    "role": "user",
+                    "content": f"{content} {number}",
+                    "token_count": 1,
+                    "created_at": "2026-03-06 12:00:00",
+                }
+            ),
+        )
+        for number in range(count)
+    ]
+    parts: list[Edit] = [
+        Insert(
+            "message_parts",
+            Cells.of(
+                {
+                    "part_id": f"part-{first_seq + number}",
+                    "message_id": ids[number],
+                    "session_id": "s",
+                    "part_type": "text",
+                    "ordinal": 0,
+                }
+            ),
+        )
+        for number in range(count)
+    ]
+    return [*rows, *parts]
+
+
+def plan(edits: list[Edit]) -> Plan:
+    """A plan that leaves what it stores uncovered, on purpose."""
+    return Plan("ingest", "Many", 1, tuple(edits))
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
+async def test_a_copy_is_the_same_as_one_by_one(
+    version: str, database_copy: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = database_copy(version)
+    single, before = tmp_path / "single.db", dump(path)
+    shutil.copy(path, single)
+    copy = await reading(path, lambda reader: plan_transplant(reader, 1, 7, skip_duplicates=True))  # type: ignore[arg-type]
+    singly: list[int] = []
+    insert_many = applying._insert_many
+
+    def spy(*arguments: object) -> bool:
+        done = insert_many(*arguments)  # type: ignore[arg-type]
+        singly.append(not done)
+        return done
+
+    monkeypatch.setattr(applying, "_insert_many", spy)
+    monkeypatch.setattr(applying, "MANY_ALIKE", 3)
+    together = commit(path, copy)
+    assert len(singly) >= 4
+    assert not any(singly)
+    monkeypatch.setattr(applying, "MANY_ALIKE", BY_ONE)
+    one_by_one = commit(single, copy)
+    assert together.edits == one_by_one.edits
+    assert dump(path) == dump(single)
+    assert search_faults(path) == []
+    undo = await reading(path, lambda reader: plan_undo(reader, together.id))
+    commit(path, undo)
+    assert dump(path) == before
+
+
+@pytest.mark.parametrize("content", ["text", "ü 漢字 \U0001f600", "half \udcff"])
+def test_ids_follow_those_that_are_there(content: str, database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    last = value(path, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
+    done = commit(path, plan(messages(150, content=content)), journal=False)
+    made = [edit.row["message_id"] for edit in done.edits if isinstance(edit, Insert) and "seq" in edit.row]
+    assert made == list(range(last + 1, last + 151))
+    assert value(path, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'") == last + 150
+    lost = """SELECT count(*) FROM message_parts AS p LEFT JOIN messages AS m USING (message_id)
+        WHERE p.part_id = 'part-' || m.seq AND m.content = ? || ' ' || (m.seq - 1000)"""
+    assert (
+        value(path, lost.replace("?", "CAST(? AS TEXT)"), content.encode("utf-8", "surrogateescape")) == 150
+    )
+    assert search_faults(path) == []
+
+
+@pytest.mark.parametrize("place", [0, 77])
+def test_a_seq_that_is_taken_makes_all_of_it_stale(place: int, database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    edits = messages(150)
+    doubled = edits[place]
+    assert isinstance(doubled, Insert)
+    edits[place] = Insert("messages", doubled.row.but(seq=1))
+    before = dump(path)
+    with pytest.raises(StalePlanError, match="UNIQUE constraint"):
+        commit(path, plan(edits))
+    assert dump(path) == before
+
+
+def test_no_id_is_made_up_behind_the_last_one(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    with committing.open_writer(path, 1.0) as writer:
+        writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'messages'", (2**63 - 100,))
+    before = dump(path)
+    with pytest.raises(RefusedError, match="no ids left"):
+        commit(path, plan(messages(150)))
+    assert dump(path) == before
+
+
+def test_much_is_kept_in_memory_while_it_is_written(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+    monkeypatch.setattr(Writer, "hold_pages", lambda _, size: held.append(size))
+    path = database_copy("0.15.3")
+    monkeypatch.setattr(committing, "MANY_EDITS", 200)
+    commit(path, plan(messages(99)))
+    assert held == []
+    commit(path, plan(messages(100, first_seq=2_000)))
+    assert held == [committing.PAGES_BYTES]
