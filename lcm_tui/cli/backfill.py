@@ -88,7 +88,9 @@ def backfill(
     disk = _disk(run, agent, session, file)
     named = session_of(disk)
     if key is not None:
-        named = Session(named.session_id, options.readable_text("--key", key))
+        named = Session(named.session_id, options.given_text("key", key))
+    if title is not None:
+        options.given_text("title", title)
     files = BackfillFiles(run.settings.large_files_dir.value)
     work = _Work(run, disk, named, read_transcript(disk.path), title, more, files)
     try:
@@ -105,8 +107,8 @@ def _disk(run: Run, agent: str | None, session: str | None, file: str | None) ->
     if file is not None:
         if agent is not None:
             raise UsageError("--file and AGENT SESSION exclude each other.", details={"option": "file"})
-        return _of_file(Path(file).expanduser())
-    if agent is None or session is None:
+        return _of_file(Path(options.given_text("file", file)).expanduser())
+    if not agent or not session:
         raise UsageError("backfill needs AGENT SESSION, or --file PATH.", details={"option": "file"})
     return find_transcript(run.settings.sessions.value, agent, session)
 

@@ -204,6 +204,13 @@ def readable_text(option: str, value: str) -> str:
     return value
 
 
+def given_text(option: str, value: str) -> str:
+    """A text that says something: an empty one (an unset shell variable) must not stand for a default."""
+    if not readable_text(f"--{option}", value).strip():
+        raise UsageError(f"--{option} is empty; give it a value or leave it out.", details={"option": option})
+    return value
+
+
 def stored_text(value: str) -> str:
     """An id or a key as the database holds it, whose bytes may be no UTF-8.
 

@@ -183,6 +183,10 @@ def test_sessions_by_their_names(openclaw_home: Path) -> None:
         (("main", LONG, "--transplant-to", "99"), 3),
         (("main", LONG, "--transplant-to", "9"), 3),
         (("--file", "/nowhere/x.jsonl"), 3),
+        (("--file", ""), 2),
+        (("", ""), 2),
+        (("main", LONG, "--key", ""), 2),
+        (("main", LONG, "--title", " "), 2),
     ],
 )
 def test_refusals(openclaw_home: Path, arguments: tuple[str, ...], code: int) -> None:
@@ -396,7 +400,7 @@ def test_what_is_there_already_is_compacted_when_asked(openclaw_home: Path) -> N
     assert len(context_of(path, 7)) < 19
 
 
-@pytest.mark.parametrize("content", ["", "{bad", '{"type":"session","id":"s"}\n', "[1]\n\n\n"])
+@pytest.mark.parametrize("content", ["", "{bad", '{"type":"session","id":"s"}\n', "\n\n\n"])
 def test_a_file_without_messages_makes_no_conversation(
     content: str, database_copy: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -407,6 +411,35 @@ def test_a_file_without_messages_makes_no_conversation(
     result = run("backfill", "--file", file, "--db", path, *wishes)
     assert (result.code, "nothing to import" in result.out) == (0, True), result.err
     assert dump(path) == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[1]\n\n\n", b"\x7fELF\x00\xff\n" * 500, b"SQLite format 3\x00\nx\n"],
+    ids=["json", "program", "database"],
+)
+def test_what_is_no_transcript_is_refused_in_one_sentence(
+    content: bytes, database_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path, file = database_copy("0.15.3"), tmp_path / "s.jsonl"
+    file.write_bytes(content)
+    result = run("backfill", "--file", file, "--db", path)
+    assert (result.code, result.out) == (5, "")
+    assert "is no transcript" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_read_is_named(openclaw_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def forbidden(path: Any) -> Any:
+        if "research" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", forbidden)
+    with pytest.raises(NotFoundError, match=r"Passed over: .*research/sessions \(.*Permission denied"):
+        find_transcript(openclaw_home / "agents", "research", ODD)
 
 
 def test_the_database_is_not_made(tmp_path: Path) -> None:

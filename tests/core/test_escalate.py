@@ -32,16 +32,21 @@ SOURCE = "word " * 400
 class Answers:
     """A summariser that gives answers in turn."""
 
-    def __init__(self, answers: Iterable[str]) -> None:
+    def __init__(self, answers: Iterable[str | SummaryReply]) -> None:
         self.answers = list(answers)
         self.asked: list[SummaryRequest] = []
 
     async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
         self.asked.append(request)
-        return SummaryReply(self.answers.pop(0), "a/model", usage=Usage(10, 5, 0.25))
+        answer = self.answers.pop(0)
+        if isinstance(answer, SummaryReply):
+            return answer
+        return SummaryReply(answer, "a/model", usage=Usage(10, 5, 0.25))
 
 
-async def escalated(rules: CompactionRules, *answers: str, text: str = SOURCE) -> tuple[Escalated, Answers]:
+async def escalated(
+    rules: CompactionRules, *answers: str | SummaryReply, text: str = SOURCE
+) -> tuple[Escalated, Answers]:
     """What comes of some answers."""
     summarizer = Answers(answers)
     return (
@@ -71,6 +76,20 @@ async def test_levels(rules: CompactionRules, answers: list[str], level: Level, 
     assert [request.aggressive for request in summarizer.asked] == [False, True][:calls]
     assert {request.previous for request in summarizer.asked} == {"before"}
     assert done.model == "a/model"
+
+
+@pytest.mark.parametrize("rules", [COMPACTION_0_1, COMPACTION_PRESENT])
+@pytest.mark.parametrize("reason", ["max_tokens", "refusal"])
+async def test_an_answer_that_was_cut_off_or_refused_is_never_kept(
+    rules: CompactionRules, reason: str
+) -> None:
+    """Nothing would ever tell it from a good one (peer-go-tui.md W8)."""
+    cut = SummaryReply("Half a sent", "a/model", finished=False, stop_reason=reason)
+    done, summarizer = await escalated(rules, cut, "whole")
+    assert (done.content, done.level, len(summarizer.asked)) == ("whole", Level.AGGRESSIVE, 2)
+    done, _ = await escalated(rules, cut, cut)
+    assert done.level is Level.FALLBACK
+    assert "Half a sent" not in done.content
 
 
 async def test_an_empty_source_asks_nobody() -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 from lcm_core.change.plan import Cells, Insert
 from lcm_core.errors import NotFoundError
+from lcm_core.ingest.jsonl import TranscriptError
 from lcm_core.ingest.reconcile import Anchor, Proof, import_cap
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
@@ -57,7 +58,8 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
         NotFoundError: there is none; the sentence names some that are there.
     """
     wanted = session_id.removesuffix(".jsonl")
-    listed = [one for one in find_sessions(sessions).sessions if one.agent == agent]
+    listing = find_sessions(sessions)
+    listed = [one for one in listing.sessions if one.agent == agent]
     found = [one for one in listed if wanted in (one.session_id, one.stem, one.path.name)]
     # A topic's own name says more than the id that its file shares with others.
     found.sort(key=lambda one: (one.stem != wanted, one.state is not SessionState.LIVE))
@@ -65,6 +67,9 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
         return found[0]
     known = ", ".join(one.stem for one in listed[:_NAMED])
     hint = f" It has {known}{' …' if len(listed) > _NAMED else ''}." if listed else ""
+    passed_over = [one for one in listing.problems if agent in one.path.parts or not listed]
+    if passed_over:
+        hint += f" Passed over: {passed_over[0].path} ({passed_over[0].reason.rstrip('.')})."
     raise NotFoundError(
         f"Agent {agent} has no session {session_id} in {sessions}.{hint} Give another id, or the file itself "
         "with --file.",
@@ -94,8 +99,9 @@ async def plan_backfill(
     A new conversation has *title*; it is *archived* when the host does not go on with the session.
 
     Raises:
-        TranscriptError: the transcript cannot be read, or was rewritten meanwhile.
+        TranscriptError: the transcript cannot be read, is none, or was rewritten meanwhile.
     """
+    _check_is_transcript(transcript)
     known = await read_known(reader, session)
     anchor = await asyncio.to_thread(anchor_of, transcript, known, rules)
     tally = Tally()
@@ -122,6 +128,17 @@ async def plan_backfill(
         tally,
         tuple(_warnings(transcript, anchor, tally, present)),
     )
+
+
+def _check_is_transcript(transcript: Transcript) -> None:
+    index = transcript.index
+    if index.bad_lines and not index.entry_count and index.header is None:
+        first = index.problems[0]
+        raise TranscriptError(
+            f"{index.path} is no transcript: {_count(index.bad_lines, 'line')}, and no entry (line "
+            f"{first.line:,}: {first.reason}). Nothing was imported; give a session's .jsonl file.",
+            code="NOT_A_TRANSCRIPT",
+        )
 
 
 def _pieces(transcript: Transcript, start: int, rules: ImportRules, tally: Tally) -> list[Piece]:

@@ -93,6 +93,8 @@ async def escalate(
         answer = asked[-1].text.strip(BLANKS) if rules.escalation.trims else asked[-1].text
         if not answer and not rules.escalation.accepts_empty:
             break  # the engine does not ask again after an empty answer
+        if not asked[-1].finished:
+            continue  # cut off, or a refusal: the engine would keep it, and nothing would ever tell
         if estimate(answer, rules.estimator) < size:
             level = Level.AGGRESSIVE if aggressive else Level.NORMAL
             return _kept(answer, level, depth, size, asked, rules, settings)
