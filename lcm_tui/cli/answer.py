@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -10,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
 from lcm_core.errors import ExitCode, LcmError
-from lcm_core.settings import Json, JsonObject, Settings
+from lcm_core.settings import Json, JsonObject, Settings, Source
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.listing import Position
 from lcm_core.times import format_local, parse_utc
@@ -20,6 +21,7 @@ from lcm_tui.cli.failures import error_document
 from lcm_tui.cli.options import Presentation
 from lcm_tui.cli.readable import Block, Note
 
+PROGRAM = "lcm-tui"
 #: How long a lock of another process is waited for.
 BUSY_SECONDS = 5.0
 
@@ -119,6 +121,16 @@ class Run:
             return Answer(command, data, blocks, meta)
         more = [Note(f"More follow: --cursor {paging.cursor}")] if paging.cursor else []
         return Answer(command, data, [*blocks, *more], meta, paging.document)
+
+    def line(self, *words: str) -> str:
+        """A command line that means the same database; it is named when the command line said where it is."""
+        settings = self.settings
+        database = settings.database
+        places = (settings.state_dir.source, settings.config_file.source)
+        named = database.source is Source.COMMAND_LINE or (
+            Source.COMMAND_LINE in places and database.source is not Source.ENVIRONMENT
+        )
+        return shlex.join([PROGRAM, *words, *(["--db", str(database.value)] if named else [])])
 
     @property
     def zone(self) -> tzinfo | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
-import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -21,11 +20,11 @@ from lcm_core.change.plan import Plan, RowCount, row_counts
 from lcm_core.change.planning import joined
 from lcm_core.change.preview import Preview, preview
 from lcm_core.errors import ExitCode, LcmError
-from lcm_core.settings import JsonObject, Source
+from lcm_core.settings import JsonObject
 from lcm_core.store.database import Database, Reader
 
 from lcm_tui.cli import answer, output
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.answer import PROGRAM, Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.failures import CancelledError
@@ -39,7 +38,6 @@ from lcm_tui.cli.previews import (
     warning_notes,
 )
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table
-from lcm_tui.cli.registry import PROGRAM
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.session import DEFAULT_BUDGET
 
@@ -357,17 +355,11 @@ class _Changing:
 
     def _undo(self, committed: Committed) -> str:
         """The command that takes a change back; empty when none does."""
-        return self._line("history", "undo", committed.id, "--apply") if committed.id else ""
+        return self.run.line("history", "undo", committed.id, "--apply") if committed.id else ""
 
     def _undo_batch(self, done: Sequence[_Done]) -> str:
         batch = self._batch_of([one.plan for one in done if one.committed.id])
-        return self._line("history", "undo", "--batch", batch, "--apply") if batch else ""
-
-    def _line(self, *words: str) -> str:
-        """A command line on the same database."""
-        database = self.run.settings.database
-        named = ["--db", shlex.quote(str(database.value))] if database.source is Source.COMMAND_LINE else []
-        return " ".join([PROGRAM, *words, *named])
+        return self.run.line("history", "undo", "--batch", batch, "--apply") if batch else ""
 
     @staticmethod
     def _batch_of(plans: Sequence[Plan]) -> str | None:

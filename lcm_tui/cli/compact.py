@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fall
 from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
 from lcm_core.operations.compaction.run import Operation, Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped
-from lcm_core.settings import Source
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.models.opening import Writer
@@ -30,7 +28,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.readable import Note
-from lcm_tui.cli.registry import PROGRAM, command
+from lcm_tui.cli.registry import command
 from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.compacting import KEY_REFUSED, step_words
@@ -140,7 +138,7 @@ def _operation(
             "--if-due goes with --leaf and --sweep: the engine does nothing else by itself.",
             details={"option": "if-due"},
         )
-    target = None if until_under is None else options.budget_of(until_under)
+    target = None if until_under is None else options.budget_of(until_under, "until-under")
     asked = (
         (leaf, Mode.LEAF),
         (single_root, Mode.SINGLE_ROOT),
@@ -292,9 +290,7 @@ class CompactWork:
 
     def _undo(self, batch: str) -> str:
         """The command that takes all of it back."""
-        database = self.run.settings.database
-        named = f" --db {shlex.quote(str(database.value))}" if database.source is Source.COMMAND_LINE else ""
-        return f"{PROGRAM} history undo --batch {batch} --apply{named}"
+        return self.run.line("history", "undo", "--batch", batch, "--apply")
 
 
 @dataclass(slots=True)

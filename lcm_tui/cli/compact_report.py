@@ -12,11 +12,11 @@ from lcm_core.operations.compaction.run import Setting, Step
 from lcm_core.operations.compaction.sweep import Made
 from lcm_core.records import ConversationId
 
+from lcm_tui.cli.answer import PROGRAM
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.modelling import Modelling, cost_text
 from lcm_tui.cli.previews import LINES, some
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table, counted
-from lcm_tui.cli.registry import PROGRAM
 from lcm_tui.compacting import cost_of, depth_text, span_text, step_words
 
 

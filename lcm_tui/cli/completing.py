@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from lcm_tui.cli.registry import PROGRAM
+from lcm_tui.cli.answer import PROGRAM
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"

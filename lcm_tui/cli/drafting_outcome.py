@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.items import SETTLED, Item, State
 from lcm_core.operations.drafting.rules import Rule
 from lcm_core.operations.stale import Stale, stale_in
-from lcm_core.settings import Source
 from lcm_core.summarize.models.opening import Writer
 
 from lcm_tui.cli import drafting_report as report
@@ -21,7 +19,6 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.modelling import Modelling
 from lcm_tui.cli.readable import Block, Note, counted
-from lcm_tui.cli.registry import PROGRAM
 
 STOPPED = "Stopped. What was committed stays and the drafts are kept: --resume goes on with them."
 
@@ -60,7 +57,7 @@ async def tell(
     """Say what came of a batch."""
     items = outcome.items = batch.items
     committed = [item for item in items if item.state is State.COMMITTED]
-    undo = _line(run, "history", "undo", "--batch", batch.id, "--apply") if committed else ""
+    undo = run.line("history", "undo", "--batch", batch.id, "--apply") if committed else ""
     stale = await _stale(batch, committed)
     progress = batch.progress()
     outcome.data = {
@@ -80,10 +77,10 @@ async def tell(
     if stale:
         number = counted(len(stale), "summary was", "summaries were")
         owners = dict.fromkeys(owner for owner, _ in stale)
-        lines = " ; ".join(f"`{_line(run, 'rewrite', str(owner), '--stale')}`" for owner in owners)
+        lines = " ; ".join(f"`{run.line('rewrite', str(owner), '--stale')}`" for owner in owners)
         outcome.blocks.append(Note(f"{number} made from texts that were rewritten since: {lines}."))
     if outcome.file is not None:
-        take = _line(run, command, "--from-drafts", shlex.quote(str(outcome.file)), "--apply")
+        take = run.line(command, "--from-drafts", str(outcome.file), "--apply")
         words = f"Drafts are in {outcome.file}: set take to true where you want them, then `{take}`."
         outcome.blocks.append(Note(f"{words} Nothing was changed."))
 
@@ -120,10 +117,3 @@ def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) ->
         blocks.append(Note(failed.message))
     told = run.answer(command, {**selection.data, **outcome.data}, blocks)
     return replace(told, exit_code=ExitCode.CANCELLED, failed=failed) if failed is not None else told
-
-
-def _line(run: Run, *words: str) -> str:
-    """A command line on the same database."""
-    database = run.settings.database
-    named = ["--db", shlex.quote(str(database.value))] if database.source is Source.COMMAND_LINE else []
-    return " ".join([PROGRAM, *words, *named])

@@ -11,8 +11,7 @@ from lcm_core.errors import UsageError
 from lcm_core.settings import Settings, Source
 from lcm_core.store.opening import choose_access
 
-from lcm_tui.cli.answer import Run
-from lcm_tui.cli.registry import PROGRAM
+from lcm_tui.cli.answer import PROGRAM, Run
 
 Version: TypeAlias = Annotated[
     bool, typer.Option("--version", metavar="", help="Print the version and exit.")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.change.backup import Backup, make_backup
+from lcm_core.change.connection import check_writable
 from lcm_core.change.holders import Holder, holders
 from lcm_core.change.migrate import Migrated, Migration, migrate, plan_migration
 from lcm_core.change.targets import default_target
 
-from lcm_tui.cli import answer
+from lcm_tui.cli import answer, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.documents import Document
@@ -18,29 +21,38 @@ from lcm_tui.cli.readable import Block, Cell, Facts, Note, Prose
 from lcm_tui.cli.registry import command
 from lcm_tui.cli.working import Meter, ask_before_change, interruptible
 
+BackupTo: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--backup-to", metavar="PATH", help="Where the backup goes; else beside the database."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to *app*."""
     command(app, "migrate")(migrate_)
 
 
-def migrate_(run: Run, flags: ChangeFlags) -> Answer:
+def migrate_(run: Run, flags: ChangeFlags, backup_to: BackupTo = None) -> Answer:
     """Bring an old database to the engine's present schema, after a backup; shown only, without --apply."""
     path = run.settings.database.value
+    target = default_target(path, label="before-migration")
+    if backup_to is not None:
+        target = Path(options.given_text("backup-to", backup_to)).expanduser()
     migration = run.read(plan_migration)
     holding = holders(path)
     if not migration or not flags.apply:
         return run.answer("migrate", _document(migration, holding), _blocks(migration, holding))
+    check_writable(path)
     ask_before_change(_question(path.name, migration, holding), yes=flags.yes)
     meter = Meter()
     with interruptible() as stopped:
         try:
-            backup = make_backup(path, default_target(path, label="before-migration"), meter, stopped)
+            backup = make_backup(path, target, meter, stopped)
         finally:
             meter.clear()
         done = migrate(path, wait=answer.BUSY_SECONDS, stopped=stopped)
     document = {**_document(migration, holding), **_done_document(done, backup)}
-    return run.answer("migrate", document, _done_blocks(done, backup))
+    return run.answer("migrate", document, _done_blocks(run, done, backup))
 
 
 def _question(name: str, migration: Migration, holding: Sequence[Holder]) -> str:
@@ -93,7 +105,7 @@ def _blocks(migration: Migration, holding: Sequence[Holder]) -> list[Block]:
     return blocks
 
 
-def _done_blocks(done: Migrated, backup: Backup) -> list[Block]:
+def _done_blocks(run: Run, done: Migrated, backup: Backup) -> list[Block]:
     facts: list[tuple[str, Cell]] = [
         ("Was written by LCM", done.migration.version),
         ("Tables made", len(done.migration.tables)),
@@ -101,4 +113,4 @@ def _done_blocks(done: Migrated, backup: Backup) -> list[Block]:
         *((name.capitalize(), count) for name, count in done.rows),
         ("Backup", str(backup.path)),
     ]
-    return [Facts(facts), Note(f"To go back: lcm-tui restore {backup.path} --apply")]
+    return [Facts(facts), Note(f"To go back: {run.line('restore', str(backup.path), '--apply')}")]

@@ -13,11 +13,11 @@ from lcm_core import __version__
 from lcm_core.errors import UsageError
 from lcm_core.settings import Options, OutputFormat, Source, resolve
 
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.answer import PROGRAM, Answer, Run
 from lcm_tui.cli.completing import SHELLS, script_for
 from lcm_tui.cli.launch import has_terminal, run_the_app
 from lcm_tui.cli.readable import Note, Verbatim
-from lcm_tui.cli.registry import PROGRAM, Outcome, command
+from lcm_tui.cli.registry import Outcome, command
 
 #: The conversation of the demonstration that is printed without a terminal.
 DEMO_CONVERSATION = 1
@@ -42,7 +42,7 @@ def demo(run: Run) -> Outcome:
     """Open the app on a copy of a demonstration database; without a terminal, print some of it."""
     if run.settings.database.source is Source.COMMAND_LINE:
         raise UsageError("demo brings its own database; leave --db out.", details={"option": "db"})
-    from lcm_tui.demo import unpack_demo
+    from lcm_tui.demo import keep_snapshots, unpack_demo
 
     folder = Path(tempfile.mkdtemp(prefix="lcm-tui-demo-"))
     try:
@@ -50,6 +50,7 @@ def demo(run: Run) -> Outcome:
         given = Options(home.database, None, home.state_dir, home.agents)
         settings = resolve(given, _own_environment(), home=Path.home())
         if has_terminal() and run.settings.output_format.value is not OutputFormat.JSON:
+            keep_snapshots(home)
             code = run_the_app(settings, demo=True)
             if code:
                 return code

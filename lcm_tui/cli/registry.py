@@ -15,7 +15,7 @@ from lcm_core.settings import Options, OutputFormat, Source, resolve
 from typer.core import TyperGroup
 
 from lcm_tui.cli import options
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.answer import PROGRAM, Answer, Run
 from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.options import Presentation
 from lcm_tui.cli.parameters import expanded, gathered
@@ -23,7 +23,6 @@ from lcm_tui.cli.parameters import expanded, gathered
 P = ParamSpec("P")
 Outcome: TypeAlias = Answer | int
 
-PROGRAM = "lcm-tui"
 #: Options that take no value.
 FLAGS = frozenset(
     {"--json", "--pretty", "--no-color", "--help", "-h", "--version", "--include-content", "--content"}

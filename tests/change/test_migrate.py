@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -151,3 +152,25 @@ def test_on_the_command_line_with_a_backup(version: str, database_copy: Callable
     assert value(path, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_migration_state'") == (
         1 if version == "0.8.2" else 0
     )
+
+
+def test_the_backup_goes_where_it_is_told_and_comes_back_to_the_same_file(
+    database_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path, target = database_copy("0.1.2"), tmp_path / "other disk" / "before.db"
+    target.parent.mkdir()
+    assert run("migrate", "--db", path, "--backup-to", "", "--apply", "--yes").code == 2
+    done = run("migrate", "--db", path, "--backup-to", target, "--apply", "--yes")
+    assert (done.code, target.exists()) == (0, True), done.err
+    assert f"lcm-tui restore '{target}' --apply --db {path}" in done.out
+    assert [one.name for one in path.parent.iterdir() if "backup" in one.name] == []
+
+
+def test_nothing_is_copied_for_a_file_that_cannot_be_written(
+    database_copy: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, allowed = database_copy("0.1.2"), os.access
+    monkeypatch.setattr(os, "access", lambda one, mode: Path(one) != path and allowed(one, mode))
+    refused = run("migrate", "--db", path, "--apply", "--yes")
+    assert (refused.code, "cannot be written" in refused.err) == (5, True)
+    assert [one.name for one in path.parent.iterdir()] == ["lcm.db"]

@@ -161,7 +161,7 @@ def test_no_fallback_stops_where_the_source_would_be_cut(
         (("--tail", "-1"), "tail"),
         (("--rules", "0.2"), "rules"),
         (("--chunk", "0"), "chunk"),
-        (("--until-under", "few"), "budget"),
+        (("--until-under", "few"), "until-under"),
         (("--max-cost", "much"), "max-cost"),
         (("--apply", "--dry-run"), "apply"),
     ],
@@ -194,3 +194,13 @@ def test_databases_of_every_version(database_copy: DatabaseFactory, version: str
     assert search_faults(path) == []
     before = run("compact", 1, "--db", path, "--tail", 4, "--chunk", 600)
     assert before.code == 0
+
+
+def test_what_takes_it_back_names_the_same_database(openclaw_home: Path) -> None:
+    """Copied as it stands it must not undo something in the database that is there by default."""
+    done = run("compact", 7, "--tail", 2, "--chunk", 600, "--apply", "--yes", "--openclaw-dir", openclaw_home)
+    assert done.code == 0, done.err
+    [line] = [line for line in done.out.splitlines() if "history undo" in line]
+    assert line.endswith(f"--apply --db {openclaw_home / 'lcm.db'}")
+    words = line.split("lcm-tui ")[1].split()
+    assert run(*words, "--yes").code == 0
