@@ -52,7 +52,7 @@ def quarters(text: str, estimator: Estimator) -> int:
     return _quarters(text, astral_weight=8 if weighted else 2, wide_weight=6 if weighted else 1)
 
 
-def _as_engine_read(text: str) -> str:
+def as_engine_read(text: str) -> str:
     """Bytes that are not UTF-8, which we keep as surrogate escapes, reach the engine as U+FFFD."""
     if not has_surrogates(text):
         return text
@@ -79,7 +79,7 @@ def _quarters(text: str, astral_weight: int, wide_weight: int) -> int:
     if text.isascii() or not (runs := _UNEVEN.findall(text)):
         return weight
     stored = "\n".join(runs)  # what stood apart stays apart
-    uneven = _as_engine_read(stored)
+    uneven = as_engine_read(stored)
     astral = len(uneven.encode("utf-16-le", "surrogatepass")) // 2 - len(uneven)
     weight += len(uneven) - len(stored) + astral * (astral_weight - 1)
     if wide_weight > 1:

@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.clamp import OPAQUE_TOKENS, serialized_tokens
+from lcm_core.assemble.focus import wrap_brief
+from lcm_core.assemble.js import stringify
 from lcm_core.assemble.live import live_message
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve
@@ -28,14 +30,15 @@ from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.ingest.storing import STORING_0_1, STORING_0_8, STORING_PRESENT, StoringRules
 from lcm_core.operations.compaction.plans import file_ids, source_tokens
 from lcm_core.operations.file_copies import named_in
-from lcm_core.rules import RULES_PRESENT
+from lcm_core.records import ConversationId, FocusBrief
+from lcm_core.rules import RULES_0_1, RULES_PRESENT
 from lcm_core.summarize.escalate import OMITTED, without_directives
 from lcm_core.summarize.reading import Source
-from lcm_core.summarize.source import SourceMessage, meaningful
+from lcm_core.summarize.source import SourceMessage, leaf_source, meaningful
 from lcm_core.times import engine_label
 from lcm_core.tokens import Estimator, has_surrogates
 
-from tests.core.test_assembly_steps import message, sent
+from tests.core.test_assembly_steps import NOON, message, sent, summary
 
 FILE = "file_0123456789abcdef"
 #: Blank in one of the languages alone.
@@ -125,6 +128,36 @@ def test_images_are_read_as_the_engine_reads_base64():
     ):
         assert [payload.data for payload in image(form)] == [data]
     assert image("no payload!") == ()
+
+
+#: Bytes that are no UTF-8, as they come out of a database, and as the engine reads them.
+BYTES, READ = b"a\xffb\xf0\x9f\x92".decode("utf-8", "surrogateescape"), "a\ufffdb\ufffd"
+
+
+def test_what_is_no_utf_8_is_sent_as_the_engine_reads_it():
+    metadata = json.dumps({"raw": {"type": "text", "said": BYTES}}, ensure_ascii=False)
+    answer = message(1, "assistant", BYTES, {"text": BYTES, "metadata": metadata})
+    brief = FocusBrief(
+        "focus_0", ConversationId(1), BYTES, BYTES, "active", 1, 1, None, 1, None, None, NOON, NOON
+    )
+    for rules in (RULES_0_1, RULES_PRESENT):
+        sums = sent([summary(0, content=BYTES), answer, message(2, "user", BYTES)], rules)
+        assert READ in sums.messages[0].text
+        block: Any = sums.messages[1].document()["content"]
+        assert block == [{"type": "text", "said": READ, "text": READ}]
+        assert sums.messages[2].content == READ
+    assert wrap_brief(brief, UTC).count(READ) == 2
+    source = SourceMessage(message(0, "user", BYTES).message)
+    assert leaf_source([source], COMPACTION_PRESENT.source, UTC).endswith(f"]\n{READ}")
+
+
+def test_a_half_of_a_character_in_json_is_written_as_the_engine_writes_it():
+    """All halves alike: in stored JSON they stand escaped, and only there can they stand."""
+    metadata = '{"raw": {"type": "toolCall", "id": "x", "arguments": {"a": "\\udc80 \\ud83d \\udfff"}}}'
+    [item] = resolve(
+        [message(0, "assistant", "", {"part_type": "tool", "metadata": metadata})], None, RULES_PRESENT, UTC
+    ).items
+    assert stringify(item.sent.calls[0].document).endswith('{"a":"\\udc80 \\ud83d \\udfff"}}')
 
 
 HALF = "\ud83d"

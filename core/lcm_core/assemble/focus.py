@@ -9,6 +9,7 @@ from datetime import tzinfo
 from lcm_core.assemble.xml import escaped, escaped_attribute, time_attribute
 from lcm_core.records import FocusBrief, SummaryId, Timestamp
 from lcm_core.times import parse_utc
+from lcm_core.tokens import as_engine_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def wrap_brief(brief: FocusBrief, zone: tzinfo | None) -> str:
     seq = brief.covered_message_seq
     attributes = [
         f'id="{escaped_attribute(brief.brief_id)}"',
-        f'prompt="{escaped_attribute(brief.prompt)}"',
+        f'prompt="{escaped_attribute(as_engine_read(brief.prompt))}"',
         f'token_count="{brief.tokens}"',
         f'target_tokens="{brief.target_tokens}"',
         time_attribute("created_at", brief.created_at, zone),
@@ -74,4 +75,6 @@ def wrap_brief(brief: FocusBrief, zone: tzinfo | None) -> str:
         "" if seq is None else f'covered_message_seq="{seq}"',
     ]
     head = f"<focus_brief {' '.join(one for one in attributes if one)}>"
-    return "\n".join([head, "  <content>", escaped(brief.content), "  </content>", "</focus_brief>"])
+    return "\n".join(
+        [head, "  <content>", escaped(as_engine_read(brief.content)), "  </content>", "</focus_brief>"]
+    )

@@ -16,9 +16,8 @@ def _refuse(name: str) -> NoReturn:
 
 #: As ``JSON.parse`` reads: no ``NaN``, and no control characters in strings.
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
-#: Halves of a pair without the other one, which ``JSON.stringify`` escapes; bytes that were no UTF-8 stand in
-#: the last 128 of them and are left to the estimator.
-_LONE_HALF: Final = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
+#: Halves of a pair without the other one, which ``JSON.stringify`` escapes.
+_LONE_HALF: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def parsed(text: str | None) -> Json:

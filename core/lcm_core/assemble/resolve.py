@@ -88,9 +88,9 @@ def resolve(
     for item in items:
         match item:
             case StoredMessage():
-                found.append(_message(item, rules))
+                found.append(_message(item.as_engine_read(), rules))
             case StoredSummary():
-                one = _summary(item, rules, zone)
+                one = _summary(item.as_engine_read(), rules, zone)
                 under = overlay is not None and one.sent.origin.summary_id in overlay.covered
                 (covered if under else found).append(one)
             case Dangling():

@@ -20,6 +20,7 @@ from lcm_core.dag.markers import BLANKS
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import Message, MessagePart, SummaryText, Timestamp
 from lcm_core.times import engine_label, parse_utc
+from lcm_core.tokens import as_engine_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def leaf_source(
         text = said(one, rules, tags)
         if text or not rules.meaningful_only:
             blocks.append(f"[{_message_header(one.message, rules, zone)}]\n{text}")
-    return "\n\n".join(blocks).strip(BLANKS)
+    return as_engine_read("\n\n".join(blocks).strip(BLANKS))
 
 
 def condensed_source(
@@ -62,7 +63,7 @@ def condensed_source(
         if rules.meaningful_only:
             text = meaningful(_REASONING.sub("", text), tags, structured=rules.reads_structure)
         blocks.append(f"[{_label(earliest, zone)} - {_label(latest, zone)}]\n{text}")
-    return "\n\n".join(blocks).strip(BLANKS)
+    return as_engine_read("\n\n".join(blocks).strip(BLANKS))
 
 
 def said(source: SourceMessage, rules: SourceRules, tags: Sequence[str] = ()) -> str:
