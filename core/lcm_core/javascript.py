@@ -94,7 +94,7 @@ def _is_special(value: Json) -> bool:
 
 def _written(value: Json) -> str:
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_plain(key)}:{_written(each)}" for key, each in _ordered(value)) + "}"
+        return "{" + ",".join(f"{_plain(key)}:{_written(each)}" for key, each in ordered(value)) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ",".join(map(_written, value)) + "]"
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -107,7 +107,7 @@ def _index(key: str) -> int | None:
     return int(key) if _INDEX.fullmatch(key) and int(key) <= _LARGEST_INDEX else None
 
 
-def _ordered(value: JsonObject) -> list[tuple[str, Json]]:
+def ordered(value: JsonObject) -> list[tuple[str, Json]]:
     """Keys that are indexes come first, in order; the others as they were given."""
     numbered = sorted((index, key) for key in value if (index := _index(key)) is not None)
     first = {key for _, key in numbered}

@@ -109,6 +109,11 @@ def test_what_no_json_parser_there_reads_is_explored_as_text():
     assert explore('{"a": 1}', "a.json", "").startswith("Structured summary (JSON):")
 
 
+def test_keys_that_are_numbers_come_first():
+    text = '{"b": 0, "10": 0, "01": 0, "9": 0, "-1": 0, "4294967295": 0, "a": 0}'
+    assert "Shape: object(keys=7: 9, 10, b, 01, -1, 4294967295, a)." in explore(text, "a.json", "")
+
+
 def image(data: str) -> tuple[Payload, ...]:
     """What is taken out of a message with an image."""
     said: Any = {"role": "user", "content": [{"type": "image", "data": data, "mimeType": "image/png"}]}

@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 from lcm_core.ingest.explore_code import CODE_ENDINGS, explore_code
 from lcm_core.ingest.explore_markup import explore_xml, explore_yaml
 from lcm_core.ingest.jsonl import Json
+from lcm_core.javascript import ordered
 
 #: Names, headings and columns that are listed at most, and characters of each.
 LISTED: Final = 24
@@ -68,7 +69,7 @@ def _refuse(name: str) -> NoReturn:
 
 def _shape(value: Json, depth: int = 0) -> str:
     if isinstance(value, dict):
-        shown = ", ".join(_short(key) for key in itertools.islice(value, LISTED))
+        shown = ", ".join(_short(key) for key, _ in itertools.islice(ordered(value), LISTED))
         more = ", …" if len(value) > LISTED else ""
         return f"object(keys={len(value)}{': ' if value else ''}{shown}{more})"
     if isinstance(value, list):
