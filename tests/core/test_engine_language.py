@@ -32,6 +32,7 @@ from lcm_core.operations.compaction.plans import file_ids, source_tokens
 from lcm_core.operations.file_copies import named_in
 from lcm_core.records import ConversationId, FocusBrief
 from lcm_core.rules import RULES_0_1, RULES_PRESENT
+from lcm_core.settings.values import time_zone
 from lcm_core.summarize.escalate import OMITTED, without_directives
 from lcm_core.summarize.reading import Source
 from lcm_core.summarize.source import SourceMessage, leaf_source, meaningful
@@ -102,6 +103,16 @@ def test_directives_begin_where_an_ideograph_ends():
 @pytest.mark.parametrize("zone", ["GMT", "Etc/GMT", "GMT0", "GMT+0", "GMT-0"])
 def test_gmt_is_called_utc(zone: str):
     assert engine_label(datetime(2026, 3, 6, 12, tzinfo=UTC), ZoneInfo(zone)) == "2026-03-06 12:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("written", "zone"),
+    [("asia/tokyo", "Asia/Tokyo"), ("utc", "UTC"), (":AMERICA/NEW_YORK", "America/New_York"), ("CET", "CET")],
+)
+def test_zones_are_known_in_whatever_case(written: str, zone: str):
+    assert time_zone(written) == zone
+    with pytest.raises(ValueError, match="no time zone"):
+        time_zone(f"{written}x")
 
 
 def test_what_no_json_parser_there_reads_is_explored_as_text():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
@@ -194,10 +194,16 @@ def _sequence(value: Json) -> Sequence[Json]:
 
 
 def time_zone(value: Json) -> str:
-    """The IANA name of a time zone that this machine knows; a leading colon (POSIX) is dropped."""
+    """The IANA name of a time zone that this machine knows; a leading colon (POSIX) is dropped.
+
+    Upper and lower case are one, as for the engine.
+    """
     name = text(value).removeprefix(":")
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise ValueError("which is no time zone that this machine knows") from None
+        found = next((one for one in available_timezones() if one.lower() == name.lower()), None)
+        if found is None:
+            raise ValueError("which is no time zone that this machine knows") from None
+        return found
     return name
