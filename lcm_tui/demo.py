@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import os
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
+#: The conversation of which snapshots are kept.
+CONVERSATION = 1
+#: When a host would have asked for its context, under which budget, and how many messages were not said yet.
+TURNS = (
+    (datetime(2026, 3, 4, 11, 58, tzinfo=UTC), 128_000, 8),
+    (datetime(2026, 3, 4, 12, 4, tzinfo=UTC), 128_000, 3),
+    (datetime(2026, 3, 4, 12, 11, tzinfo=UTC), 128_000, 0),
+    (datetime(2026, 3, 4, 12, 12, tzinfo=UTC), 3_500, 0),
+)
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 
@@ -45,6 +56,30 @@ def unpack_demo(folder: Path) -> DemoHome:
     _write(database, gzip.decompress((packed / "demo.db.gz").read_bytes()))
     _unpack_files((packed / "demo-home.tar.gz").read_bytes(), state_dir)
     return DemoHome(state_dir, database, state_dir / "agents", state_dir / "lcm-files")
+
+
+def keep_snapshots(home: DemoHome) -> None:
+    """Leave the snapshots in the database that an `Engine` would have left of a few turns of a host."""
+    asyncio.run(_keep_snapshots(home.database))
+
+
+async def _keep_snapshots(path: Path) -> None:
+    from lcm_core.assembly import assemble_context, settings_for, with_history
+    from lcm_core.change.snapshots import keep_snapshot, snapshot_of
+    from lcm_core.records import ConversationId
+    from lcm_core.settings.engine import EngineSettings
+    from lcm_core.store.database import Database
+
+    owner = ConversationId(CONVERSATION)
+    async with await Database.open(path) as database:
+        for moment, budget, later in TURNS:
+            settings = settings_for(EngineSettings(), budget)
+            whole = await database.read(assemble_context, owner, settings, zone=UTC, now=moment)
+            whole = await database.read(with_history, owner, whole)
+            end = len(whole.messages) - later
+            weights = whole.weights[:end]
+            then = replace(whole, messages=whole.messages[:end], weights=weights, sent_tokens=sum(weights))
+            keep_snapshot(path, snapshot_of(then, owner, settings, zone=UTC, now=moment))
 
 
 def _unpack_files(archive: bytes, state_dir: Path) -> None:

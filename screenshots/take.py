@@ -18,10 +18,11 @@ from pathlib import Path
 from lcm_core.settings import Options, resolve
 
 from lcm_tui.app import LcmApp
-from lcm_tui.demo import unpack_demo
+from lcm_tui.demo import keep_snapshots, unpack_demo
 
 FOLDER = Path(__file__).parent
 WIDE, SMALL = (160, 50), (80, 24)
+LEASE_TABLE = (*"lease", "space", *"table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Picture:
     shows: str
     size: tuple[int, int] = WIDE
     sql: str = ""  #: makes the demonstration show what it does not hold
+    tail: str = ""  #: messages of the fresh tail, where the configured number leaves nothing to choose
 
 
 PICTURES = (
@@ -45,6 +47,13 @@ PICTURES = (
     Picture("context", ("c",), "fresh tail"),
     Picture("context-sent", ("c", "m", "j", "j"), "stored"),
     Picture("context-80x24", ("c",), "fresh tail", SMALL),
+    Picture("context-evicted", ("c", "B", *"3500", "enter"), "first that does not fit"),
+    Picture(
+        "context-prompt", ("c", "Q", *LEASE_TABLE, "enter", "B", *"2600", "enter", *"jjj"), "for it", tail="4"
+    ),
+    Picture("snapshots", ("c", "at"), "asm_"),
+    Picture("snapshot", ("c", "at", "enter", "j"), "exactly what was sent"),
+    Picture("snapshot-compare", ("c", "at", *"jjj", "D"), "only in the second"),
     Picture("item", ("c", "enter", "m"), "<summary"),
     Picture("focus-brief", ("j", "j", "j", "c"), "focus"),
     Picture("briefs", ("j", "j", "j", "b"), "focus_"),
@@ -60,6 +69,7 @@ PICTURES = (
     Picture("health", ("H",), "by design"),
     Picture("health-80x24", ("H",), "by design", SMALL),
     Picture("compacting", ("C", "1", "1", "1", "1"), "depth 4"),
+    Picture("compacting-draft", ("C", "number_sign", "8", "enter", "3", "a"), "A draft waits"),
     Picture("transplant", ("t",), "to the front of"),
     Picture("review", ("s", "r"), "can stand"),
     Picture("review-80x24", ("s", "r"), "can stand", SMALL),
@@ -85,7 +95,7 @@ def screen_text(app: LcmApp) -> str:
 
 def is_reading(app: LcmApp) -> bool:
     """Whether something is still on its way to the screen."""
-    return any(not worker.is_finished and worker.group != "watch" for worker in app.workers)
+    return any(not worker.is_finished and worker.group not in {"watch", "compact"} for worker in app.workers)
 
 
 async def wait_for(app: LcmApp, text: str, seconds: float = 15.0) -> None:
@@ -104,7 +114,8 @@ async def take(picture: Picture, home: Path) -> None:
         with closing(sqlite3.connect(home / ".openclaw" / "lcm.db")) as database, database:
             database.execute(picture.sql)
     options = Options(openclaw_dir=str(home / ".openclaw"))
-    app = LcmApp(resolve(options, {"TZ": "UTC"}, home=home), demo=True)
+    environment = {"TZ": "UTC"} | ({"LCM_FRESH_TAIL_COUNT": picture.tail} if picture.tail else {})
+    app = LcmApp(resolve(options, environment, home=home), demo=True)
     async with app.run_test(size=picture.size) as pilot:
         await wait_for(app, "2026-03-04")
         for key in picture.keys:
@@ -126,7 +137,7 @@ def main() -> None:
     wanted = set(sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="lcm-tui-pictures-") as folder:
         home = Path(folder)
-        unpack_demo(home)
+        keep_snapshots(unpack_demo(home))
         for picture in PICTURES:
             if not wanted or picture.name in wanted:
                 asyncio.run(take(picture, home))

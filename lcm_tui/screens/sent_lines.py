@@ -177,7 +177,9 @@ def fate_fields(fate: Fate | None, ledger: Ledger | None) -> Iterator[Block]:
         weighs = f", {told}" if fate.tokens and told not in fate.why else ""
         yield field("not sent", f"{fate.step}: {fate.why}{weighs}", "warn", width=FIELD)
     if fate.score is not None:
-        kept = "kept before what says less of it, or is older" if fate.sent else "not kept"
+        kept = "kept before what says less of it, or is older"
+        if not fate.sent:
+            kept = "not kept" if fate.step is Step.PROMPT else "kept, and gone in a later step"
         yield field("prompt", f"it names {fate.score:.1%} of the words here: {kept}", "new", width=FIELD)
     for repair in fate.repairs:
         call = f" ({repair.call_id})" if repair.call_id else ""

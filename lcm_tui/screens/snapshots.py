@@ -36,7 +36,7 @@ COLUMNS: Final = (
     Column("tokens", "tokens", 8, right=True, keep=93),
     Column("messages", "messages", 8, right=True, keep=85),
     Column("evicted", "not sent", 8, right=True, keep=80),
-    Column("source", "source", 21, keep=70),
+    Column("source", "source", 14, keep=70),
     Column("rules", "rules", 5, keep=20),
     Column("cache", "cache", 8, keep=30),
     Column("selection", "selection", 13, keep=15),
