@@ -22,6 +22,7 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "ContextScreen": (3, ("c",)),
         "ItemScreen": (3, ("c", "enter")),
         "SentScreen": (3, ("c", "m enter")),
+        "SnapshotsScreen": (3, ("c", "at")),
         "CompareScreen": (3, ("c", "D # 2 enter")),
         "PreviousScreen": (6, ("s", "p")),
         "FilesScreen": (3, ("f",)),

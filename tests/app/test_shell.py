@@ -11,8 +11,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
+from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.screens.files import FilesScreen
 from lcm_tui.screens.help import HelpScreen
+from lcm_tui.widgets.bars import KeyBar
 from lcm_tui.widgets.text import TextView
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import (
@@ -78,6 +80,24 @@ async def test_other_screens_lead_back_one_by_one(database_file: DatabaseFactory
         assert not pilot.app._exit
 
 
+async def test_a_click_on_a_key_is_the_key(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        first = pilot.app.screen
+        for title, name in {"Context": "ContextScreen", "Summaries": "DagScreen"}.items():
+            await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index(title), 0))
+            await wait_for(pilot, lambda name=name: type(pilot.app.screen).__name__ == name)
+            await settled(pilot)
+            await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index("Back"), 0))
+            await wait_for(pilot, lambda: pilot.app.screen is first)
+        await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index("Help"), 0))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await pilot.click(offset=(20, 10))  # in the help
+        assert isinstance(pilot.app.screen, HelpScreen)
+        await pilot.click(offset=(0, 0))  # beside it
+        await wait_for(pilot, lambda: pilot.app.screen is first)
+
+
 async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await pilot.press("slash", "q", "s", "colon", "question_mark")
@@ -107,7 +127,7 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         assert " ".join(screen.HELP.split()[:5]) in text
         assert set(EVERYWHERE) <= set(screen.commands)
         keys = text.split("Keys of this screen")[1]
-        for command in (COMMANDS[command] for command in screen.commands):
+        for command in map(screen.told, screen.commands):
             row = next(line for line in keys.splitlines() if f" {command.title} " in f"{line} ")
             assert row.split()[0] == key_title(command.key)
         for command in screen.commands:
@@ -147,7 +167,7 @@ async def test_the_palette_names_the_reason_why_a_command_cannot_be_used(opencla
 
 
 async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database_file: DatabaseFactory):
-    write_config(keys={"files": "F7", "back": "left_square_bracket", "down": "e"})
+    write_config(keys={"files": "F7", "back": "[", "down": "e"})
     async with open_app(database_file("0.15.3")) as pilot:
         first = pilot.app.screen
         await settled(pilot)
@@ -159,7 +179,7 @@ async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database
         await settled(pilot)
         assert pilot.app.screen is first
         assert not pilot.app._exit
-        await pilot.press("e", "F7")
+        await pilot.press("e", "f7")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
         assert first.table.cursor == 1
         await pilot.press("colon")
@@ -190,6 +210,44 @@ async def test_a_key_that_two_actions_would_have_is_said_to_be_taken(database_fi
 
 
 # -- terminals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ("F7", "f7"),
+        ("[", "left_square_bracket"),
+        ("Esc", "escape"),
+        ("ctrl-X", "ctrl+x"),
+        ("^r", "ctrl+r"),
+        ("Ctrl+/", "ctrl+slash"),
+        ("v, PgUp ,G", "v,pageup,G"),
+        (",", "comma"),
+        ("shift+tab", "shift+tab"),
+    ],
+)
+def test_a_key_may_be_written_as_people_write_it(written: str, named: str):
+    assert textual_keys(written) == named
+    assert key_problems({"files": written}) == [
+        problem for problem in key_problems({"files": written}) if "which is no key" not in problem
+    ]
+
+
+def test_a_key_that_does_not_exist_and_one_given_twice_are_told():
+    [problem] = key_problems({"files": "bogus"})
+    assert problem.startswith("The config file gives 'bogus' to 'files', which is no key; ")
+    [problem] = key_problems({"files": "&", "briefs": "ampersand"})
+    assert problem == "The config file gives '&' to 'files' and to 'briefs'; give one of them another key."
+    assert key_problems({"files": "b", "briefs": "f"}) == []  # they change places
+
+
+async def test_the_help_names_the_moving_keys_as_they_are_mapped(database_file: DatabaseFactory):
+    write_config(keys={"down": "&", "page-up": "F9"})
+    async with open_app(database_file("0.15.3")) as pilot:
+        await settled(pilot)
+        told = await help_text(pilot)
+        assert "↑ k & " in told
+        assert "F9 PgDn ^f" in told
 
 
 async def test_without_colours_nothing_is_coloured(database_file: DatabaseFactory, monkeypatch):
