@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
@@ -17,7 +18,7 @@ from lcm_core.assemble.result import Source as AssemblySource
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.schema_new import create_database
 from lcm_core.engine import Engine
-from lcm_core.errors import LcmError, NotFoundError
+from lcm_core.errors import LcmError, NotFoundError, UsageError
 from lcm_core.ingest.payload_files import PayloadError
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.operations.appending import Session
@@ -29,6 +30,7 @@ from tests.change.support import column, connect, context_of, dump, rows_of, run
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 KEY = Session("s1", "agent:main:main")
+_FILE_ID = re.compile(r"file_[0-9a-f]{16}")
 SMALL = replace(EngineSettings(), large_file_token_threshold=Sourced(2000, Source.ENVIRONMENT))
 
 
@@ -407,6 +409,18 @@ async def test_heartbeats_are_left_out_in_pairs_when_asked(tmp_path: Path) -> No
     assert texts(tmp_path / "pruned.db") == [lines[2]["content"], lines[3]["content"]]
 
 
+def without_ids(path: Path, sql: str) -> list[dict[str, Any]]:
+    """Rows by column name, with the same word for every id of a file and none of a row."""
+    return [
+        {
+            name: _FILE_ID.sub("file", value) if isinstance(value, str) else value
+            for name, value in row.as_dict().items()
+            if name not in ("message_id", "part_id")
+        }
+        for row in rows_of(path, sql)
+    ]
+
+
 async def test_the_recorded_sessions_give_the_recorded_conversations(
     openclaw_home: Path, tmp_path: Path
 ) -> None:
@@ -421,11 +435,18 @@ async def test_the_recorded_sessions_give_the_recorded_conversations(
             if row["conversation_id"] == 8:  # the host reset the session in between
                 run(path, "UPDATE conversations SET active = 0 WHERE conversation_id = 5")
             assert (await engine.bootstrap(session, file)).conversation_id == row["conversation_id"]
-    told = """SELECT conversation_id, role, token_count, identity_hash, transcript_entry_id, created_at,
-        stable_event_key FROM messages WHERE transcript_entry_id IS NOT NULL AND content NOT LIKE '%file_%'
-        ORDER BY conversation_id, created_at, transcript_entry_id"""
-    with connect(path) as ours, connect(recorded) as theirs:
-        assert ours.execute(told).fetchall() == theirs.execute(told).fetchall()
+    # All that the engine wrote but ids, which are random, and the two messages that it stored twice (seq).
+    messages = """SELECT conversation_id, transcript_entry_id, role, content, token_count,
+        iif(content LIKE '%file\\_%' ESCAPE '\\', NULL, identity_hash), openclaw_sender_metadata, created_at,
+        large_content, stable_event_key, iif(conversation_id = 3, NULL, seq) FROM messages
+        WHERE transcript_entry_id IS NOT NULL ORDER BY conversation_id, transcript_entry_id"""
+    parts = """SELECT m.conversation_id, m.transcript_entry_id, p.* FROM message_parts AS p
+        JOIN messages AS m USING (message_id) WHERE m.transcript_entry_id IS NOT NULL
+        ORDER BY 1, 2, p.ordinal"""
+    for told, rows in ((messages, 863), (parts, 1_194)):
+        found = without_ids(path, told)
+        assert len(found) == rows
+        assert found == without_ids(recorded, told)
     checkpoints = """SELECT last_processed_offset, last_processed_entry_hash, session_header_id,
         last_processed_entry_id FROM conversation_bootstrap_state ORDER BY conversation_id"""
     with connect(path) as ours, connect(recorded) as theirs:
@@ -444,3 +465,33 @@ async def test_an_import_is_made_in_pieces_and_each_is_committed(
     assert texts(path) == [line["content"] for line in lines]
     assert column(path, "SELECT ordinal FROM context_items") == list(range(300))
     assert search_faults(path) == []
+
+
+async def test_a_key_that_says_nothing_joins_no_sessions(engine: Engine) -> None:
+    for number, key in enumerate(("", "", "  ", "  ", None), 1):
+        done = await engine.ingest(Session(f"s{number}", key), said("hi"))
+        assert done.conversation_id == number
+
+
+async def test_as_many_entry_ids_as_messages(engine: Engine) -> None:
+    with pytest.raises(UsageError, match="2 entry ids for 1 messages"):
+        await engine.ingest_batch(KEY, [said("hi")], entry_ids=["a", "b"])
+
+
+async def test_only_what_was_read_from_a_transcript_was_bootstrapped(engine: Engine, tmp_path: Path) -> None:
+    """Otherwise the checks would miss its checkpoint (G8)."""
+    facts = """SELECT c.bootstrapped_at AS a, b.last_processed_entry_id AS b,
+        b.fork_source_message_count AS c FROM conversations AS c
+        LEFT JOIN conversation_bootstrap_state AS b USING (conversation_id)"""
+
+    def noted() -> list[tuple[object, ...]]:
+        return [tuple(row.as_dict().values()) for row in rows_of(tmp_path / "lcm.db", facts)]
+
+    stamp = "2026-03-06 12:00:00"
+    await engine.ingest(KEY, said("one"))
+    assert noted() == [(None, None, None)]
+    lines = [said(text) for text in ("one", "two", "three")]
+    assert (await engine.bootstrap(KEY, transcript(tmp_path / "t.jsonl", *lines[:2]))).imported == 1
+    assert noted() == [(stamp, "e1", 0)]
+    await engine.bootstrap(Session("s2"), transcript(tmp_path / "u.jsonl", *lines))
+    assert noted()[1:] == [(stamp, "e2", 3)]

@@ -60,6 +60,11 @@ class Session:
     session_id: str
     session_key: str | None = None  #: ``agent:<agent>:<lane>``; the same over many session ids
 
+    def __post_init__(self) -> None:
+        """A key that says nothing is none: it would make one conversation of many sessions."""
+        if self.session_key is not None and not self.session_key.strip():
+            object.__setattr__(self, "session_key", None)
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -70,6 +75,7 @@ class Checkpoint:
     modified_ms: int
     offset: int  #: bytes that have been processed
     header_id: str | None
+    messages: int = 0  #: that the host sees in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,7 @@ class Target:
     next_message_id: int
     state: StoredRow | None  #: the row of ``conversation_bootstrap_state``
     is_new: bool
+    waiting: list[Edit] = field(default_factory=list)  #: what the first checkpoint brings with it
     entries: set[str] = field(default_factory=set)
     events: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -127,7 +134,7 @@ class Target:
         *whole_rows* gives every column of a part, as an operation does that the journal keeps.
         """
         fresh = list(self._fresh(messages))
-        edits, self.opening = self.opening, []
+        edits, self.opening = self._opened(checkpoint), []
         first = self.next_message_id if chained or len(fresh) >= MANY else None
         numbered = [(_id(first, number), message) for number, message in enumerate(fresh)]
         unused = dict.fromkeys(self.schema.tables["message_parts"]) if whole_rows else {}
@@ -144,6 +151,16 @@ class Target:
         payloads = tuple(payload for message in fresh for payload in message.payloads)
         plan = Plan(kind, title, self.conversation_id, tuple(edits))
         return Append(plan, self.conversation_id, payloads, len(fresh), len(messages) - len(fresh))
+
+    def _opened(self, checkpoint: Checkpoint | None) -> list[Edit]:
+        """What comes first. Only what was read from a transcript was bootstrapped (engine.md 9, G8)."""
+        if checkpoint is not None:
+            waiting, self.waiting = self.waiting, []
+            return [*self.opening, *waiting]
+        return [
+            replace(edit, row=edit.row.but(bootstrapped_at=None)) if isinstance(edit, Insert) else edit
+            for edit in self.opening
+        ]
 
     def _fresh(self, messages: Iterable[StoredMessage]) -> Iterator[StoredMessage]:
         """The messages that are not known.
@@ -204,7 +221,9 @@ class Target:
             values["last_processed_entry_id"] = last.entry_id
         present, self.state = self.state, {**(self.state or _FIRST_STATE), **values, "updated_at": self.stamp}
         if present is None:
-            self.state = {**self.state, "conversation_id": self.conversation_id}
+            found = checkpoint.messages if self.is_new else 0  # by the first import, as the engine records it
+            more = {"conversation_id": self.conversation_id, "fork_source_message_count": found}
+            self.state = {**self.state, **more}
             yield Insert(_STATE, _row(self.schema, _STATE, self.state))
             return
         changed = [name for name in values if name in present and present[name] != values[name]]
@@ -230,6 +249,7 @@ async def target_of(
     stamp = sql_utc(now)
     listing = Listing.of(())
     opening: list[Edit] = []
+    waiting: list[Edit] = []
     if holding is None:
         conversation_id = await next_conversation_id(reader)
         taken = session.session_key is not None and await key_is_taken(reader, session.session_key)
@@ -238,6 +258,7 @@ async def target_of(
     else:
         conversation_id = int(str(holding.row["conversation_id"]))
         opening = list(_rebound(holding, session))
+        waiting = list(_bootstrapped(holding, stamp))
         listing = Listing.of(await end_of_context(reader, ConversationId(conversation_id)))
     return Target(
         reader.schema,
@@ -251,6 +272,7 @@ async def target_of(
         next_message_id=await next_message_id(reader),
         state=holding.checkpoint if holding else None,
         is_new=holding is None,
+        waiting=waiting,
     )
 
 
@@ -312,6 +334,17 @@ def _rebound(holding: Holding, session: Session) -> Iterator[Edit]:
             Cells.of({"conversation_id": holding.row["conversation_id"]}),
             Cells.of({"session_id": before}),
             Cells.of({"session_id": session.session_id}),
+        )
+
+
+def _bootstrapped(holding: Holding, stamp: str) -> Iterator[Edit]:
+    """A conversation that a host began without a transcript, and that one is now read for."""
+    if "bootstrapped_at" in holding.row and holding.row["bootstrapped_at"] is None:
+        yield Update(
+            "conversations",
+            Cells.of({"conversation_id": holding.row["conversation_id"]}),
+            Cells.of({"bootstrapped_at": None}),
+            Cells.of({"bootstrapped_at": stamp}),
         )
 
 

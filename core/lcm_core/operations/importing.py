@@ -84,6 +84,7 @@ class Transcript:
             stamp.modified_ns // 10**6,
             stamp.size if offset is None else offset,
             header.session_id if header is not None else None,
+            len(self.positions),
         )
 
 

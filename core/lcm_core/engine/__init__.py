@@ -11,35 +11,33 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble
+from lcm_core.assemble.assembler import Surroundings, assemble
 from lcm_core.assemble.live import live_message
 from lcm_core.assemble.resolve import ResolvedContext
 from lcm_core.assemble.result import Assembled
-from lcm_core.assembly import assemble_context, settings_for, with_history
-from lcm_core.change.errors import StalePlanError
+from lcm_core.assembly import assemble_context, settings_for
 from lcm_core.change.schema_new import create_database
-from lcm_core.change.snapshots import KEPT, note_assembly
+from lcm_core.change.snapshots import KEPT
 from lcm_core.compaction_rules import compaction_rules, compaction_settings
-from lcm_core.errors import LcmError, NotFoundError
+from lcm_core.engine.appends import Appender
+from lcm_core.engine.snapshots import Snapshots
+from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.ingest.history import HostMessage, host_message
 from lcm_core.ingest.jsonl import JsonObject
 from lcm_core.ingest.patterns import matches_any
 from lcm_core.ingest.reconcile import Proof
-from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.admission import doubt, overlap_of, refuse_flood
-from lcm_core.operations.appending import Append, Checkpoint, Session, plan_append
+from lcm_core.operations.appending import Session
 from lcm_core.operations.compaction.run import Operation, Runner, Setting
 from lcm_core.operations.importing import (
     ImportRules,
     Tally,
     Transcript,
     anchor_of,
-    commit_append,
     import_rules,
     pieces,
     read_known,
@@ -49,17 +47,14 @@ from lcm_core.operations.importing import (
 from lcm_core.records import ConversationId
 from lcm_core.rules import rules_of
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.store.database import Database, Reader
+from lcm_core.store.database import Database
 from lcm_core.store.ingested import find_holding
 from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import Summarizer
 
-T = TypeVar("T")
+__all__ = ["Bootstrapped", "Engine", "Ingested", "Session"]
 
-#: How often a plan that another writer has outrun is made again.
-ATTEMPTS: Final = 8
-#: How long a call waits for the lock of the file, in seconds; the engine's own busy timeout (engine.md 1.1).
-WAIT_SECONDS: Final = 30.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +94,8 @@ class Engine:
         snapshots: int = KEPT,
     ) -> None:
         self.database = database
-        self.snapshot_problem: str | None = None  #: why the last assembly left no snapshot
-        self._snapshots = snapshots
-        self._notes: set[asyncio.Task[None]] = set()
-        self._noting = asyncio.Lock()  #: snapshots stand in the order of their assemblies
-        self._large_files = large_files
+        self._snapshots = Snapshots(database, snapshots)
+        self._appender = Appender(database, large_files, clock)
         self._settings = settings
         self._clock = clock
         self._locks: dict[str, asyncio.Lock] = {}
@@ -166,12 +158,18 @@ class Engine:
         """Store messages behind the others in one commit; those with a known entry or event are left out.
 
         Raises:
+            UsageError: there is not one entry id for every message.
             RefusedError: they look like a replay of what is stored.
             LcmError: the database or the large-files folder cannot be written.
         """
+        ids = [None] * len(messages) if entry_ids is None else entry_ids
+        if len(ids) != len(messages):
+            raise UsageError(
+                f"There are {len(ids):,} entry ids for {len(messages):,} messages: give one each."
+            )
         if not self._is_stored(session) or not messages:
             return _NOT_STORED
-        hosts = self._hosts(messages, entry_ids or [None] * len(messages))
+        hosts = self._hosts(messages, ids)
         async with self._turn(session):
             return await self._store(session, hosts, align=False)
 
@@ -251,33 +249,17 @@ class Engine:
         assembled = await self.database.read(
             assemble_context, conversation_id, settings, zone=zone, live=held, now=now
         )
-        if self._snapshots > 0:
-            keep = partial(note_assembly, newest=self._snapshots, zone=zone, now=now)
-            note = asyncio.create_task(self._note(assembled, conversation_id, settings, keep))
-            self._notes.add(note)
-            note.add_done_callback(self._notes.discard)
+        self._snapshots.keep(assembled, conversation_id, settings, zone=zone, now=now)
         return assembled
 
-    async def _note(
-        self,
-        assembled: Assembled,
-        conversation_id: ConversationId,
-        settings: AssemblySettings,
-        keep: Callable[[Path, Assembled, ConversationId, AssemblySettings], str | None],
-    ) -> None:
-        """Keep a snapshot behind the host's back: to count what was ever said takes its time."""
-        async with self._noting:
-            try:
-                whole = await self.database.read(with_history, conversation_id, assembled)
-                path = self.database.path
-                self.snapshot_problem = await asyncio.to_thread(keep, path, whole, conversation_id, settings)
-                await self.database.refresh()
-            except LcmError as error:
-                self.snapshot_problem = error.message
+    @property
+    def snapshot_problem(self) -> str | None:
+        """Why the last assembly left no snapshot."""
+        return self._snapshots.problem
 
     async def noted(self) -> None:
         """Wait until the snapshots of all assemblies so far are kept, or `snapshot_problem` says why not."""
-        await asyncio.gather(*self._notes)
+        await self._snapshots.settled()
 
     async def compact(
         self,
@@ -331,7 +313,7 @@ class Engine:
         conversation_id = None
         waiting = pieces(transcript, start, rules, tally)
         while (piece := await asyncio.to_thread(next, waiting, None)) is not None:
-            done = await self._append(session, piece.messages, transcript.checkpoint(piece.offset))
+            done = await self._appender.append(session, piece.messages, transcript.checkpoint(piece.offset))
             conversation_id = done.conversation_id
         return conversation_id
 
@@ -350,62 +332,8 @@ class Engine:
         )
         if not fresh:
             return Ingested(None, 0, held, skipped)
-        done = await self._append(session, fresh, None)
+        done = await self._appender.append(session, fresh, None)
         return Ingested(done.conversation_id, done.stored, done.known + held, skipped)
-
-    async def _append(
-        self, session: Session, messages: Sequence[StoredMessage], checkpoint: Checkpoint | None
-    ) -> Append:
-        """Plan and commit, again when somebody else appended in between."""
-        for attempt in range(1, ATTEMPTS + 1):
-            append = await self.database.read(self._plan, session, messages, checkpoint)
-            if not append.plan:
-                return append
-            try:
-                await self._commit(append)
-            except StalePlanError:
-                if attempt == ATTEMPTS:
-                    raise
-                await self.database.refresh()
-                continue
-            return append
-        raise AssertionError("unreachable")
-
-    async def _plan(
-        self,
-        reader: Reader,
-        session: Session,
-        messages: Sequence[StoredMessage],
-        checkpoint: Checkpoint | None,
-    ) -> Append:
-        return await plan_append(
-            reader,
-            session,
-            messages,
-            now=self._clock(),
-            large_files=self._large_files,
-            checkpoint=checkpoint,
-            whole_rows=False,
-        )
-
-    async def _commit(self, append: Append) -> None:
-        """Commit in a thread; it runs to its end also when the caller is cancelled."""
-        work = asyncio.ensure_future(
-            asyncio.to_thread(
-                commit_append,
-                self.database.path,
-                append,
-                self._large_files,
-                journal=False,
-                wait=WAIT_SECONDS,
-            )
-        )
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            await asyncio.wait((work,))
-            raise
-        await self.database.refresh()
 
     def _hosts(self, messages: Sequence[JsonObject], ids: Sequence[str | None]) -> list[HostMessage]:
         now = self._clock()

@@ -1,0 +1,88 @@
+"""What an `Engine` stores for its host: planned, committed without the journal, and again when outrun."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from lcm_core.change.errors import StalePlanError
+from lcm_core.ingest.stored import StoredMessage
+from lcm_core.operations.appending import Append, Checkpoint, Session, plan_append
+from lcm_core.operations.importing import commit_append
+from lcm_core.store.database import Database, Reader
+
+#: How often a plan that another writer has outrun is made again.
+ATTEMPTS: Final = 8
+#: How long a call waits for the lock of the file, in seconds; the engine's own busy timeout (engine.md 1.1).
+WAIT_SECONDS: Final = 30.0
+
+
+class Appender:
+    """Puts messages behind what a conversation holds."""
+
+    def __init__(self, database: Database, large_files: Path, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._large_files = large_files
+        self._clock = clock
+
+    async def append(
+        self, session: Session, messages: Sequence[StoredMessage], checkpoint: Checkpoint | None
+    ) -> Append:
+        """Plan and commit, again when somebody else appended in between.
+
+        Raises:
+            StalePlanError: others keep appending.
+            LcmError: the database or the large-files folder cannot be written.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            append = await self._database.read(self._plan, session, messages, checkpoint)
+            if not append.plan:
+                return append
+            try:
+                await self._commit(append)
+            except StalePlanError:
+                if attempt == ATTEMPTS:
+                    raise
+                await self._database.refresh()
+                continue
+            return append
+        raise AssertionError("unreachable")
+
+    async def _plan(
+        self,
+        reader: Reader,
+        session: Session,
+        messages: Sequence[StoredMessage],
+        checkpoint: Checkpoint | None,
+    ) -> Append:
+        return await plan_append(
+            reader,
+            session,
+            messages,
+            now=self._clock(),
+            large_files=self._large_files,
+            checkpoint=checkpoint,
+            whole_rows=False,
+        )
+
+    async def _commit(self, append: Append) -> None:
+        """Commit in a thread; it runs to its end also when the caller is cancelled."""
+        work = asyncio.ensure_future(
+            asyncio.to_thread(
+                commit_append,
+                self._database.path,
+                append,
+                self._large_files,
+                journal=False,
+                wait=WAIT_SECONDS,
+            )
+        )
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait((work,))
+            raise
+        await self._database.refresh()
