@@ -78,7 +78,7 @@ n search it.
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
-            "apply": ("Next pass", "Make the next pass, or take the draft that waits."),
+            "apply": ("One pass", "Make the next pass, or take the draft that waits."),
             "accept-rest": ("All passes", "Make all passes that are left, drafts that wait among them."),
             "choice-1": ("Mode", "Turn the mode: sweep, one leaf, leaf and condense, until under, one root."),
             "choice-2": ("Under", "Turn what the context is to come under, as a share of the budget."),

@@ -21,12 +21,15 @@ from lcm_tui.screens.listing import FilterScreen, PanedScreen
 from lcm_tui.screens.snapshot_text import noted_document, told
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Column, Span
+from lcm_tui.widgets.text import Block
 
 #: Snapshots that are read; an engine keeps 20 of a conversation unless its host says otherwise.
 MOST: Final = 500
-EMPTY: Final = (
-    "No snapshot is kept. A Python host that uses our Engine leaves one of each context that it is given; "
-    "other engines leave none."
+EMPTY: Final = "No snapshot of this context is kept."
+WHO: Final = (
+    "A Python host that uses our Engine leaves a snapshot of each context that it is given, the newest 20 of a "
+    "conversation; other engines leave none. To compare with an earlier time without one, use a backup: "
+    "lcm-tui context compare ID --db-b BACKUP."
 )
 
 COLUMNS: Final = (
@@ -138,7 +141,10 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
     def _show_text(self) -> None:
         key = self.table.selected
         one = self._by_id.get(key) if key is not None else None
-        self.text.show(() if one is None else noted_document(one, self._time(one)))
+        if one is not None:
+            self.text.show(noted_document(one, self._time(one)))
+        else:
+            self.text.show(() if self._by_id or not self._read else (Block(WHO, "dim"),))
 
     # -- commands ----------------------------------------------------------------------------------------
 

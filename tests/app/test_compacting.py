@@ -225,7 +225,7 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
 async def test_its_keys_are_told_in_its_own_words(path: Path):
     async with open_app(path) as pilot:
         screen = await opened(pilot)
-        assert shown(pilot).splitlines()[-1].startswith(" a Next pass  A All passes  enter Whole text")
+        assert shown(pilot).splitlines()[-1].startswith(" a One pass  A All passes  enter Whole text")
         await pilot.press("question_mark")
         await wait_for_text(pilot, "Make the next pass, or take the draft that waits.")
         assert screen.told("history").title == "History"

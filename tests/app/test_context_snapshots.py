@@ -51,7 +51,7 @@ async def compared(pilot: Pilot[int]) -> CompareScreen:
 async def test_where_no_engine_of_ours_ran_the_list_says_why_it_is_empty(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await listed(pilot)
-        assert "No snapshot is kept. A Python host that uses our Engine leaves one" in shown(pilot)
+        await wait_for_text(pilot, "No snapshot of this context is kept.", "that uses our Engine leaves a")
         assert screen.why_not("open") == screen.why_not("compare") == "no snapshot is selected"
 
 
