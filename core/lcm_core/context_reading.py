@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import ChainMap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from types import MappingProxyType
 from typing import Final
 
 from lcm_core.assemble.focus import FocusOverlay
@@ -25,6 +26,7 @@ SIGHT: Final = 80
 TAIL_SPARE: Final = 64
 #: Lists longer than this are laid out in a thread.
 LONG: Final = 5_000
+NOTHING: Final[Mapping[ItemId, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ async def read_context(
     reader: Reader,
     known: KnownContext,
     *,
-    sight: Collection[ItemId] = (),
+    sight: Mapping[ItemId, int] = NOTHING,
     select: Sequence[str] | None = None,
     limit: int | None = None,
     overlay: FoundOverlay | None = None,
@@ -60,8 +62,9 @@ async def read_context(
 ) -> Fetched:
     """Read what has changed of a context since *known*, and what is in *sight* anew.
 
-    *limit* asks for the first items only; *select* is a kind and an id, around which entries are read when
-    nothing is known yet. *known* is not touched: `KnownContext.adopt` and `learn` take the answer in.
+    *sight* gives each item with the place where it stood. *limit* asks for the first items only; *select* is
+    a kind and an id, around which entries are read when nothing is known yet. *known* is not touched:
+    `KnownContext.adopt` and `learn` take the answer in.
     """
     before = known.view
     items = await store.references(
@@ -139,7 +142,7 @@ def _line_of(view: ContextView, select: Sequence[str]) -> int | None:
 def _places(
     view: ContextView,
     before: ContextView,
-    sight: Collection[ItemId],
+    sight: Mapping[ItemId, int],
     fresh: Sequence[RowKey],
     selected: int | None,
 ) -> list[int]:
@@ -148,8 +151,14 @@ def _places(
         start = max(0, (selected or 0) - SIGHT // 2)
         held = range(len(view.items))
         return list(dict.fromkeys(place for place in view.places[start : start + SIGHT] if place in held))
+    ids = view.items.ids
     wanted = {*sight, *(key[1] for key in fresh[-SIGHT:])}
-    return [place for place, item in enumerate(view.items.ids) if item in wanted][: 3 * SIGHT]
+    # Most stand where they stood, or were appended.
+    likely = {*sight.values(), *range(max(0, len(ids) - SIGHT), len(ids))}
+    found = [place for place in sorted(likely) if place < len(ids) and ids[place] in wanted]
+    if {ids[place] for place in found} != wanted:
+        found = [place for place, item in enumerate(ids) if item in wanted]
+    return found[: 3 * SIGHT]
 
 
 async def find_item(reader: Reader, items: References, needle: str, places: Sequence[int]) -> int | None:

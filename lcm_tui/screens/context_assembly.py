@@ -16,6 +16,7 @@ from lcm_core.known_context import stands_for_item
 from lcm_core.operations.compaction.distance import Distance, distance_of
 from lcm_core.records import Conversation
 from textual.app import ComposeResult
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.worker import Worker
 
@@ -65,17 +66,26 @@ class AccountBar(Drawn):
     def __init__(self, owner: AssembledContext) -> None:
         super().__init__(id="account")
         self._owner = owner
+        self._said: dict[int, Line] = {}  #: what stands in each line
 
     def render_line(self, y: int) -> Strip:
-        """One of the two lines."""
+        """One of the lines."""
+        self._said[y] = self._line(y)
+        return strip_of(self._said[y], self.style_of, self.size.width)
+
+    def refresh_changed(self) -> None:
+        """Draw again the lines that do not say any more what stands there."""
+        for y in range(self.size.height):
+            if self._said.get(y) != self._line(y):
+                self.refresh(Region(0, y, self.size.width, 1))
+
+    def _line(self, y: int) -> Line:
         owner, width = self._owner, self.size.width
         if y == 1:
-            line = shares_line(owner.ledger, owner.distance, width)
-        elif y:
-            line = asked_line(owner.ledger, owner.user_prompt, clamps=owner.clamps, width=width)
-        else:
-            line = counts_line(owner.ledger, owner.problem, working=owner.outdated, width=width)
-        return strip_of(line, self.style_of, width)
+            return shares_line(owner.ledger, owner.distance, width)
+        if y:
+            return asked_line(owner.ledger, owner.user_prompt, clamps=owner.clamps, width=width)
+        return counts_line(owner.ledger, owner.problem, working=owner.outdated, width=width)
 
 
 class AssembledContext(ContextList):
@@ -166,7 +176,7 @@ class AssembledContext(ContextList):
     def show_known(self, select: RowKey | None = None) -> None:
         """Show what is known now; how far the next compaction is follows from it."""
         super().show_known(select)
-        self.account.refresh()
+        self.account.refresh_changed()
 
     def rebudget(self) -> None:
         """The budget, the prompt or the clamp has changed: assemble at once; what runs is for another one."""
@@ -174,7 +184,7 @@ class AssembledContext(ContextList):
         self.show_known()
         if self._loaded:
             self._assembler = self.work_on("assembly", self._assemble, 0.0)
-            self.account.refresh()
+            self.account.refresh_changed()
 
     async def _assemble(self, pause: float) -> None:
         """Assemble until what is shown is of this budget and of the file as it is."""
@@ -188,10 +198,10 @@ class AssembledContext(ContextList):
                 await asyncio.sleep(max(RELOAD_SECONDS, (SHARE_OF_TIME - 1) * (time.monotonic() - began)))
         except LcmError as error:
             self.problem = error.message
-            self.account.refresh()
+            self.account.refresh_changed()
             raise
         finally:
-            self.call_later(self.account.refresh)
+            self.call_later(self.account.refresh_changed)
 
     def _is_current(self) -> bool:
         return self.ledger is not None and self._made_for == self.assembly_settings()
@@ -217,7 +227,7 @@ class AssembledContext(ContextList):
             return
         self.ledger, self.problem, self._made_for = ledger, None, settings
         self.first = self.first or ledger
-        self.account.refresh()
+        self.account.refresh_changed()
         self.sent.empty = "Nothing is sent."
         if self.as_sent:
             self.sent.replace((ACCOUNT, *ledger.keys))

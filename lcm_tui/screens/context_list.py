@@ -94,7 +94,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         return await self.session.read(
             read_context,
             self.known,
-            sight={item for _, item in self._in_sight()},
+            sight={item: place for _, item, place in self._in_sight()},
             select=self._select,
             limit=None if self._loaded or self._select else FIRST,
             overlay=self._overlay,
@@ -167,13 +167,13 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
 
     # -- what is in sight --------------------------------------------------------------------------------
 
-    def _in_sight(self, pages: int = 0) -> list[tuple[RowKey, ItemId]]:
-        """The visible lines that show items, and the items; with *pages* also so many above and below."""
+    def _in_sight(self, pages: int = 0) -> list[tuple[RowKey, ItemId, int]]:
+        """The visible lines that show items, the items and their places; *pages*: so many above and below."""
         found = []
         for key in self.table.keys_near(pages):
             place = self.place_of(key) if stands_for_item(key) else None
             if place is not None:
-                found.append((key, self.known.view.items.ids[place]))
+                found.append((key, self.known.view.items.ids[place], place))
         return found
 
     def place_of(self, key: RowKey | None) -> int | None:
@@ -196,7 +196,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         await self._read_lines(self._in_sight())
         # Paging finds its lines read.
         await self._read_lines(self._in_sight(pages=1))
-        for key, item in self._in_sight():
+        for key, item, _ in self._in_sight():
             entry = self._entries.get(item)
             known = self._checks.get(item)
             if entry is None or entry.dangling or (known is not None and _same_text(known[0], entry)):
@@ -206,22 +206,19 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
             if check != (known[1] if known else None):
                 self.table.redraw([key])
 
-    async def _read_lines(self, lines: Sequence[tuple[RowKey, ItemId]]) -> None:
+    async def _read_lines(self, lines: Sequence[tuple[RowKey, ItemId, int]]) -> None:
         """Read the previews of these lines, as far as they are not known."""
         items = self.known.view.items
-        wanted = [
-            self.place_of(key) for key, item in lines if item in self._outdated or item not in self._entries
-        ]
-        places = [place for place in wanted if place is not None]
+        places = [place for _, item, place in lines if item in self._outdated or item not in self._entries]
         if not places:
             return
         entries = await self.session.read(store.entries_of, [items.item(place) for place in places])
-        before = {item: self._entries.get(item) for _, item in lines}
+        before = {item: self._entries.get(item) for _, item, _ in lines}
         self._learn_entries(entries)
         weights = {items.ids[place]: entry.weight for place, entry in zip(places, entries, strict=True)}
         if self.known.learn(weights) or self.table.keys is not self.known.view.keys:
             self.show_known()
-        self.table.redraw([key for key, item in lines if self._entries.get(item) != before[item]])
+        self.table.redraw([key for key, item, _ in lines if self._entries.get(item) != before[item]])
 
     def _learn_entries(self, entries: Iterable[ContextEntry]) -> None:
         """Take in what was read; of too many, those that were read first are let go."""

@@ -33,9 +33,19 @@ class _Bar(Drawn):
     def compose_line(self, width: int) -> Line:
         """What stands in the bar."""
 
+    _said: tuple[int, Line] | None = None  #: the width, and what stands in the bar
+
     def render_line(self, y: int) -> Strip:
         """The one line."""
-        return strip_of(self.compose_line(self.size.width), self.style_of, self.size.width)
+        width = self.size.width
+        self._said = (width, self.compose_line(width))
+        return strip_of(self._said[1], self.style_of, width)
+
+    def refresh_changed(self) -> None:
+        """Draw the bar again if it does not say any more what stands there."""
+        width = self.size.width
+        if self._said is None or self._said != (width, self.compose_line(width)):
+            self.refresh()
 
 
 class TitleBar(_Bar):
@@ -120,7 +130,9 @@ def _width_of(hint: KeyHint) -> int:
 
 def refresh_bars(root: Widget) -> None:
     """Draw the bars of a screen again, after what they say has changed."""
-    root.query("_Bar").refresh()
+    for bar in root.query("_Bar"):
+        assert isinstance(bar, _Bar)
+        bar.refresh_changed()
 
 
 class Heading(_Bar):

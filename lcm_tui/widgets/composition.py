@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from lcm_core.context_view import Group, Totals
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.text import cell_width
+from textual.geometry import Region
 from textual.strip import Strip
 
 from lcm_tui.widgets.drawn import Drawn
@@ -45,6 +46,7 @@ class CompositionBar(Drawn):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self._measured: Measured | None = None
+        self._said: dict[int, Line] = {}  #: what stands in each line
 
     @property
     def measured(self) -> Measured | None:
@@ -55,12 +57,15 @@ class CompositionBar(Drawn):
         """Show other numbers."""
         if measured != self._measured:
             self._measured = measured
-            self.refresh()
+            for y in range(self.size.height):
+                if self._said.get(y) != self._line(y, self.size.width):
+                    self.refresh(Region(0, y, self.size.width, 1))
 
     def render_line(self, y: int) -> Strip:
         """The bar, its legend, or the numbers."""
         width = self.size.width
-        return strip_of(self._line(y, width), self.style_of, width)
+        self._said[y] = self._line(y, width)
+        return strip_of(self._said[y], self.style_of, width)
 
     def _line(self, y: int, width: int) -> Line:
         measured = self._measured

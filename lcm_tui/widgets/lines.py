@@ -92,7 +92,8 @@ class LineView(Scroller, Generic[K]):
         self._tall = tall
         self.set_reactive(Scroller.empty, empty)
         self.keys: Sequence[K] = ()
-        self._index: dict[K, int] | None = None
+        self._index: dict[K, int] | None = None  #: the places of all keys, once they were asked for
+        self._near: dict[K, int] = {}  #: those of the keys near what was in sight
         self._cursor = 0
         self._offsets: list[int] = [0]
         self._lines: LRUCache[K, Sequence[Line]] = LRUCache(CACHED)
@@ -141,23 +142,15 @@ class LineView(Scroller, Generic[K]):
             if 0 <= place < len(self.keys) and self.keys[place] == key:
                 return place
         if self._index is None:
-            if (place := self._seen_place(key)) is not None:
-                return place
+            # After a reload hardly any are asked for but those in sight and a page from it; to note the
+            # places of fifty thousand keys would take as long as to answer a key.
+            if key not in self._near:
+                first = self._place_at(self._top - self._height)
+                self._near = {held: first + at for at, held in enumerate(self.keys_near(1))}
+            if key in self._near:
+                return self._near[key]
             self._index = {held: place for place, held in enumerate(self.keys)}
         return self._index.get(key)
-
-    def _seen_place(self, key: K) -> int | None:
-        """The place of a key in sight or a page from it: after a reload hardly any others are asked for.
-
-        To note the places of fifty thousand keys takes as long as to answer a key.
-        """
-        keys, height = self.keys, self._height
-        for top in (self._top, self._top - height, self._top + height):
-            first = self._place_at(top)
-            for place in range(first, min(first + height, len(keys))):
-                if keys[place] == key:
-                    return place
-        return None
 
     def replace(self, keys: Sequence[K], *, select: K | None = None, changed: bool = True) -> None:
         """Show other keys, keeping the selection and what is in sight where it stands on the screen.
@@ -173,6 +166,7 @@ class LineView(Scroller, Generic[K]):
         with self._in_place():
             self.keys = keys
             self._index = None
+            self._near = {}
             place = None if select is None else self.index_of(select)
             moved = place is not None
             if place is None:
