@@ -46,7 +46,8 @@ def fresh_tail(
     """The fresh tail of a context under *rules*, with an operator's settings on top (engine.md 2.2, 2.5).
 
     The newest *count* raw messages, fewer when they exceed *max_tokens*; at the present engine moved back to
-    the newest user message, so that the active turn is not split.
+    the newest user message, so that the active turn is not split; a tail of none stays none (so recorded of
+    compaction).
     """
     limit = rules.fresh_tail_count if count is None else count
     messages = [item for item in items if item.is_message]
@@ -57,7 +58,7 @@ def fresh_tail(
             break
         spent += tokens
         first -= 1
-    if rules.tail_keeps_turn_whole:
+    if rules.tail_keeps_turn_whole and first < len(messages):
         users = [index for index, item in enumerate(messages) if item.role == "user"]
         if users and users[-1] < first:
             first = users[-1]

@@ -89,6 +89,12 @@ def test_a_tail_that_holds_the_user_is_not_moved():
     assert fresh_tail(items("uatuat"), RULES_PRESENT, count=4).first_ordinal == 2
 
 
+def test_a_tail_of_no_messages_protects_nothing_also_not_the_turn():
+    """As the recorded sweeps with a tail of none show of the present engine."""
+    for rules in (RULES_0_1, RULES_PRESENT):
+        assert fresh_tail(items("suata"), rules, count=0).first_ordinal is None
+
+
 def test_no_raw_message_means_nothing_is_protected():
     tail = fresh_tail(items("sss"), RULES_PRESENT)
     assert (tail.first_ordinal, tail.messages, tail.tokens) == (None, 0, 0)
