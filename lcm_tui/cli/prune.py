@@ -308,7 +308,8 @@ class _Pruning:
         """What is to be done when the rows are gone, and what to say of it."""
         path = self._path
         if self.action is Action.FORGET:
-            done = scrub(path, wait=answering.BUSY_SECONDS)
+            with interruptible() as stopped:
+                done = scrub(path, wait=answering.BUSY_SECONDS, stopped=stopped)
             facts = [
                 ("Operations taken out of the history", str(self.traces.operations)),
                 ("Files of drafts taken or emptied", str(len(self.traces.drafts))),
@@ -330,7 +331,8 @@ class _Pruning:
         blocks: list[Block] = [Facts(lines)]
         if self.vacuum:
             try:
-                before, after = rewrite_file(path, wait=answering.BUSY_SECONDS)
+                with interruptible() as stopped:
+                    before, after = rewrite_file(path, wait=answering.BUSY_SECONDS, stopped=stopped)
                 document |= {"bytesBefore": before, "bytesAfter": after}
                 blocks.append(Facts([("The file", f"{size_text(before)}, now {size_text(after)}")]))
             except LcmError as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import Committed, commit
+from lcm_core.change.copying import CancelledError
 from lcm_core.change.errors import DiskFullError, RefusedError, StalePlanError
 from lcm_core.change.exports import APART_BYTES
 from lcm_core.change.forgetting import forget_history, rewrite_file, scrub
@@ -605,3 +606,24 @@ def test_writing_the_file_anew_makes_it_smaller(path: Path):
     assert small < large
     assert context_of(path, 1) == before
     assert search_faults(path) == []
+
+
+def test_writing_the_file_anew_can_be_given_up(path: Path):
+    delete(path, 2, 3)
+    before, size = dump(path), path.stat().st_size
+    looks = iter([False, False])
+    with pytest.raises(CancelledError):
+        rewrite_file(path, stopped=lambda: next(looks, True))
+    assert next(looks, None) is None, "it had begun"
+    assert (dump(path), path.stat().st_size) == (before, size)
+    assert value(path, "PRAGMA integrity_check") == "ok"
+    large, small = rewrite_file(path, stopped=lambda: False)
+    assert small < large
+
+
+def test_what_was_not_written_anew_because_it_was_stopped_is_told(path: Path):
+    forget(path, 7)
+    done = scrub(path, stopped=lambda: True)
+    assert not done.rewritten
+    assert "for that was stopped" in " ".join(done.problems)
+    assert value(path, "PRAGMA integrity_check") == "ok"

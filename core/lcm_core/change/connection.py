@@ -32,7 +32,7 @@ SHARED_MEMORY = 32_768
 #: How long SQLite waits for a lock at a time, where somebody may want to stop: it hears nothing meanwhile.
 _STEP_SECONDS = 0.1
 #: Steps of SQLite's machine after which a long statement looks whether to stop: less than a millisecond.
-_STEPS_A_LOOK = 10_000
+_STEPS_A_LOOK = 1_000
 
 
 class Writer:
@@ -124,7 +124,9 @@ class Writer:
         self.execute("ROLLBACK")
 
     def rewrite_file(self) -> None:
-        """``VACUUM``, which takes long and can be given up: the file is as before then.
+        """``VACUUM``, which takes long; the file is as before when it was to stop while it was being copied.
+
+        SQLite hears nothing while it puts the copy back, which is the greater part of the time.
 
         Raises:
             CancelledError: it was to stop.

@@ -16,7 +16,7 @@ from typing import Final
 
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
-from lcm_core.change.copying import Stop
+from lcm_core.change.copying import CancelledError, Stop
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.exports import remove_export
 from lcm_core.change.journal import Operation, edits_of, exists, forget, operations
@@ -132,8 +132,10 @@ class Scrubbed:
     problems: tuple[str, ...]  #: what was not done and why, one sentence each
 
 
-def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0) -> Scrubbed:
+def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop | None = None) -> Scrubbed:
     """Take what was deleted out of the full-text tables, the file and its log, as far as others let us.
+
+    *stopped* says whether to give up writing the file anew, which takes long; that is a problem to be told.
 
     Raises:
         DatabaseMissingError, ReadOnlyError, DatabaseError: the file cannot be opened for writing.
@@ -141,19 +143,28 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0) -> Scrubbed:
     merged: list[str] = []
     problems: list[str] = []
     rewritten = truncated = False
-    with undisturbed(path, wait), open_writer(path, wait) as writer:
+    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
         writer.overwrite_deleted()
         schema = read_catalog(writer).schema
         for table in (name for name in (MESSAGES, *SUMMARIES) if schema.has(name)):
             try:
                 _merge(writer, table)
                 merged.append(table)
+            except CancelledError:
+                problems.append(
+                    f"{table} was not merged, for that was stopped: `lcm-tui reindex {table}` mends it"
+                )
             except sqlite3.DatabaseError as error:
                 problems.append(f"{table} could not be merged ({error}): `lcm-tui reindex {table}` mends it")
         if rewrite:
             try:
                 _rewrite(writer, path)
                 rewritten = True
+            except CancelledError:
+                problems.append(
+                    "The file was not written anew, for that was stopped: old copies of pages may be left. "
+                    "Stop the host and run VACUUM on it"
+                )
             except (sqlite3.Error, LcmError) as error:
                 problems.append(
                     f"The file could not be written anew ({error}): old copies of pages may be left in it. "
@@ -172,17 +183,18 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0) -> Scrubbed:
     return Scrubbed(tuple(merged), rewritten, truncated, tuple(problems))
 
 
-def rewrite_file(path: Path, *, wait: float = 5.0) -> tuple[int, int]:
+def rewrite_file(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> tuple[int, int]:
     """Write the file anew without the pages that hold nothing: its bytes before and after.
 
-    Nobody else can write meanwhile.
+    Nobody else can write meanwhile. *stopped* says whether to give it up; the file is as before then.
 
     Raises:
+        CancelledError: it was stopped.
         RefusedError: there is no room for it.
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
     before = path.stat().st_size
-    with undisturbed(path, wait), open_writer(path, wait) as writer:
+    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
         _rewrite(writer, path)
         if writer.value("PRAGMA journal_mode") == "wal":
             writer.rows("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -204,4 +216,4 @@ def _rewrite(writer: Writer, path: Path) -> None:
     size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
     if free < size * _ROOM:
         raise RefusedError(f"that needs {int(size * _ROOM):,} bytes, and {free:,} are free")
-    writer.execute("VACUUM")
+    writer.rewrite_file()
