@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import ClassVar
 
 from lcm_core.errors import LcmError
@@ -28,7 +29,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from lcm_tui.keymap import key_problems
+from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.session import Session
 
@@ -98,7 +99,9 @@ class LcmApp(App[int]):
     def __init__(self, settings: Settings, *, demo: bool = False) -> None:
         monochrome = "NO_COLOR" in os.environ
         super().__init__(ansi_color=True if monochrome else None)
-        self._settings = settings
+        self._key_problems = key_problems(settings.keys)
+        keys = {action: textual_keys(written) for action, written in settings.keys.items()}
+        self._settings = settings = replace(settings, keys=keys)
         self._demo = demo
         self._session: Session | None = None
         self.failure: LcmError | None = None
@@ -136,7 +139,7 @@ class LcmApp(App[int]):
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
         for diagnostic in self._settings.diagnostics[:3]:
             self.notify(diagnostic.message, title="Configuration", severity="warning")
-        for message in key_problems(self._settings.keys):
+        for message in self._key_problems:
             self.notify(message, title="Configuration", severity="warning")
 
     async def on_unmount(self) -> None:

@@ -123,23 +123,15 @@ def bindings(*ids: str) -> list[Binding]:
 def key_title(key: str) -> str:
     """A key as people write it: the first alternative, short."""
     first = key.split(",")[0].strip()
-    names = {
-        "enter": "enter",
-        "escape": "esc",
-        "slash": "/",
-        "question_mark": "?",
-        "colon": ":",
-        "plus": "+",
-        "minus": "-",
-        "asterisk": "*",
-        "tab": "tab",
-        "left_square_bracket": "[",
-        "right_square_bracket": "]",
-        "full_stop": ".",
-        "percent_sign": "%",
-        "at": "@",
-        "equals_sign": "=",
-        "number_sign": "#",
-        "comma": ",",
-    }
-    return names.get(first, first.replace("ctrl+", "^"))
+    *modifiers, last = first.split("+") if first != "+" else [first]
+    signs = "".join("^" if one == "ctrl" else f"{one}+" for one in modifiers)
+    return signs + (_SIGNS.get(last) or last)
+
+
+#: Keys whose names people do not write.
+_SIGNS = {"escape": "esc", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End"} | {
+    next(iter(Binding.make_bindings([Binding(sign, "")]))).key: sign
+    for sign in r"""!"#$%&'()*+-./:;<=>?@[\]^_`{|}~"""
+}
+_SIGNS |= {"comma": ",", "up": "↑", "down": "↓", "left": "←", "right": "→"}
+_SIGNS |= {f"f{number}": f"F{number}" for number in range(1, 25)}

@@ -5,21 +5,29 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lcm_core.text import safe_line
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from lcm_tui.commands import key_title
+from lcm_tui.keymap import moving_keys
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, heading
 
+#: Moving, by the ids of its actions.
 MOVING = (
-    ("↑ ↓ j k", "move by one"),
-    ("PgUp PgDn", "move by a page"),
-    ("g G Home End", "first and last"),
-    ("← → h l", "fold and unfold, or left and right"),
+    (("up", "down"), "move by one"),
+    (("page-up", "page-down"), "move by a page"),
+    (("first", "last"), "first and last"),
+    (("fold", "unfold"), "fold and unfold, or left and right"),
+)
+MOUSE = (
+    ("click", "select; once more: open; a key below or a heading: the same as the key, sort"),
+    ("wheel", "scroll"),
+    ("^q ^c", "leave at once"),
 )
 
 
@@ -38,6 +46,11 @@ class HelpScreen(ModalScreen[None]):
     def __init__(self, about: CommandScreen) -> None:
         super().__init__()
         self._about = about
+
+    def on_click(self, event: events.Click) -> None:
+        """A click beside the help closes it."""
+        if not self.query_one(Vertical).region.contains(event.screen_x, event.screen_y):
+            self.dismiss()
 
     def compose(self) -> ComposeResult:
         """One text to scroll."""
@@ -60,7 +73,14 @@ def help_document(screen: CommandScreen) -> Document:
         if reason:
             blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=9))
     blocks += [Block(), heading("Moving")]
-    blocks += [Block(spans=(Span(f"{keys:<14}", "key"), Span(what))) for keys, what in MOVING]
+    moving = {**moving_keys(), **screen.session.settings.keys}
+    rows = [
+        (" ".join(key_title(key) for name in names for key in moving[name].split(",")), what)
+        for names, what in MOVING
+    ]
+    blocks += [
+        Block(spans=(Span(f"{safe_line(keys):<24} ", "key"), Span(what))) for keys, what in (*rows, *MOUSE)
+    ]
     return tuple(blocks)
 
 

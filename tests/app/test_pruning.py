@@ -117,7 +117,7 @@ async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the list")
         await settled(pilot)
         assert 7 not in screen.table.keys
-        assert "Operations taken out of the history: 1. The file was written anew." in said(pilot)
+        assert "Forgotten: Operations taken out of the history: 1. The file was written anew." in said(pilot)
     assert column(path, "SELECT conversation_id FROM lcm_tui_operations") == [1]
     assert not default_folder().exists()
     files = [*path.parent.rglob("*"), *Path.home().rglob("*")]

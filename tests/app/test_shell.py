@@ -128,8 +128,8 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         assert set(EVERYWHERE) <= set(screen.commands)
         keys = text.split("Keys of this screen")[1]
         for command in map(screen.told, screen.commands):
-            row = next(line for line in keys.splitlines() if f" {command.title} " in f"{line} ")
-            assert row.split()[0] == key_title(command.key)
+            key, title = key_title(command.key), f" {command.title} "
+            assert any(line.split()[:1] == [key] and title in f"{line} " for line in keys.splitlines()), title
         for command in screen.commands:
             action = f"action_{command.replace('-', '_')}"
             assert hasattr(screen, action), f"{name} has no {action}"
