@@ -40,6 +40,15 @@ Second: TypeAlias = Annotated[
     str | None,
     typer.Argument(metavar="[OTHER_ID]", help="That of the second one; by default the same."),
 ]
+BudgetA: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="TOKENS",
+        help="Its budget; else that of the snapshot it is compared with, else as configured.",
+        rich_help_panel=_FIRST,
+    ),
+]
 BudgetB: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -141,7 +150,7 @@ def compare(
     run: Run,
     conversation: First,
     other: Second = None,
-    budget: options.Budget = None,
+    budget: BudgetA = None,
     snapshot: Snapshot = None,
     prompt: Prompt = None,
     rules: RulesA = None,

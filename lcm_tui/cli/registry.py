@@ -26,7 +26,7 @@ Outcome: TypeAlias = Answer | int
 #: Options that take no value.
 FLAGS = frozenset(
     {"--json", "--pretty", "--no-color", "--help", "-h", "--version", "--include-content", "--content"}
-    | {"--assembled"}
+    | {"--assembled", "--no-clamp"}
     | {"--apply", "--dry-run", "--yes", "--quick-check", "--force", "--sql", "--keep", "--last"}
     | {"--aggressive"}
     | {"--skip-duplicates", "--assume-rollover"}

@@ -262,8 +262,8 @@ def nothing_document(ahead: Ahead, mode: Mode, target: int, keys: Mapping[str, s
         why = "There is no raw message to compact, and no run of summaries long or large enough."
     can = (
         f"{keys['choice-1']} turns the mode (a single root condenses what this one leaves), {keys['tail']} "
-        "makes the tail smaller for this screen, {under} comes under a number of tokens."
-    ).replace("{under}", keys["under"])
+        f"makes the tail smaller for this screen, {keys['under']} types how many tokens to come under."
+    )
     return (heading("Nothing to compact by this mode"), Block(why), Block(), Block(can, "dim"))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.assemble.compare import ContextDiff, SentContext, Taken
@@ -132,6 +133,9 @@ snapshot that an engine kept when it sent it (asm_…): numbers and references, 
 in the database today. "rows changed" and "gone" say that what was sent then was not quite what is shown.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "hunk-previous", "hunk-next", "layout"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"open": ("Unfold", "Show the lines that are alike, where they are folded.")}
+    )
 
     def __init__(self, left: Side, right: Side) -> None:
         super().__init__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.budget import parse_budget, step
@@ -86,6 +87,14 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
             *("export", "summaries", "previous", "messages", "repair", "rewrite-subtree", "mark", "health"),
             *("history", "files", "briefs", "budget-more", "budget-less", "clamp"),
         )
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "open": ("Open", "Show the item, or the message as it is sent, whole."),
+            "wrapped": ("As sent", "Switch between the items and the messages as the model gets them."),
+            "mark": ("Mark", "Mark a summary or take the mark away; dissolving takes the marked."),
+            "search": ("Search", "Search the ids, kinds and previews of items, or the texts of messages."),
+        }
     )
     DEFAULT_CSS = """
     ContextScreen {

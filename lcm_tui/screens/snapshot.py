@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.assemble.ledger import Ledger, ledger_of
@@ -55,6 +56,12 @@ tokens that were noted then; ✗ marks a message of which nothing stands any mor
 enter shows a message whole. D compares the snapshot (-) with the context as it is now under the same budget.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "summaries", "previous"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "open": ("Open", "Show the selected message whole, or what was noted of all of them."),
+            "compare": ("Compare", "Compare it with the context as it is now, under the same budget."),
+        }
+    )
     DEFAULT_CSS = """
     SnapshotScreen {
         #panes { height: 1fr; }

@@ -27,8 +27,8 @@ from lcm_tui.widgets.text import Block
 MOST: Final = 500
 EMPTY: Final = "No snapshot of this context is kept."
 WHO: Final = (
-    "A Python host that uses our Engine leaves a snapshot of each context that it is given, the newest 20 of a "
-    "conversation; other engines leave none. To compare with an earlier time without one, use a backup: "
+    "A Python host that uses our Engine leaves a snapshot of each context that it is given, the newest 20 "
+    "of a conversation; other engines leave none. To compare with an earlier time without one, use a backup: "
     "lcm-tui context compare ID --db-b BACKUP."
 )
 
@@ -60,6 +60,14 @@ whether that is exactly what was sent. D compares the selected one (-) with the 
 same budget (+); with two marked (space), the older one (-) with the newer one (+).
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "mark", "context"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "open": ("Open", "Show the context as it was sent then, as far as its rows still stand."),
+            "compare": ("Compare", "Compare the selected one with now, or the two that are marked."),
+            "mark": ("Mark", "Mark two snapshots, to compare them with each other."),
+            "context": ("Context", "Show the context as it is now."),
+        }
+    )
     FILTER: ClassVar[str] = "a time, a budget, a source or an id"
 
     def __init__(self, conversation: Conversation) -> None:
