@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble
+from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble, is_degraded
 from lcm_core.assemble.cache import cache_policy
 from lcm_core.assemble.fill import tail_of
 from lcm_core.assemble.focus import FocusOverlay
@@ -25,6 +25,7 @@ from lcm_core.store.assembly import (
     context_end,
     context_size,
     history_tokens,
+    pending_debt,
     raw_tokens_before,
     stored_items,
 )
@@ -92,21 +93,32 @@ async def assemble_context(
     zone: tzinfo | None = None,
     rules: Rules | None = None,
     live: Sequence[SentMessage] | None = None,
-    degraded: bool = False,
+    can_compact: bool = True,
     with_history: bool = False,
     now: datetime | None = None,
 ) -> Assembled:
     """What the model gets of a conversation under a budget, and why it gets that (engine.md 3).
 
     *zone* is that of the times in wrappers (None: this machine's); *rules* None means those of the engine
-    that wrote the file; *live* are the host's own messages, where they are known; *with_history* also sums
-    what was ever said, which reads past every message of the conversation; *now* judges the cache.
+    that wrote the file; *live* are the host's own messages, where they are known: they are sent when
+    compaction is due, the context fills the budget and the host cannot compact now (engine.md 2.5);
+    *with_history* also sums what was ever said, which reads past every message of the conversation; *now*
+    judges the cache.
     """
     basis = await assembly_basis(
         reader, conversation_id, settings, zone=zone, rules=rules, with_history=with_history, now=now
     )
+    debt = await pending_debt(reader, conversation_id) if live and not can_compact else None
+    tokens = max(debt or 0, _stored_tokens(basis.context, settings.budget))
+    degraded = is_degraded(debt_pending=debt is not None, tokens=tokens, budget=settings.budget)
     around = replace(basis.around, live=None if live is None else tuple(live), degraded=degraded)
     return await asyncio.to_thread(replace(basis, around=around).assembled)
+
+
+def _stored_tokens(context: ResolvedContext, budget: int) -> int:
+    """What a context weighs by its rows; of one that was not read whole: more than the budget."""
+    read = sum(item.stored_tokens for item in (*context.items, *context.covered) if not item.is_brief)
+    return read if context.unread is None else max(read, budget + 1)
 
 
 async def assembly_basis(

@@ -315,6 +315,29 @@ async def test_a_context_is_compacted_while_the_host_goes_on(engine: Engine) -> 
         await engine.assemble(Session("unheard of"), budget=1000)
 
 
+async def test_an_engine_that_is_due_and_cannot_compact_sends_the_hosts_messages(
+    engine: Engine, tmp_path: Path
+) -> None:
+    held = [said("word " * 40, number) for number in range(9)]
+    await engine.ingest_batch(KEY, held)
+
+    async def source(budget: int, **more: Any) -> AssemblySource:
+        return (await engine.assemble(KEY, budget=budget, live=held, **more)).metadata.source
+
+    assert await source(500, can_compact=False) is AssemblySource.ASSEMBLED
+    run(
+        tmp_path / "lcm.db",
+        "INSERT INTO conversation_compaction_maintenance (conversation_id, pending) VALUES (1, 1)",
+    )
+    await engine.database.refresh()
+    assert await source(500, can_compact=False) is AssemblySource.EMERGENCY
+    assert await source(500) is AssemblySource.ASSEMBLED
+    assert await source(100_000, can_compact=False) is AssemblySource.ASSEMBLED
+    run(tmp_path / "lcm.db", "UPDATE conversation_compaction_maintenance SET projected_token_count = 75001")
+    await engine.database.refresh()
+    assert await source(100_000, can_compact=False) is AssemblySource.EMERGENCY
+
+
 async def test_of_a_session_that_is_not_stored_the_hosts_messages_are_sent(engine: Engine) -> None:
     held = [said(f"word {number}") for number in range(9)]
     found = await engine.assemble(KEY, budget=100_000, live=held)

@@ -223,12 +223,14 @@ class Engine:
         budget: int,
         prompt: str | None = None,
         live: Sequence[JsonObject] | None = None,
+        can_compact: bool = True,
         zone: tzinfo | None = None,
     ) -> Assembled:
         """The messages that go to the model within *budget* tokens; *live* are those that the host holds.
 
-        Of a session that nothing is stored of these are sent (engine.md 3). A snapshot of it is kept
-        afterwards (seed 004), unless that fails: `snapshot_problem` says why.
+        They are sent of a session that nothing is stored of, and when the host says that it cannot compact
+        now although that is due (engine.md 2.5, 3). A snapshot is kept afterwards (seed 004), unless that
+        fails: `snapshot_problem` says why.
 
         Raises:
             NotFoundError: nothing is stored of this session, and the host holds nothing either.
@@ -247,7 +249,13 @@ class Engine:
             )
         now = self._clock()
         assembled = await self.database.read(
-            assemble_context, conversation_id, settings, zone=zone, live=held, now=now
+            assemble_context,
+            conversation_id,
+            settings,
+            zone=zone,
+            live=held,
+            can_compact=can_compact,
+            now=now,
         )
         self._snapshots.keep(assembled, conversation_id, settings, zone=zone, now=now)
         return assembled

@@ -20,8 +20,9 @@ from lcm_core.store import summaries
 from lcm_core.store.database import Reader
 from lcm_core.store.files import COLUMNS as FILE_COLUMNS
 from lcm_core.store.files import file_of
+from lcm_core.store.rows import rows_by
 from lcm_core.store.standing import whole_messages
-from lcm_core.store.state import TELEMETRY
+from lcm_core.store.state import MAINTENANCE, TELEMETRY
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,18 @@ async def raw_tokens_before(reader: Reader, conversation_id: ConversationId, ord
         )
         or 0
     )
+
+
+async def pending_debt(reader: Reader, conversation_id: ConversationId) -> int | None:
+    """The tokens that the engine foresaw when it noted that compaction is due; 0 where it foresaw none.
+
+    None when no such debt is pending (or can be noted: before 0.9.0).
+    """
+    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
+        if row.get("pending"):
+            foreseen = row.get("projected_token_count")
+            return foreseen if isinstance(foreseen, int) else 0
+    return None
 
 
 async def cache_telemetry(reader: Reader, conversation_id: ConversationId) -> CacheTelemetry | None:
