@@ -17,6 +17,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 128_000  #: tokens; what the engine assumes when its host passes none (engine.md 3)
+#: A key is answered by then.
+ANSWERED_SECONDS = 0.025
+#: Until then the pause behind a key has just begun.
+BEGUN_SECONDS = 0.05
+#: No key for so long is a rest.
+REST_SECONDS = 0.15
 
 
 class Session:
@@ -36,6 +42,10 @@ class Session:
         self.missing = False  #: the file is gone; what is shown is the last that was read
         self.paid = Kept()  #: drafts of compactions that were paid for and put off
 
+    def until_calm(self, now: float) -> float:
+        """Seconds after *now* (monotonic) until no key is to be expected; 0: other work may begin."""
+        return until_calm(now - self.key_at)
+
     @property
     def rules(self) -> Rules:
         """The rules of the engine that wrote the file."""
@@ -51,6 +61,17 @@ class Session:
     ) -> T:
         """Read in one transaction, off the event loop; cancelling interrupts the statement."""
         return await self.database.read(load, *args, **kwargs)
+
+
+def until_calm(since: float) -> float:
+    """How long to wait with other work when the last key was pressed so many seconds ago; 0: not at all.
+
+    Whoever presses one key after the other leaves a pause behind each. Its beginning is the best moment for
+    what keys would have to wait for; later in it the next one may come any time, until it is a rest.
+    """
+    if since < ANSWERED_SECONDS:
+        return ANSWERED_SECONDS - since
+    return 0.0 if since < BEGUN_SECONDS else max(0.0, REST_SECONDS - since)
 
 
 def _zone(name: str | None) -> tzinfo | None:

@@ -42,10 +42,11 @@ log = logging.getLogger(__name__)
 
 #: A host that writes without a pause makes a screen load at most this often.
 RELOAD_SECONDS = 0.5
-#: A key is answered before anything is loaded, and one that follows it as fast again ...
-KEY_SECONDS = 0.15
-#: ... but a screen follows the file within a second, whatever is pressed.
+#: A key is answered before anything is loaded, but a screen follows the file within a second, whatever is
+#: pressed: so long a load waits for a good moment.
 LONGEST_PAUSE = 0.2
+#: Who waits for such a moment looks for it so often: a key may come any time, and the moment behind it.
+LOOK_SECONDS = 0.02
 
 
 class Prompt(Input):
@@ -167,6 +168,18 @@ class CommandScreen(Screen[None]):
         if problem not in self._problems:
             self._problems.add(problem)
             self.app.notify(problem, title="Cannot read", severity="error")
+
+    async def calm(self, longest: float = LONGEST_PAUSE) -> None:
+        """Wait until no key is to be expected at once, for so many seconds at most."""
+        now = time.monotonic()
+        until = now + longest
+        while (wait := self._until_calm(now, until)) > 0:
+            await asyncio.sleep(wait)
+            now = time.monotonic()
+
+    def _until_calm(self, now: float, until: float) -> float:
+        """How long to wait before it is looked again; 0 when it is calm, or *until* has come."""
+        return max(0.0, min(self.session.until_calm(now), LOOK_SECONDS, until - now))
 
     # -- commands that every screen has ---------------------------------------------------------------
 
@@ -336,11 +349,11 @@ class DataScreen(CommandScreen, Generic[D]):
             self._load_in_pause()
 
     def _load_in_pause(self) -> None:
-        """Load as soon as the last load is old enough and keys have paused; not much later in any case."""
+        """Load once the last load is old enough, between keys; not much later in any case."""
         now = time.monotonic()
-        due = max(self._loaded_at + RELOAD_SECONDS, min(self.session.key_at + KEY_SECONDS, self._load_by))
-        if now < due:
-            self.set_timer(due - now, self._load_in_pause)
+        early = self._loaded_at + RELOAD_SECONDS - now
+        if (wait := early if early > 0 else self._until_calm(now, self._load_by)) > 0:
+            self.set_timer(wait, self._load_in_pause)
             return
         self._waiting = False
         if self.app.screen is self:

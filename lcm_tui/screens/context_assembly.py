@@ -191,6 +191,8 @@ class AssembledContext(ContextList):
         await asyncio.sleep(pause)
         try:
             while True:
+                if self._is_current():  # only the file has changed: keys come first
+                    await self.calm()
                 began = time.monotonic()
                 await self._assemble_once()
                 if self._read_at == self._changes and self._is_current():

@@ -33,12 +33,14 @@ from lcm_tui.widgets.text import TextView, mark
 FIRST: Final = 2_000
 #: Items whose weight is read at a time.
 PAGE: Final = 1_000
+#: Items that are verified at a time: between two keys.
+VERIFIED: Final = 400
 #: Entries that are kept.
 KEPT: Final = 3_000
 #: From this width on, the text of what is selected stands beside the list.
 WIDE: Final = 110
 #: The pause between pages that only verify what is known.
-VERIFY_SECONDS: Final = 0.05
+VERIFY_SECONDS: Final = 0.02
 
 
 class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
@@ -132,8 +134,10 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         """Read what the items weigh, from the top; then verify what was known before the last change."""
         known = self.known
         try:
-            while ids := known.unread(PAGE) or known.unverified(PAGE):
+            while ids := known.unread(PAGE) or known.unverified(VERIFIED):
                 verifying = known.totals is not None
+                if verifying:
+                    await self.calm()
                 changed = known.learn(await self.session.read(store.weights_of, ids))
                 if changed or not verifying:
                     self.show_known()

@@ -11,6 +11,7 @@ from lcm_core.store.opening import Access
 from textual.pilot import Pilot
 
 from lcm_tui.screens.base import CommandScreen
+from lcm_tui.session import until_calm
 from lcm_tui.widgets import lines
 from lcm_tui.widgets.lines import LineView
 from tests.app.host import Host
@@ -75,6 +76,13 @@ async def test_a_screen_follows_the_file_also_while_keys_come_without_a_pause(da
             pilot.app.session.key_at = float("inf")
             host.say(3, "the host is here")
             await wait_for(pilot, lambda: "the host is here" in str(screen.messages.views.values()))
+
+
+@pytest.mark.parametrize(
+    ("since", "wait"), [(0.0, 0.025), (0.02, 0.005), (0.03, 0.0), (0.06, 0.09), (0.2, 0.0)]
+)
+def test_other_work_begins_right_behind_a_key_or_in_a_rest(since: float, wait: float):
+    assert until_calm(since) == pytest.approx(wait)
 
 
 async def test_the_list_of_conversations_counts_and_grows(database_copy: DatabaseFactory):
