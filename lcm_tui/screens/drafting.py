@@ -24,6 +24,7 @@ from lcm_tui.screens.drafting_choosing import Choosing
 from lcm_tui.screens.drafting_rows import columns_for, head_lines, row
 from lcm_tui.screens.question import Question
 from lcm_tui.screens.review import ReviewScreen
+from lcm_tui.screens.rewriting import ABOUT
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
@@ -273,7 +274,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             if done:
                 self.work_on("committed", work.committed, item, draft, done, exclusive=False)
 
-        self.app.push_screen(PlanScreen(work.planner(item, draft), title=title, then=then))
+        self.app.push_screen(PlanScreen(work.planner(item, draft), title=title, about=ABOUT, then=then))
 
     def on_screen_resume(self) -> None:
         """Go on with what waited for the decision that was made."""

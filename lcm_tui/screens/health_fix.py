@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from lcm_core.dag.checks.explained import FIXES
 from lcm_core.errors import LcmError
 from lcm_core.findings import Finding, FixId
 from lcm_core.records import Conversation, ConversationId
@@ -111,6 +112,8 @@ class Mending(Examining):
         chosen = [one for one in self.chosen() if one.fix is not None]
         splits = [one for one in chosen if one.fix is FixId.MERGE_SPLIT]
         if splits and len(splits) == len(chosen):
+            if len(splits) > 1:
+                self.app.notify("Split sessions are merged one by one: this is the first.", timeout=6)
             self.work_on("fix", self._merge, splits[0])
             return
         if splits:
@@ -178,7 +181,8 @@ class Mending(Examining):
         two_sided = any(one.check in TWO_SIDED for one in chosen)
         number = len(chosen)
         title = f"Fix {chosen[0].check}" if number == 1 else f"Fix {number:,} findings"
-        self._preview(PlanScreen(plan, title=title, choices=(keep,) if two_sided else (), then=applied))
+        choices = (keep,) if two_sided else ()
+        self._preview(PlanScreen(plan, title=title, about=about_fixes(chosen), choices=choices, then=applied))
 
     def _preview(self, screen: PlanScreen) -> None:
         """Put the preview in front; what it commits is no news to this screen."""
@@ -208,6 +212,16 @@ class Mending(Examining):
         for key in [key for key, one in self.examination.findings.items() if one in chosen]:
             self.marks.pop(key, None)
         self.check_again({one.check for one in chosen})
+
+
+def about_fixes(chosen: Sequence[Finding]) -> str:
+    """What the fixes of some findings do, for the help of their preview."""
+    checks: dict[FixId, dict[str, None]] = {}
+    for one in chosen:
+        if one.fix is not None:
+            checks.setdefault(one.fix, {})[one.check] = None
+    said = [f"{', '.join(found)}: {FIXES[fix]}" for fix, found in checks.items()]
+    return "\n\n".join(["One plan mends all that was chosen, without a model and without guessing.", *said])
 
 
 def _with_search(fixes: Fixes) -> Plan:

@@ -12,7 +12,7 @@ from lcm_core.records import SummaryId
 
 from lcm_tui.screens.question import Question
 from lcm_tui.screens.review_comparing import Comparing
-from lcm_tui.screens.rewriting import Rewriting
+from lcm_tui.screens.rewriting import ABOUT, Rewriting
 from lcm_tui.widgets.text import Block
 
 
@@ -52,7 +52,7 @@ class Committing(Comparing):
         def then(done: tuple[Committed, ...]) -> None:
             self.work_on("committed", self._committed, item, draft, done, exclusive=False)
 
-        self.app.push_screen(PlanScreen(self.work.planner(item, draft), title=title, then=then))
+        self.app.push_screen(PlanScreen(self.work.planner(item, draft), title=title, about=ABOUT, then=then))
 
     async def _committed(self, item: Item, draft: Draft, done: Sequence[Committed]) -> None:
         if not done:

@@ -37,6 +37,7 @@ from lcm_tui.screens.health_fix import SearchOnly
 from lcm_tui.screens.health_rows import Examination
 from lcm_tui.screens.health_text import finding_document
 from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.plan import PlanScreen
 from lcm_tui.widgets.spans import text_of
 from lcm_tui.widgets.text import Document
 from tests.app.support import (
@@ -269,6 +270,9 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
         await pilot.press("x")
         await previewed(pilot)
         await wait_for_text(pilot, "Fix 15 findings", "brought in step after it")
+        preview = pilot.app.screen
+        assert isinstance(preview, PlanScreen)
+        assert "E13, G13: Delete parts whose message is gone." in preview.explained()
         await pilot.press("a")
         await left(pilot)
         await wait_for(pilot, lambda: not fixable(screen, Confidence.BROKEN), "the checks that ran again")

@@ -109,6 +109,7 @@ async def applied(pilot: Pilot[int]) -> None:
     screen = pilot.app.screen
     assert isinstance(screen, PlanScreen)
     await wait_for(pilot, lambda: screen.why_not("apply") is None, "a plan")
+    assert "gives way to the draft" in screen.explained() or screen._title.startswith(("Undo", "Redo"))
     await pilot.press("a")
     await wait_for(pilot, lambda: screen not in pilot.app.screen_stack, "the commit")
 

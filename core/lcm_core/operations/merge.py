@@ -180,7 +180,7 @@ def _check(split: SplitSession, assume_rollover: bool) -> None:
         older = ", ".join(str(one.id) for one in split.older)
         raise RefusedError(
             f"Session {split.session_key} is not merged. {split.reason} When you know that nobody reset it "
-            f"after conversation {older}, say so with --assume-rollover."
+            f"after conversation {older}, say so: --assume-rollover, or 1 in the app."
         )
 
 
