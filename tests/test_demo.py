@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui.demo import DemoHome, unpack_demo
+from lcm_tui.demo import TURNS, DemoHome, keep_snapshots, unpack_demo
+from tests.cli.support import run
 
 
 @pytest.fixture
@@ -17,6 +18,23 @@ def test_the_database_is_the_recorded_one_of_0_15_3(demo: DemoHome):
     counts = database.execute("SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM summaries)")
     assert counts.fetchone() == (865, 116)
     database.close()
+
+
+def test_its_snapshots_can_be_shown_again_and_leave_everything_else_as_it_is(demo: DemoHome):
+    def rows(path: Path) -> list[str]:
+        database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        dumped = [line for line in database.iterdump() if "lcm_tui_assemblies" not in line]
+        database.close()
+        return dumped
+
+    before = rows(demo.database)
+    keep_snapshots(demo)
+    assert rows(demo.database) == before
+    listed = run("context", "snapshots", 1, "--db", demo.database, "--json").data["items"]
+    assert [one["budget"] for one in listed] == [budget for _, budget, _ in reversed(TURNS)]
+    for one in listed:
+        shown = run("context", "snapshots", 1, "--show", one["id"], "--db", demo.database, "--json")
+        assert shown.data["exact"]
 
 
 def test_every_stored_file_has_its_twin_in_the_large_files_folder(demo: DemoHome):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final
 
+from lcm_core.errors import LcmError
 from lcm_core.records import Conversation
 from lcm_core.store.assemblies import Snapshot, snapshot_page
 from lcm_core.store.listing import Page, Window
@@ -86,7 +87,11 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
     async def fetch(self) -> Page[Snapshot]:
         """The newest."""
         owner = self.conversation.conversation_id
-        return await self.session.read(snapshot_page, owner, Window(MOST))
+        try:
+            return await self.session.read(snapshot_page, owner, Window(MOST))
+        except LcmError as error:
+            self.table.empty = error.message
+            raise
 
     def show(self, data: Page[Snapshot]) -> None:
         """Show them; the selection stays on its snapshot."""

@@ -78,6 +78,29 @@ async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: Databas
         await wait_for(pilot, lambda: screen.selected_id() == "859")
 
 
+async def test_one_that_is_kept_meanwhile_comes_on_top_and_the_cursor_stays(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    newest, _ = await keep(path, 1, [6_000, 3_500])
+    async with open_sound_app(path, size=NARROW) as pilot:
+        screen = await listed(pilot)
+        assert screen.selected_id() == newest
+        [later] = await keep(path, 1, [5_000])
+        await wait_for_text(pilot, later)
+        assert screen.table.keys[0] == later
+        assert screen.selected_id() == newest
+
+
+async def test_a_damaged_one_is_a_sentence(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    await keep(path, 1, [6_000])
+    with changed(path) as connection:
+        connection.execute("UPDATE lcm_tui_assemblies SET items = x'00'")
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await go_to(pilot, SnapshotsScreen(conversation(pilot, 1)))
+        await wait_for(pilot, lambda: "is damaged" in screen.table.empty)
+        assert screen.why_not("open") == "no snapshot is selected"
+
+
 async def test_what_does_not_stand_any_more_is_told(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     await keep(path, 1, [6_000])
