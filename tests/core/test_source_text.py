@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from dataclasses import replace
 from datetime import UTC
 from typing import Any
@@ -9,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from lcm_core.compaction_rules import COMPACTION_0_1, COMPACTION_PRESENT, compaction_rules
+from lcm_core.operations.compaction.reading import load_context
 from lcm_core.records import (
     ConversationId,
     Message,
@@ -179,6 +182,24 @@ def test_sources_of_a_condensed_summary_stand_under_the_times_they_cover() -> No
 def test_reasoning_in_a_summary_is_not_handed_on(reasoning: str) -> None:
     text = condensed_source([summary(f"kept\n{reasoning}")], PRESENT, UTC)
     assert text == "[2026-03-06 10:00 UTC - 2026-03-06 11:30 UTC]\nkept"
+
+
+async def test_a_leaf_of_nothing_but_reasoning_does_not_count_towards_the_fan_out(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("0.15.3")
+    leaves = "SELECT summary_id FROM context_items JOIN summaries USING (summary_id) WHERE depth = 0"
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        changed = connection.execute(leaves).fetchone()[0]
+        owner = "SELECT conversation_id FROM summaries WHERE summary_id = ?"
+        (conversation,) = connection.execute(owner, (changed,)).fetchone()
+        secret = "<think>All of it.</think>\n"
+        connection.execute("UPDATE summaries SET content = ? WHERE summary_id = ?", (secret, changed))
+    async with await Database.open(path) as database:
+        rendering = Rendering(compaction_rules(database.schema), UTC)
+        loaded = await database.read(load_context, ConversationId(conversation), rendering)
+    blank = [item.ref for item in loaded.context.items if item.blank]
+    assert blank == [changed]
 
 
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])

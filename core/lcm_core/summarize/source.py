@@ -59,11 +59,16 @@ def condensed_source(
         summary = source.summary
         earliest = summary.earliest_at or summary.created_at
         latest = summary.latest_at or summary.created_at
-        text = source.content
-        if rules.meaningful_only:
-            text = meaningful(_REASONING.sub("", text), tags, structured=rules.reads_structure)
+        text = said_by(source.content, rules, tags)
         blocks.append(f"[{_label(earliest, zone)} - {_label(latest, zone)}]\n{text}")
     return as_engine_read("\n\n".join(blocks).strip(BLANKS))
+
+
+def said_by(summary: str, rules: SourceRules, tags: Sequence[str] = ()) -> str:
+    """What the text of a summary says: at the present engine what is meaningful of it, maybe nothing."""
+    if not rules.meaningful_only:
+        return summary
+    return meaningful(_REASONING.sub("", summary), tags, structured=rules.reads_structure)
 
 
 def said(source: SourceMessage, rules: SourceRules, tags: Sequence[str] = ()) -> str:

@@ -19,7 +19,7 @@ from lcm_core.store.rows import rows_by
 from lcm_core.store.standing import standing_rows
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.summarize.reading import Rendering, Source, source_of_messages, source_of_summaries
-from lcm_core.summarize.source import meaningful, tidied
+from lcm_core.summarize.source import said_by, tidied
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
 async def _blank(reader: Reader, leaves: list[SummaryId], rendering: Rendering) -> set[str]:
     """The leaves that say nothing."""
     texts = await summary_store.texts_of(reader, leaves)
-    return {one.summary.summary_id for one in texts if not meaningful(one.content, rendering.tags)}
+    rules, tags = rendering.rules.source, rendering.tags
+    return {one.summary.summary_id for one in texts if not said_by(one.content, rules, tags)}
 
 
 async def read_chunk(reader: Reader, context: Context, due: Pass, rendering: Rendering) -> Chunk:
