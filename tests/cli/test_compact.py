@@ -190,7 +190,7 @@ def test_databases_of_every_version(database_copy: DatabaseFactory, version: str
     path = database_copy(version)
     done = run("compact", 1, "--db", path, "--tail", 4, "--chunk", 600, "--apply", "--yes", "--json").data
     assert done["made"]
-    assert bool(done["warnings"]) == (version in ("0.1.2", "0.3.0"))
+    assert bool(done["warnings"]) == (version != "0.15.3")  # older hosts do not note that they compact
     assert search_faults(path) == []
     before = run("compact", 1, "--db", path, "--tail", 4, "--chunk", 600)
     assert before.code == 0

@@ -16,6 +16,7 @@ from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, Symbol, SymbolKind
 from lcm_core.compaction_rules import CompactionRules
+from lcm_core.operations.compaction.host import still_resting
 from lcm_core.operations.compaction.reading import Chunk, read_source
 from lcm_core.records import ConversationId, SummaryText, Timestamp
 from lcm_core.store import conversations as conversation_store
@@ -77,6 +78,7 @@ async def plan_pass(
         )
     ]
     edits += _links(draft)
+    edits += await still_resting(reader, conversation_id)
     edits.append(await _splice(reader, conversation_id, standing, start, draft, stamp))
     if rendering.rules.sweep.writes_events:
         before = _tokens(await standing_rows(reader, conversation_id))

@@ -67,6 +67,11 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
     found: list[str] = []
     if not reader.schema.is_beta and not reader.schema.has("conversation_bootstrap_state"):
         found.append(STOP_THE_HOST)
+    elif not reader.schema.is_beta and not reader.schema.has(MAINTENANCE):
+        found.append(
+            "The engine of this file does not note when it compacts: stop the host first, for what it has "
+            "begun would take out messages that no summary covers"
+        )
     if (await get_conversation(reader, conversation_id)).active is False:
         found.append("This conversation is archived: its engine does not go on with it")
     for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):

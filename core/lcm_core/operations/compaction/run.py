@@ -19,6 +19,7 @@ from lcm_core.change.connection import check_writable
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan
 from lcm_core.compaction_rules import CompactionSettings
+from lcm_core.operations.compaction.host import HostCompactsError, host_since
 from lcm_core.operations.compaction.plans import Draft, new_summary_id, plan_pass
 from lcm_core.operations.compaction.reading import Chunk, Loaded, load_context, read_chunk
 from lcm_core.operations.compaction.selection import Bounds
@@ -44,6 +45,7 @@ T = TypeVar("T")
 RETRIES = 5
 #: How long a pass waits for the lock, as the engine does (engine.md 1.1): its text has been paid for.
 WAIT_SECONDS = 30.0
+_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Runner(Generic[T]):
 
         Raises:
             SummarizerError: no answer came back; what was committed stays.
+            HostCompactsError: the host compacts the conversation itself, and does not end.
             StalePlanError: the context changes faster than it can be compacted.
             LcmError: the database cannot be written.
         """
@@ -130,12 +133,14 @@ class Runner(Generic[T]):
         moved = 0
         try:
             due = next(passes)
+            await self._wait_for_host(0.0)
             while True:
                 step = await self._make(compaction, due)
                 moved = moved + 1 if isinstance(step.outcome, Moved) else 0
                 if moved > RETRIES and self.stale is not None:
                     raise self.stale
                 yield step
+                await self._wait_for_host(WAIT_SECONDS)
                 compaction.context.adopt((await self._load()).context)
                 due = passes.send(step.outcome)
         except StopIteration as ended:
@@ -196,7 +201,20 @@ class Runner(Generic[T]):
             return Step(chunk, Refused(by_provider=False))
         return await self._commit(draft)
 
+    async def _wait_for_host(self, seconds: float) -> None:
+        """Go on when the host does not compact the conversation itself (`HostCompactsError` says why not)."""
+        deadline = time.monotonic() + seconds
+        while True:
+            await self.database.refresh()
+            since = await self.database.read(host_since, self.conversation_id, self.now())
+            if since is None:
+                return
+            if time.monotonic() >= deadline:
+                raise HostCompactsError(self.conversation_id, since)
+            await asyncio.sleep(_LOOK_SECONDS)
+
     async def _commit(self, draft: Draft) -> Step:
+        await self._wait_for_host(WAIT_SECONDS)
         try:
             plan = await self.database.read(
                 plan_pass,
