@@ -121,6 +121,14 @@ def test_the_fallback_of_each_rule_set() -> None:
     )
 
 
+async def test_a_half_of_a_character_in_an_answer_is_what_a_file_can_keep() -> None:
+    for rules in (COMPACTION_0_1, COMPACTION_PRESENT):
+        found, _ = await escalated(rules, "half \ud83d and \udcff")
+        assert (found.content, found.tokens) == ("half \ufffd and \ufffd", 3)
+        cut, _ = await escalated(rules, "echo " * 99, "echo " * 99, text="half \ud83d")
+        assert cut.content == "half \ufffd\n[Truncated from 2 tokens]"
+
+
 @pytest.mark.parametrize(
     "directive",
     [

@@ -14,6 +14,7 @@ from typing import Final
 
 from lcm_core.compaction_rules import CompactionRules, CompactionSettings
 from lcm_core.dag.markers import BLANKS, DIRECTIVE_MARKER
+from lcm_core.javascript import well_formed
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
@@ -121,6 +122,7 @@ def _kept(
 def _escalated(
     content: str, level: Level, size: int, asked: list[SummaryReply], rules: CompactionRules
 ) -> Escalated:
+    content = well_formed(content)  # JSON in a source may escape halves of characters
     usage = sum((reply.usage for reply in asked), NO_USAGE)
     tokens = estimate(content, rules.estimator)
     model = asked[-1].model if asked else "unknown"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from lcm_core.errors import ConfigurationError, ExitCode, LcmError
+from lcm_core.javascript import well_formed
 from lcm_core.tokens import Estimator
 
 
@@ -57,11 +58,14 @@ NO_USAGE = Usage(cost_usd=0.0)
 class SummaryReply:
     """What came back. It is a proposal: what is accepted is decided by who asked."""
 
-    text: str  #: reasoning already taken out; may be empty
+    text: str  #: reasoning already taken out; may be empty; halves of characters are U+FFFD, as in a file
     model: str = "unknown"  #: what ``summaries.model`` records: ``provider/model``, ``extractive`` ...
     finished: bool = True  #: the model ended by itself (``end_turn``), it was not cut off
     stop_reason: str = "end_turn"
     usage: Usage = NO_USAGE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", well_formed(self.text))
 
 
 class Summarizer(Protocol):
