@@ -43,12 +43,12 @@ def decode(resource: str, cursor: str) -> Position:
         raise _refused(f"it belongs to another list than {resource}", cursor)
     timestamp, row_id = content.get("timestamp"), content.get("id")
     if not (timestamp is None or isinstance(timestamp, str)):
-        raise _refused("its time is none", cursor)
+        raise _refused("it holds no time", cursor)
     if resource in _NUMBERED:
         if not isinstance(row_id, int) or isinstance(row_id, bool) or abs(row_id) >= 2**63:
-            raise _refused("its id is none", cursor)
+            raise _refused("it holds no id of that list", cursor)
     elif not isinstance(row_id, str):
-        raise _refused("its id is none", cursor)
+        raise _refused("it holds no id of that list", cursor)
     return Position(timestamp, row_id)
 
 

@@ -21,8 +21,14 @@ Document = dict[str, Json]
 
 #: JSON fields that not every version records, and the columns behind them, by the table they are read from.
 _RECORDED_LATER: Mapping[str, Mapping[str, str]] = {
-    "conversations": {"sessionKey": "session_key", "active": "active", "archivedAt": "archived_at"},
-    "messages": {"largeContent": "large_content"},
+    "conversations": {
+        "sessionKey": "session_key",
+        "active": "active",
+        "archivedAt": "archived_at",
+        "createdAt": "created_at",
+        "updatedAt": "updated_at",
+    },
+    "messages": {"largeContent": "large_content", "createdAt": "created_at"},
     "summaries": {
         "earliestAt": "earliest_at",
         "latestAt": "latest_at",
@@ -30,6 +36,7 @@ _RECORDED_LATER: Mapping[str, Mapping[str, str]] = {
         "descendantTokenCount": "descendant_token_count",
         "sourceMessageTokenCount": "source_message_token_count",
         "model": "model",
+        "createdAt": "created_at",
     },
     "large_files": {"lineCount": "line_count"},
 }
@@ -55,8 +62,8 @@ def conversation(record: Conversation) -> Document:
         "archivedAt": record.archived_at,
         "title": record.title,
         "bootstrappedAt": record.bootstrapped_at,
-        "createdAt": record.created_at,
-        "updatedAt": record.updated_at,
+        "createdAt": record.created_at or None,
+        "updatedAt": record.updated_at or None,
     }
 
 
@@ -97,7 +104,7 @@ def message(record: Message, *, content: bool) -> Document:
         "seq": record.seq,
         "role": record.role,
         "tokenCount": record.tokens,
-        "createdAt": record.created_at,
+        "createdAt": record.created_at or None,
         "largeContent": record.large_content,
         "preview": preview(record.content),
         **({"content": record.content} if content else {}),
@@ -111,7 +118,7 @@ def source_message(record: Message) -> Document:
         "seq": record.seq,
         "role": record.role,
         "tokenCount": record.tokens,
-        "createdAt": record.created_at,
+        "createdAt": record.created_at or None,
         "content": record.content,
     }
 
@@ -134,7 +141,7 @@ def summary(listed: ListedSummary, *, content: bool) -> Document:
         "descendantCount": record.descendant_count,
         "descendantTokenCount": record.descendant_tokens,
         "sourceMessageTokenCount": record.source_message_tokens,
-        "createdAt": record.created_at,
+        "createdAt": record.created_at or None,
         "fileIds": file_ids(record.file_ids),
         "model": record.model,
         "parentCount": listed.consumers,
@@ -165,8 +172,8 @@ def active_brief(record: FocusBrief) -> Document:
         "coveredMessageSeq": record.covered_message_seq,
         "generatorRunId": record.generator_run_id,
         "generatorSessionKey": record.generator_session_key,
-        "createdAt": record.created_at,
-        "updatedAt": record.updated_at,
+        "createdAt": record.created_at or None,
+        "updatedAt": record.updated_at or None,
     }
 
 

@@ -67,6 +67,8 @@ class ConversationOptions:
         if self.conversation_id is not None and self.session_key is not None:
             raise invalid("conversation-id", "cannot be combined with --session-key")
         if self.session_key is not None:
+            if not self.session_key:
+                raise invalid("session-key", "is empty")
             return Selector(None, stored_text(self.session_key))
         if self.conversation is not None:
             return Selector(whole_number("CONVERSATION_ID", self.conversation, 1), None)

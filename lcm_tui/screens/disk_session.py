@@ -191,9 +191,10 @@ into the database, as its engine would have stored it.
         """How much there is, and what of it is not shown."""
         if self._run is not None:
             index = self._run.index
-            said = [f"{len(index):,} entries", size_text(index.stamp.size)]
+            one, bad = len(index) == 1, index.bad_lines
+            said = [f"{len(index):,} {'entry' if one else 'entries'}", size_text(index.stamp.size)]
             said += [f"{index.abandoned:,} on abandoned branches"] if index.abandoned else []
-            said += [f"{index.bad_lines:,} unreadable lines"] if index.bad_lines else []
+            said += [f"{bad:,} unreadable {'line' if bad == 1 else 'lines'}"] if bad else []
             self.query_one(TitleBar).note = ", ".join(said)
 
     def selected_id(self) -> str | None:

@@ -60,6 +60,7 @@ MISTAKES = [
         "cannot be combined",
     ),
     (["messages", "list", "1", "--conversation-id", "1"], "INVALID_ARGUMENT", "takes the conversation once"),
+    (["messages", "list", "--session-key", ""], "INVALID_ARGUMENT", "--session-key is empty."),
     (["messages", "list", "1", "--role", "robot"], "INVALID_ARGUMENT", "--role must be one of"),
     (["messages", "list", "1", "--after", "yesterday"], "INVALID_ARGUMENT", "--after must be a time"),
     (["messages", "list", "1", "--before", "2026-13-01"], "INVALID_ARGUMENT", "--before must be a time"),

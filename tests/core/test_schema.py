@@ -169,7 +169,9 @@ async def test_a_database_of_the_beta_line_is_told_by_its_tables(database_copy: 
 def test_a_schema_older_than_all_is_told_so():
     schema = Schema({"conversations": frozenset({"conversation_id", "session_id"}), "messages": frozenset()})
     assert schema.version == "before 0.1.2"
-    assert schema.missing == ()
+    assert schema.missing[:3] == ("summaries", "summary_messages", "summary_parents")  # no engine left it so
+    assert "messages.token_count" in schema.missing
+    assert "summaries.earliest_at" not in schema.missing
 
 
 def test_absent_columns_are_null_and_others_have_their_type():
@@ -192,6 +194,15 @@ async def test_everything_can_be_asked_of_every_version(database_file: DatabaseF
     _, answers = await answers_of(database_file(version))
     assert len(answers["newest"].entries) == 50
     assert answers["items"]
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
+@pytest.mark.parametrize(
+    "lost", [(table, None) for table in TABLES] + [("messages", "token_count")], ids=name_of
+)
+async def test_what_every_version_has_is_missed(database_copy: DatabaseFactory, version: str, lost: Feature):
+    async with await Database.open(without(database_copy(version), [lost])) as database:
+        assert database.schema.missing == (name_of(lost),)
 
 
 @pytest.mark.parametrize("feature", [*PRESENT, *((table, None) for table in TABLES)], ids=name_of)

@@ -132,7 +132,10 @@ def private_copy(path: Path, stopped: Callable[[], bool]) -> Path:
         )
     except OSError as error:
         remove_copy(folder / path.name)
-        raise DatabaseError(f"{path} and its WAL cannot be copied for reading: {error.strerror}.") from error
+        raise DatabaseError(
+            f"{path} and its WAL cannot be copied for reading: {error.strerror}. "
+            "Check the permissions of both."
+        ) from error
     except DatabaseError:
         remove_copy(folder / path.name)
         raise

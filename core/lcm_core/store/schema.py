@@ -49,6 +49,24 @@ NOT_IN_BETA = frozenset(
     }
 )
 
+#: What every version has: a file that lacks some of it is damaged.
+BASE: Mapping[str, tuple[str, ...]] = {
+    "conversations": ("conversation_id", "session_id", "created_at", "updated_at"),
+    "messages": ("message_id", "conversation_id", "seq", "role", "content", "token_count", "created_at"),
+    "summaries": (
+        *("summary_id", "conversation_id", "kind", "depth", "content", "token_count"),
+        *("created_at", "file_ids"),
+    ),
+    "summary_messages": ("summary_id", "message_id", "ordinal"),
+    "summary_parents": ("summary_id", "parent_summary_id", "ordinal"),
+    "context_items": ("conversation_id", "ordinal", "item_type", "message_id", "summary_id"),
+    "message_parts": (
+        *("part_id", "message_id", "session_id", "part_type", "ordinal", "text_content"),
+        *("tool_call_id", "tool_name", "tool_input", "tool_output", "metadata"),
+    ),
+    "large_files": ("file_id", "conversation_id", "storage_uri"),
+}
+
 #: Without these the file is not an LCM database.
 ESSENTIAL: Mapping[str, frozenset[str]] = {
     "conversations": frozenset({"conversation_id", "session_id"}),
@@ -126,13 +144,22 @@ class Schema:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Features that are older than the newest one present and yet absent: an incomplete migration."""
+        """What is absent though it is older than the newest feature present, or as old as the engine.
+
+        A migration was not completed, or the file is damaged.
+        """
         tags = [index for index, (_, table, column) in enumerate(FEATURES) if self.has(table, column)]
         newest = tags[-1] if tags else -1
-        return tuple(
-            table if column is None else f"{table}.{column}"
-            for table, column in ((table, column) for _, table, column in FEATURES[: newest + 1])
-            if not self.has(table, column) and not (self.is_beta and (table, column) in NOT_IN_BETA)
+        gone = [table for table in BASE if not self.has(table)]
+        base = [(table, column) for table, columns in BASE.items() if table not in gone for column in columns]
+        later = [(table, column) for _, table, column in FEATURES[: newest + 1] if table not in gone]
+        return (
+            *gone,
+            *(
+                table if column is None else f"{table}.{column}"
+                for table, column in (*base, *later)
+                if not self.has(table, column) and not (self.is_beta and (table, column) in NOT_IN_BETA)
+            ),
         )
 
     @property
