@@ -12,8 +12,11 @@ from lcm_core.errors import LcmError
 from lcm_core.operations.compaction.modes import Mode
 from lcm_core.operations.compaction.plans import Draft
 from lcm_core.operations.compaction.reading import read_source
+from lcm_core.operations.compaction.run import Setting
 from lcm_core.records import Conversation
+from lcm_core.summarize import retention
 from lcm_core.summarize.models.opening import Writer
+from lcm_core.summarize.retention import Retention
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -62,9 +65,9 @@ newest messages are left alone; B, + and - change the budget.
 
 a makes the next pass, A all that are left. Each is written without a lock, then committed in one short
 transaction if its sources still stand as they were; else it is planned again. A host may go on writing. When
-a draft waits for your word, a takes it, A takes it and all that follow. esc asks what
-becomes of it: it is dropped, or kept, and then nobody is asked or paid again when the same pass is made later
-on, as long as the app runs.
+a draft waits for your word, it is shown with what it keeps, loses and invents of its source; a takes it, A
+takes it and all that follow. esc asks what becomes of it: it is dropped, or kept, and then nobody is asked or
+paid again when the same pass is made later on, as long as the app runs.
 
 esc while passes are made stops after the one at hand; once more, it gives the call of the model up. What was
 made stays; all of it is one batch of the history: U, then u takes it back. enter shows the text whole, / and
@@ -107,6 +110,7 @@ n search it.
         self._writer: Writer | None = None
         self._offering = False  #: a backup
         self._began = 0.0  #: monotonic, of the pass at hand
+        self._measured: tuple[Draft, Retention] | None = None  #: the draft that waits, against its source
         self._sources: dict[tuple[int | str, ...], str] = {}  #: of the row under the cursor
 
     # -- layout ------------------------------------------------------------------------------------------
@@ -200,9 +204,17 @@ n search it.
             keys = {name: self.key_of(name) for name in ("choice-1", "tail", "under")}
             self.text.show(nothing_document(self._ahead, *self.wanted(), keys))
         elif held is not None and number == len(self.course.done) + 1:
-            self.text.show(held_document(number, held))
+            self.work_on("detail", self._load_held, number, held)
         else:
             self.work_on("detail", self._load_text, number)
+
+    async def _load_held(self, number: int, held: Draft) -> None:
+        """Show the draft that waits; what it keeps of its source is measured in a thread."""
+        if self._measured is None or self._measured[0] is not held:
+            self.text.show(held_document(number, held, None))
+            self._measured = held, await asyncio.to_thread(_measure, held, self.wanted_setting())
+        if self.course.held is held and self.table.selected == number:
+            self.text.show(held_document(number, held, self._measured[1]), keep_place=True)
 
     async def _load_text(self, number: int) -> None:
         """Show a pass; its sources are read when the cursor stays on it."""
@@ -366,3 +378,10 @@ n search it.
         from lcm_tui.screens.history import HistoryScreen
 
         self.app.push_screen(HistoryScreen(self.conversation, only=True))
+
+
+def _measure(draft: Draft, setting: Setting) -> Retention:
+    chunk = draft.chunk
+    estimator = setting.rendering.rules.estimator
+    source = retention.read_source(chunk.source.text, previous=chunk.previous or "", estimator=estimator)
+    return retention.measure(source, draft.text.content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from lcm_core.operations.compaction.plans import Draft
 from lcm_core.operations.compaction.run import Setting
 from lcm_core.operations.compaction.sweep import Made, Moved, Skipped
 from lcm_core.summarize.escalate import Level
+from lcm_core.summarize.retention import Retention
 
 from lcm_tui.compacting import cost_of, depth_text, span_text
 from lcm_tui.screens.compacting_run import Course, Done
@@ -19,6 +20,9 @@ from lcm_tui.screens.context_pane import SHOWN
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, row_of
 from lcm_tui.widgets.text import Block, Document, field, heading
 from lcm_tui.writing import Modelling, cost_text
+
+#: Names and rules that are listed; the rest is counted.
+NAMED: Final = 12
 
 COLUMNS: Final = (
     Column("pass", "pass", 4, right=True, keep=100),
@@ -306,17 +310,43 @@ def done_document(number: int, one: Done, source: str | None) -> Document:
     return (*blocks, *source_blocks(source))
 
 
-def held_document(number: int, draft: Draft) -> Document:
-    """A draft that waits for the operator's word."""
+def held_document(number: int, draft: Draft, kept: Retention | None) -> Document:
+    """A draft that waits for a word; *kept*: what it keeps of its source, None while that is measured."""
     chunk = draft.chunk
     return (
         heading(f"Pass {number}: a draft that nothing was done with yet"),
         field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
         field("tokens", f"{chunk.tokens:,} → {draft.text.tokens:,}", width=9),
         field("level", str(draft.text.level), width=9),
+        *(kept_fields(kept) if kept is not None else (field("keeps", "…", "dim", width=9),)),
         *draft_blocks(draft),
+        *(lost_blocks(kept) if kept is not None else ()),
         *source_blocks(chunk.source.text),
     )
+
+
+def kept_fields(kept: Retention) -> Iterator[Block]:
+    """What a draft keeps of its source and what it invents, in short."""
+    share = "no names to keep" if kept.share is None else f"{kept.share:.0%} of what is named most and last"
+    rules = f", {kept.constraints - len(kept.constraints_lost):,} of {kept.constraints:,} rules"
+    yield field("keeps", f"{share}{rules if kept.constraints else ''}", width=9)
+    if kept.invented:
+        names = ", ".join(one.text for one in kept.invented[:NAMED])
+        more = f" and {len(kept.invented) - NAMED:,} more" if len(kept.invented) > NAMED else ""
+        yield field("invents", f"{names}{more}", "error", width=9)
+
+
+def lost_blocks(kept: Retention) -> Iterator[Block]:
+    """What did not come through: rules, and the names that matter most."""
+    if kept.constraints_lost:
+        yield Block()
+        yield heading("Rules that did not come through")
+        yield from (Block(f"- {one.text}", "warn", indent=2) for one in kept.constraints_lost[:NAMED])
+    if kept.lost:
+        yield Block()
+        more = f" and {len(kept.lost) - NAMED:,} more" if len(kept.lost) > NAMED else ""
+        yield heading("Lost")
+        yield Block(f"{', '.join(one.text for one in kept.lost[:NAMED])}{more}", "warn")
 
 
 def draft_blocks(draft: Draft) -> list[Block]:
