@@ -350,6 +350,24 @@ async def test_of_a_session_that_is_not_stored_the_hosts_messages_are_sent(engin
         await engine.assemble(KEY, budget=100_000, live=[])
 
 
+async def test_times_are_those_of_the_zone_in_the_settings(tmp_path: Path) -> None:
+    tokyo = replace(EngineSettings(), timezone=Sourced("Asia/Tokyo", Source.ENVIRONMENT))
+    sources: list[str] = []
+
+    async def write(request: SummaryRequest, /) -> SummaryReply:
+        sources.append(request.text)
+        return SummaryReply("short", "fake")
+
+    async with await opened(tmp_path / "lcm.db", settings=tokyo) as engine:
+        await engine.ingest_batch(KEY, [said("line " * 60, number) for number in range(120)])
+        await engine.compact(KEY, write, budget=100_000, force=True)
+        assembled = await engine.assemble(KEY, budget=100_000)
+        other = await engine.assemble(KEY, budget=100_000, zone=UTC)
+    assert sources[0].startswith("[2026-03-02 17:37 GMT+9 | user]")
+    assert 'earliest_at="2026-03-02T17:37:11"' in assembled.messages[0].text
+    assert 'earliest_at="2026-03-02T08:37:11"' in other.messages[0].text
+
+
 # -- a transcript at the start of a session --------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+from zoneinfo import ZoneInfo
 
 from lcm_core.assemble.assembler import Surroundings, assemble
 from lcm_core.assemble.live import live_message
@@ -97,6 +98,8 @@ class Engine:
         self._snapshots = Snapshots(database, snapshots)
         self._appender = Appender(database, large_files, clock)
         self._settings = settings
+        name = settings.timezone.value
+        self._zone = None if name is None else ZoneInfo(name)
         self._clock = clock
         self._locks: dict[str, asyncio.Lock] = {}
 
@@ -229,7 +232,8 @@ class Engine:
         """The messages that go to the model within *budget* tokens; *live* are those that the host holds.
 
         They are sent of a session that nothing is stored of, and when the host says that it cannot compact
-        now although that is due (engine.md 2.5, 3). A snapshot is kept afterwards (seed 004), unless that
+        now although that is due (engine.md 2.5, 3). *zone* is that of all times (None: that of the settings,
+        else this machine's). A snapshot is kept afterwards (seed 004), unless that
         fails: `snapshot_problem` says why.
 
         Raises:
@@ -247,7 +251,7 @@ class Engine:
             return await asyncio.to_thread(
                 assemble, ResolvedContext(()), settings, rules, Surroundings(live=held)
             )
-        now = self._clock()
+        now, zone = self._clock(), zone or self._zone
         assembled = await self.database.read(
             assemble_context,
             conversation_id,
@@ -282,7 +286,7 @@ class Engine:
         """Compact as the engine would: a sweep, when it is due or *force* says so, or another *operation*.
 
         Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
-        The runner says what was made; its ``batch`` is what takes it back.
+        The runner says what was made; its ``batch`` is what takes it back. *zone* as for `assemble`.
 
         Raises:
             NotFoundError: nothing is stored of this session.
@@ -292,7 +296,7 @@ class Engine:
         conversation_id = await self._conversation(session)
         rules = compaction_rules(self.database.schema)
         settings = compaction_settings(self._settings, rules)
-        setting = Setting(Rendering(rules, zone, settings.injected_tags), settings, budget)
+        setting = Setting(Rendering(rules, zone or self._zone, settings.injected_tags), settings, budget)
         passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force))
         runner: Runner[T] = Runner(
             self.database, conversation_id, setting, summarizer, passes, now=self._clock
