@@ -239,6 +239,8 @@ in the database today. "rows changed" and "gone" say that what was sent then was
         parts.append((Span(f"{len(one.messages):,} messages, {one.sent_tokens:,} tokens"),))
         if taken is not None and (doubt := doubt_of(taken)):
             parts.append((Span(doubt, "warn"),))
+        if not side.clamps:
+            parts.append((Span("no final clamp", "warn"),))
         if one.evicted_items:
             parts.append((Span(f"{one.evicted_items:,} not sent", "dim"),))
         if taken is not None:
