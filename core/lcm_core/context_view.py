@@ -326,6 +326,33 @@ class ContextView:
     places: Sequence[int] = ()  #: of the item that each line shows, or that follows a line between items
 
 
+def goes_on(before: ContextView, after: ContextView) -> bool:
+    """Whether of a list that was shown *before* every item is shown *after* as it was, but for its weight.
+
+    Whether it lies in the fresh tail is another question.
+    """
+    known = len(before.items)
+    old, new = before.structure, after.structure
+    return before.overlay == after.overlay and (
+        before.items is after.items
+        or (
+            known > 0
+            and (old.ordinals_of, old.abnormal, old.mismatched)
+            == (new.ordinals_of, new.abnormal, new.mismatched)
+            and before.items.ids == after.items.ids[:known]
+            and before.items.ordinals == after.items.ordinals[:known]
+        )
+    )
+
+
+def moved_tail(before: FreshTail | None, after: FreshTail | None) -> range:
+    """The ordinals that have joined or left the fresh tail; all there can be while it is not known."""
+    if before is None or after is None:
+        return range(-(2**63), 2**63)
+    ends = [HUGE_ORDINAL if one.first_ordinal is None else one.first_ordinal for one in (before, after)]
+    return range(min(ends), max(ends))
+
+
 @dataclass(frozen=True, slots=True)
 class TailRule:
     """How a fresh tail is found: the engine's rules with the operator's settings on top."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
@@ -84,10 +84,17 @@ class ContextLines(DiffView):
         self._open.clear()
         self._again()
 
-    def replace(self, keys: Sequence[Piece], *, select: Piece | None = None, changed: bool = True) -> None:
+    def replace(
+        self,
+        keys: Sequence[Piece],
+        *,
+        select: Piece | None = None,
+        changed: bool = True,
+        alike: Iterable[Piece] = (),
+    ) -> None:
         """Show other lines: of a new diff those where the cursor stands, of the same one the same line."""
         stay = None if self._keeps else self._at_anchor() or select
-        super().replace(keys, select=stay, changed=changed)
+        super().replace(keys, select=stay, changed=changed, alike=alike)
         self._keeps = False
 
     def line_held(self) -> tuple[bool, int] | None:

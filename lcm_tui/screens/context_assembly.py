@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.assemble.ledger import Ledger, MessageKey, ledger_of
@@ -21,7 +21,7 @@ from textual.strip import Strip
 from textual.worker import Worker
 
 from lcm_tui.screens.base import RELOAD_SECONDS
-from lcm_tui.screens.context_lines import columns
+from lcm_tui.screens.context_lines import columns, fate_at, same_fate
 from lcm_tui.screens.context_list import WIDE, ContextList
 from lcm_tui.screens.dissolving import MARK
 from lcm_tui.screens.sent_lines import (
@@ -173,9 +173,9 @@ class AssembledContext(ContextList):
             if not self.assembling:
                 self._assembler = self.work_on("assembly", self._assemble, OPENING_SECONDS)
 
-    def show_known(self, select: RowKey | None = None) -> None:
+    def show_known(self, select: RowKey | None = None, alike: Iterable[RowKey] = ()) -> None:
         """Show what is known now; how far the next compaction is follows from it."""
-        super().show_known(select)
+        super().show_known(select, alike)
         self.account.refresh_changed()
 
     def rebudget(self) -> None:
@@ -227,6 +227,12 @@ class AssembledContext(ContextList):
         """Show an assembly in place of the one before."""
         if not self.table.is_attached:
             return
+        known, before = self.known, self.ledger
+        alike = [
+            key
+            for key, _, place in self._rows_as_old()
+            if same_fate(fate_at(known, place, before), fate_at(known, place, ledger))
+        ]
         self.ledger, self.problem, self._made_for = ledger, None, settings
         self.first = self.first or ledger
         self.account.refresh_changed()
@@ -234,7 +240,7 @@ class AssembledContext(ContextList):
         if self.as_sent:
             self.sent.replace((ACCOUNT, *ledger.keys))
         else:
-            self.table.redraw()
+            self.table.redraw(alike=alike)
             self.show_text()
         self.refresh_bars()
 
@@ -249,6 +255,7 @@ class AssembledContext(ContextList):
             key = ledger.key_at(at) if ledger is not None and at is not None else None
             self.sent.replace((ACCOUNT, *ledger.keys) if ledger is not None else (), select=key)
         else:
+            self.table.redraw()  # what becomes of the items may have changed meanwhile
             self._stand_at(at)
         self.main_widget().focus()
         self.call_after_refresh(self._begin_at_top)

@@ -136,7 +136,7 @@ def item_cells(
         "tokens": tokens_cell(weight, check, room, read=item in known.weights),
         "sent": fate_cell(fate),
         "total": Span(PENDING if running is None else number(running, 9), "dim"),
-        "age": Span(_age(entry, now), "dim"),
+        "age": Span(age_text(entry, now), "dim"),
         "preview": _preview(known, item, entry, findings, fate),
     }
 
@@ -213,6 +213,15 @@ def fate_cell(fate: Fate | None) -> Span:
     return Span(number(fate.tokens, 7))
 
 
+def same_fate(one: Fate | None, other: Fate | None) -> bool:
+    """Whether two fates of an item look alike in its row, whichever message it is."""
+    if one is None or other is None:
+        return one is other
+    return (one.step, one.repairs, bool(one.score)) == (other.step, other.repairs, bool(other.score)) and (
+        one.step is not None or one.tokens == other.tokens
+    )
+
+
 def repairs_text(fate: Fate | None) -> str:
     """What was mended at an item, each thing once."""
     return "" if fate is None else " · ".join(dict.fromkeys(str(one.what) for one in fate.repairs))
@@ -229,7 +238,8 @@ def number(value: int, room: int) -> str:
     return written if len(written) <= room else str(value)
 
 
-def _age(entry: ContextEntry | None, now: datetime) -> str:
+def age_text(entry: ContextEntry | None, now: datetime) -> str:
+    """How old an item is."""
     if entry is None:
         return PENDING
     then = parse_utc(entry.said_at)

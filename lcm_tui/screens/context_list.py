@@ -10,7 +10,7 @@ from typing import Final
 
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.context_reading import Fetched, FoundOverlay, read_context
-from lcm_core.context_view import RowKey, TailRule
+from lcm_core.context_view import RowKey, TailRule, goes_on, moved_tail
 from lcm_core.known_context import KnownContext, stands_for_item
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store import context as store
@@ -19,7 +19,7 @@ from lcm_core.tokens import TokenCheck
 from textual import on
 
 from lcm_tui.screens.base import DataScreen
-from lcm_tui.screens.context_lines import findings_line, item_line, line_between
+from lcm_tui.screens.context_lines import age_text, findings_line, item_line, line_between
 from lcm_tui.screens.dissolving import MARK, Dissolving, why_not_dissolved
 from lcm_tui.screens.item_links import ItemLinks
 from lcm_tui.screens.rewriting import Rewriting
@@ -60,6 +60,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         self._entries: dict[ItemId, ContextEntry] = {}
         self._outdated: set[ItemId] = set()
         self._checks: dict[ItemId, tuple[ContextEntry, TokenCheck | None]] = {}
+        self._ages: dict[RowKey, str] = {}  #: of the rows that were drawn, in the words they were drawn in
         self._overlay: FoundOverlay | None = None
         self._filling = False
         self._needle = ""  #: what is marked in the list
@@ -106,14 +107,17 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
     def show(self, data: Fetched) -> None:
         """Show it; selection and place are kept by key."""
         known, first = self.known, not self._loaded
+        alike, tail = self._rows_alike(data), known.view.tail
         complete = data.view.items.complete
         self._loaded, self._overlay = True, data.overlay
         known.adopt(data.view)
-        known.learn(data.weights)
+        if known.learn(data.weights):
+            alike = []
+        moved = moved_tail(tail, known.view.tail)
         self._outdated = set(self._entries) - set(data.entries)
         self._learn_entries(data.entries.values())
         self.table.empty = self._why_empty()
-        self.show_known(data.selected)
+        self.show_known(data.selected, [key for key, ordinal in alike if ordinal not in moved])
         self.table.mark_fresh(data.fresh)
         if first and self._select is not None and data.selected is None:
             self.app.notify(f"{self._select[-1]} does not stand in this context.", severity="warning")
@@ -146,15 +150,38 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         finally:
             self._filling = False
 
-    def show_known(self, select: RowKey | None = None) -> None:
-        """Show what is known now."""
+    def _rows_alike(self, data: Fetched) -> list[tuple[RowKey, int]]:
+        """The rows in sight, each with its ordinal, that look as they do now when *data* is shown.
+
+        Under a busy host these are nearly all, but for those that join or leave the fresh tail.
+        """
+        known, before = self.known, self.known.view
+        if not goes_on(before, data.view):
+            return []
+        return [
+            (key, before.items.ordinals[place])
+            for key, item, place in self._rows_as_old()
+            if place < known.read and item in data.entries and data.entries[item] == self._entries.get(item)
+        ]
+
+    def _rows_as_old(self) -> list[tuple[RowKey, ItemId, int]]:
+        """The rows in sight, as `_in_sight`, whose age is still in the words in which it was drawn."""
+        now = datetime.now(UTC)
+        return [
+            (key, item, place)
+            for key, item, place in self._in_sight()
+            if self._ages.get(key) == age_text(self._entries.get(item), now)
+        ]
+
+    def show_known(self, select: RowKey | None = None, alike: Iterable[RowKey] = ()) -> None:
+        """Show what is known now; rows that are *alike* look as they do."""
         known = self.known
         if not self.table.is_attached:
             return
         if self.table.keys is not known.view.keys or select is not None:
-            self.table.replace(known.view.keys, select=select)
+            self.table.replace(known.view.keys, select=select, alike=alike)
         else:
-            self.table.redraw()
+            self.table.redraw(alike=alike)
             self.show_text()
         items = known.view.items
         self.head.measure(
@@ -241,14 +268,17 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         place = self.place_of(key)
         if place is None:
             return ((),)
-        item = self.known.view.items.ids[place]
-        check = self._checks.get(item)
+        item, now = self.known.view.items.ids[place], datetime.now(UTC)
+        check, entry = self._checks.get(item), self._entries.get(item)
+        if len(self._ages) > KEPT:
+            self._ages.clear()
+        self._ages[key] = age_text(entry, now)
         line = item_line(
             self.known,
             place,
-            self._entries.get(item),
+            entry,
             check[1] if check else None,
-            datetime.now(UTC),
+            now,
             width,
             mark=MARK if item in self.marks else "",
             ledger=self.ledger,

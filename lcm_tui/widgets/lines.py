@@ -152,17 +152,24 @@ class LineView(Scroller, Generic[K]):
             self._index = {held: place for place, held in enumerate(self.keys)}
         return self._index.get(key)
 
-    def replace(self, keys: Sequence[K], *, select: K | None = None, changed: bool = True) -> None:
+    def replace(
+        self,
+        keys: Sequence[K],
+        *,
+        select: K | None = None,
+        changed: bool = True,
+        alike: Iterable[K] = (),
+    ) -> None:
         """Show other keys, keeping the selection and what is in sight where it stands on the screen.
 
         *select* moves the cursor; else it stays on its key, or where that key was. A view of tall keys that
         shows its end goes on showing it, as long as the selected key stays in sight. *changed* forgets what
-        the keys looked like.
+        the keys looked like, but for those that are *alike*.
         """
         before, kept, seen = self.keys, self.selected, self._cursor_is_seen
         followed = self._tall and self.at_end and bool(before)
         if changed:
-            self._lines.clear()
+            self._forget_all_but(alike)
         with self._in_place():
             self.keys = keys
             self._index = None
@@ -181,10 +188,10 @@ class LineView(Scroller, Generic[K]):
         if self.selected != kept or changed:
             self.post_message(self.Highlighted(self, self.selected))
 
-    def redraw(self, keys: Collection[K] | None = None) -> None:
-        """What these keys look like has changed (all of them when None)."""
+    def redraw(self, keys: Collection[K] | None = None, *, alike: Iterable[K] = ()) -> None:
+        """What these keys look like has changed (when None: all of them but those that are *alike*)."""
         if keys is None:
-            self._lines.clear()
+            self._forget_all_but(alike)
         else:
             self._forget(keys)
         if self._tall:
@@ -358,6 +365,12 @@ class LineView(Scroller, Generic[K]):
     def _forget(self, keys: Iterable[K]) -> None:
         for key in keys:
             self._lines.discard(key)
+
+    def _forget_all_but(self, alike: Iterable[K]) -> None:
+        kept = [(key, lines) for key in alike if (lines := self._lines.get(key)) is not None]
+        self._lines.clear()
+        for key, lines in kept:
+            self._lines.set(key, lines)
 
     def _refresh_key(self, place: int) -> None:
         first = self._offset(place) - self._top

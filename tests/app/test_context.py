@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.context_view import Group, Totals
+from lcm_core.context_reading import Fetched
+from lcm_core.context_view import TAIL, Group, RowKey, Totals
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.context import Weight
 from lcm_core.text import cell_width
@@ -26,7 +27,7 @@ from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.item import ItemScreen
 from lcm_tui.screens.previous import PreviousScreen
 from lcm_tui.widgets.composition import Measured, bar_line, legend_line, numbers_line, share_out, share_text
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.widgets.spans import Line, text_of
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -550,3 +551,45 @@ def test_the_columns_fill_the_list(width: int):
     assert layout.shows("id")
     assert layout.shows("preview") == (width >= 78)
     assert layout.shows("total") == (width >= 96 or width == 77)
+
+
+async def test_a_reload_draws_the_rows_that_look_otherwise_and_no_others(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_sound_app(path) as pilot:
+            screen = await go_to(pilot, ContextScreen(conversation(pilot, 3)))
+            await settled(pilot)
+            rows, draw, show = len(screen.table.visible_keys), screen._draw, screen.show
+            drawn: list[RowKey] = []
+            reloads: list[Fetched] = []
+
+            def counted(key: RowKey, width: int) -> Sequence[Line]:
+                drawn.append(key)
+                return draw(key, width)
+
+            def reloaded(data: Fetched) -> None:
+                show(data)
+                reloads.append(data)
+
+            monkeypatch.setattr(screen, "show", reloaded)
+            monkeypatch.setattr(screen.table, "_draw", counted)
+            host.say(1, "another conversation")
+            await wait_for(pilot, lambda: reloads)
+            await settled(pilot)
+            assert set(drawn) <= {TAIL}, "nothing of this context has changed"
+            host.say(3, "this conversation")
+            await wait_for(pilot, lambda: reloads[-1].fresh)
+            await settled(pilot)
+            assert 0 < len(set(drawn)) < rows / 4
+            lines = shown_lines(pilot)
+            screen.table.redraw()
+            await pilot.pause()
+            as_old = [now == before for now, before in zip(shown_lines(pilot), lines, strict=True)]
+            assert all(as_old) or lines[as_old.index(False)].endswith("this conversation"), "it is older now"
+            drawn.clear()
+            screen.session.budget = 2_000
+            screen.rebudget()
+            await settled(pilot)
+            assert set(screen.table.visible_keys) <= set(drawn), "what is sent has changed"

@@ -15,14 +15,18 @@ from lcm_core.context_reading import find_item, read_context
 from lcm_core.context_view import (
     HUGE_ORDINAL,
     TAIL,
+    ContextView,
     Finding,
     TailRule,
+    goes_on,
+    moved_tail,
     structure_of,
     totals_of,
     view_context,
 )
+from lcm_core.fresh_tail import FreshTail
 from lcm_core.known_context import KnownContext
-from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.records import ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.rules import RULES_PRESENT, rules_of
 from lcm_core.store import context as store
 from lcm_core.store.context import References
@@ -439,3 +443,30 @@ def test_steps_go_up_and_down_through_the_same_sizes():
     assert [step(size, -1) for size in STEPS[1:]] == list(STEPS[:-1])
     assert step(STEPS[0], -1) == STEPS[0]
     assert (step(130_000, 1), step(130_000, -1)) == (200_000, 128_000)
+
+
+def test_what_has_moved_in_or_out_of_the_fresh_tail() -> None:
+    def tail(first: int | None) -> FreshTail:
+        return FreshTail(8, None, first, 0, 0)
+
+    assert not moved_tail(tail(5), tail(5))
+    assert moved_tail(tail(5), tail(8)) == moved_tail(tail(8), tail(5)) == range(5, 8)
+    assert 10_000 in moved_tail(tail(5), tail(None))
+    assert 0 in moved_tail(None, tail(5))
+
+
+def test_a_list_goes_on_when_items_are_appended_and_nothing_else() -> None:
+    def listed(*ids: int, ordinals: tuple[int, ...] | None = None) -> ContextView:
+        messages = tuple(map(MessageId, ids))
+        blank = (Timestamp(""),) * len(ids)
+        places = ordinals or tuple(range(len(ids)))
+        types, summaries = ("message",) * len(ids), (None,) * len(ids)
+        return view_context(References(places, types, messages, summaries, blank, messages), None, None)
+
+    before = listed(1, 2, 3)
+    assert goes_on(before, before)
+    assert goes_on(before, listed(1, 2, 3, 4))
+    assert not goes_on(before, listed(1, 3, 4))
+    assert not goes_on(before, listed(1, 2, 3, 4, ordinals=(0, 1, 3, 4)))
+    assert not goes_on(before, listed(1, 2, 3, 3)), "one that stood alone stands twice"
+    assert not goes_on(listed(), before)
