@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -137,7 +137,7 @@ class _Work:
             path = Path(flags.from_drafts).expanduser()
             return Taking(self.run, self.command, path, self.rule, self.model, flags.change).do(self.setting)
         kept = self._kept() if flags.resume else None
-        selection = Selection(kept.items) if kept is not None else self.run.read(self.select)
+        selection = Selection(kept.items) if kept is not None else self._selected()
         if not selection.items:
             blocks = [*selection.blocks, Note(selection.nothing)]
             return self.run.answer(self.command, {**selection.data, "items": [], "applied": False}, blocks)
@@ -149,8 +149,29 @@ class _Work:
         self._agree(selection, kept)
         return answer_of(self.run, self.command, selection, self._carry_out(selection, kept, file))
 
+    def _selected(self) -> Selection:
+        """What the command line names; and whether something was stopped that could be gone on with."""
+        selection = self.run.read(self.select)
+        found = self._stopped()
+        if not found:
+            return selection
+        data: Document = {"batch": found[0].header.batch, "startedAt": found[0].header.made_at}
+        waiting = counted(found[0].open_items, "summary", "summaries")
+        said = Note(
+            f"A {self.command} of this database that was begun at {found[0].header.made_at} was stopped with "
+            f"{waiting} undecided: --resume goes on with it, and pays for no draft twice."
+        )
+        return replace(
+            selection,
+            data={**selection.data, "stopped": {**data, "undecided": found[0].open_items}},
+            blocks=[*selection.blocks, said],
+        )
+
+    def _stopped(self) -> list[Kept]:
+        return unfinished(drafts_folder(), self.run.settings.database.value, self.command)
+
     def _kept(self) -> Kept:
-        found = unfinished(drafts_folder(), self.run.settings.database.value, self.command)
+        found = self._stopped()
         if not found:
             raise NotFoundError(
                 f"No {self.command} of this database was stopped: there is nothing to resume.",

@@ -118,8 +118,12 @@ def read_drafts(path: Path, command: str) -> Reviewed:
         raise _invalid(path, "it is no JSON") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise _invalid(path, "it was not written by --draft")
+    if document.get("version") != _VERSION:
+        raise _invalid(path, "another version of lcm-tui wrote it")
     try:
         batch, made_by = text_of(document, "batch"), text_of(document, "command")
+        if not isinstance(document["items"], list):
+            raise DamagedError("items")
         pairs = [_read(one) for one in document["items"]]
     except (DamagedError, KeyError, TypeError, AttributeError) as error:
         raise _invalid(path, f"{error} is missing or damaged") from None
@@ -134,13 +138,19 @@ def _invalid(path: Path, why: str) -> UsageError:
 
 
 def _read(document: dict[str, Json]) -> tuple[Item, bool]:
-    held = document["item"]
+    held, name = document["item"], document["summaryId"]
     if not isinstance(held, dict):
         raise DamagedError("item")
     item = item_from(held)
-    text = document.get("text")
-    take = document.get("take") is True and item.state not in (State.COMMITTED, State.SKIPPED)
-    if not isinstance(text, str) or not item.drafts:
+    if item.summary_id != name:
+        raise DamagedError(f"summaryId of {item.summary_id}")
+    text, take = document["text"], document["take"]
+    if not isinstance(take, bool):
+        raise DamagedError(f"take of {name} (true or false)")
+    if not isinstance(text, str | None) or (take and text is None):
+        raise DamagedError(f"text of {name}")
+    take = take and item.state not in (State.COMMITTED, State.SKIPPED)
+    if text is None or not item.drafts:
         return item, False
     text = storable(text)
     same = next((draft.number for draft in item.drafts if draft.text == text), None)

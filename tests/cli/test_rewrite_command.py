@@ -224,6 +224,52 @@ def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: P
     assert list(drafts_folder().iterdir()) == []
 
 
+def test_what_was_mended_since_it_was_stopped_is_not_paid_for(database: Path) -> None:
+    with MessagesApi(Fail(401, "authentication_error", "no"), GOOD) as server:
+        to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
+        how = ("--all", *to, "--apply", "--yes", "--accept", "every", "--in-flight", 1)
+        assert repair(database, *how).code == 4, "the key was refused, and all of it waits"
+        told = run("repair", "--all", *to, "--db", database)
+        again = repair(database, "--all", "--apply", "--yes", "--accept", "every", "--provider", "extractive")
+        assert again.code == 0
+        assert again.data["stopped"]["undecided"] == len(again.data["items"]) == 16
+        assert "--resume goes on with it" in told.out
+        asked = len(server.received)
+        resumed = repair(database, "--resume", *how[1:])
+        assert resumed.code == 0
+        assert {one["state"] for one in items(resumed)} == {"skipped"}
+        assert "not broken any more" in items(resumed)[0]["why"]
+        assert len(server.received) == asked, "nothing is asked for what is sound by now"
+    assert list(drafts_folder().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ({"version": 2}, "another version of lcm-tui wrote it"),
+        ({"items": {}}, "(items is missing or damaged)"),
+        ({"take": "yes"}, "(take of sum_"),
+        ({"take": True, "text": None}, "(text of sum_"),
+        ({"take": True, "text": 5}, "(text of sum_"),
+        ({"summaryId": "sum_ffffffffffffffff"}, "(summaryId of sum_"),
+    ],
+)
+def test_a_file_of_drafts_that_was_spoilt_by_hand_says_where(
+    damage: dict[str, object], said: str, database: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "drafts.json"
+    assert repair(database, 4, "--draft", file, "--yes").code == 0
+    before = dump(database)
+    document = json.loads(file.read_text())
+    whole = damage.keys() & {"version", "items"}
+    (document if whole else document["items"][0]).update(damage)
+    file.write_text(json.dumps(document))
+    refused = run("repair", "--from-drafts", file, "--db", database, "--apply", "--yes")
+    assert refused.code == 2
+    assert said in refused.err
+    assert dump(database) == before
+
+
 def test_drafts_are_reviewed_in_a_file(database: Path, tmp_path: Path) -> None:
     before, file = dump(database), tmp_path / "drafts.json"
     made = repair(database, 1, "--draft", file, "--yes")
