@@ -22,6 +22,8 @@ from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import find_transcript, plan_backfill, session_of
 from lcm_core.operations.importing import ImportRules, read_transcript
 
+from tests.change.host import Host
+from tests.change.oracle import Whole
 from tests.change.support import (
     column,
     connect,
@@ -295,6 +297,29 @@ async def test_a_plan_that_the_host_has_outrun_is_stale(
     with pytest.raises(StalePlanError):
         commit(path, planned_before.appends[0].plan)
     assert dump(path) == before
+
+
+@pytest.mark.parametrize("piece", [100, 1_000])
+async def test_a_host_that_goes_on_elsewhere_makes_no_part_stale(
+    piece: int, database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every message that anybody stores takes an id; those of the import must not wait for them."""
+    monkeypatch.setattr("lcm_core.operations.importing.PIECE", piece)
+    path = database_copy("0.15.3")
+    file = transcript(tmp_path / "s.jsonl", *(f"line {number}" for number in range(250)))
+    appends = (await made(path, file, tmp_path)).appends
+    host = Host(str(path), 1, 1)
+    for append in appends:
+        for _ in range(20):
+            host.append()
+        commit(path, append.plan)
+    host.connection.close()
+    texts = column(path, "SELECT content FROM messages WHERE conversation_id = 9 ORDER BY seq")
+    assert texts == [f"line {number}" for number in range(250)]
+    assert len(context_of(path, 9)) == 250
+    whole = Whole(path)
+    assert whole.errors() == set()
+    assert whole.disorder() == []
 
 
 def test_files_go_with_a_refused_commit(openclaw_home: Path) -> None:

@@ -2,7 +2,7 @@
 
 Every seq is given, so that two writers who append at once collide on it instead of mixing: the second one
 plans again. A new conversation has its id beforehand, because its files lie in a folder of that name; so have
-many messages, which would take twice the time if their ids were found out one by one.
+the messages of appends that are planned together, for a later one names what an earlier one makes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ _FIRST_STATE: Final[StoredRow] = {
 }
 #: The id of a new message: known beforehand, or what the database gives it.
 MessageId = int | Symbol
-#: From so many messages on ids are given beforehand; of fewer, an append elsewhere makes no plan stale.
-MANY = 100
+#: Ids that are left free before each of several appends that are planned together, for what others store
+#: meanwhile: without them every message of a host that goes on would make the plans stale.
+FREE_IDS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +131,12 @@ class Target:
     ) -> Append:
         """Plan to store messages behind the others; those that `recognise` found are left out.
 
-        *chained* appends are committed one after the other, and later ones name what earlier ones make.
+        *chained* appends are planned together and committed one after the other.
         *whole_rows* gives every column of a part, as an operation does that the journal keeps.
         """
         fresh = list(self._fresh(messages))
         edits, self.opening = self._opened(checkpoint), []
-        first = self.next_message_id if chained or len(fresh) >= MANY else None
+        first = self.next_message_id + FREE_IDS if chained else None
         numbered = [(_id(first, number), message) for number, message in enumerate(fresh)]
         unused = dict.fromkeys(self.schema.tables["message_parts"]) if whole_rows else {}
         edits += self._message_edits(numbered, unused)
@@ -145,7 +146,8 @@ class Target:
         if checkpoint is not None and self.schema.has(_STATE):
             edits += self._checkpoint_edits(checkpoint, fresh[-1] if fresh else None)
         self.last_seq += len(fresh)
-        self.next_message_id += len(fresh)
+        if first is not None:
+            self.next_message_id = first + len(fresh)
         many = f"{len(fresh):,} message{'' if len(fresh) == 1 else 's'}"
         title = title or f"Store {many} of session {self.session.session_id}"
         payloads = tuple(payload for message in fresh for payload in message.payloads)
