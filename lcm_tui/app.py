@@ -99,7 +99,7 @@ class LcmApp(App[int]):
     def __init__(self, settings: Settings, *, demo: bool = False) -> None:
         monochrome = "NO_COLOR" in os.environ
         super().__init__(ansi_color=True if monochrome else None)
-        self._key_problems = key_problems(settings.keys)
+        self._mistakes = key_problems(settings.keys)  #: in the config file
         keys = {action: textual_keys(written) for action, written in settings.keys.items()}
         self._settings = settings = replace(settings, keys=keys)
         self._demo = demo
@@ -110,6 +110,10 @@ class LcmApp(App[int]):
             self.theme = "ansi-dark"
         elif settings.theme.value in self.available_themes:
             self.theme = str(settings.theme.value)
+        elif settings.theme.value is not None:
+            self._mistakes.append(
+                f"There is no theme {str(settings.theme.value)!r}; the command palette (:) lists them."
+            )
         self.set_keymap(dict(settings.keys))
 
     @property
@@ -139,7 +143,7 @@ class LcmApp(App[int]):
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
         for diagnostic in self._settings.diagnostics[:3]:
             self.notify(diagnostic.message, title="Configuration", severity="warning")
-        for message in self._key_problems:
+        for message in self._mistakes:
             self.notify(message, title="Configuration", severity="warning")
 
     async def on_unmount(self) -> None:

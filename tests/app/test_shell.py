@@ -198,6 +198,14 @@ async def test_an_unknown_action_in_the_config_is_said_to_be_unknown(database_fi
         assert "'fiels'" in said(pilot)[0]
 
 
+async def test_a_theme_that_does_not_exist_is_told(database_file: DatabaseFactory):
+    write_config()
+    Path(os.environ["LCM_TUI_CONFIG"]).write_text('theme = "no[/]such"\n')
+    async with open_app(database_file("0.15.3")) as pilot:
+        await wait_for(pilot, lambda: any("There is no theme 'no[/]such'" in note for note in said(pilot)))
+        assert pilot.app.theme == "textual-dark"
+
+
 async def test_a_key_that_two_actions_would_have_is_said_to_be_taken(database_file: DatabaseFactory):
     write_config(keys={"files": "c", "copy-id": "f"})
     async with open_app(database_file("0.15.3")) as pilot:
