@@ -235,9 +235,9 @@ def _rendered(template: Template, values: Mapping[str, str | int]) -> tuple[str,
         text = _environment().from_string(template.text).render(values)
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
         line = f" in line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
-        known = ", ".join(VARIABLES)
+        known, why = ", ".join(VARIABLES), str(error).rstrip(".")
         raise PromptError(
-            f"The prompt {template.path or template.name} cannot be used{line}: {error}. It may use {known}.",
+            f"The prompt {template.path or template.name} cannot be used{line}: {why}. It may use {known}.",
             details={"path": str(template.path or template.name)},
         ) from None
     system, found, user = text.partition(_SPLIT)
