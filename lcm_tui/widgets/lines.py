@@ -194,6 +194,8 @@ class LineView(Scroller, Generic[K]):
             self._forget_all_but(alike)
         else:
             self._forget(keys)
+            if not self._tall and set(self.visible_keys).isdisjoint(keys):
+                return
         if self._tall:
             with self._in_place():
                 pass

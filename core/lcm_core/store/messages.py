@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -37,6 +38,8 @@ HEAD = 2_000
 #: Likewise of a part's metadata, which holds the host's block and may be cut: what was read of it still tells
 #: ids and names.
 METADATA_HEAD = 16_000
+#: From so many rows on records are made in a thread: keys would wait for them.
+MANY = 200
 #: Where the text of a part stands; what is only in the host's block is searched there.
 SEARCHED = ("text_content", "tool_name", "tool_input", "tool_output", "tool_error", "file_name")
 
@@ -197,6 +200,12 @@ async def parts_of(
     rows = await reader.rows_in(
         f"SELECT {columns} FROM message_parts AS p WHERE p.message_id IN (?*)", message_ids
     )
+    if len(rows) < MANY:
+        return _sorted_parts(rows)
+    return await asyncio.to_thread(_sorted_parts, rows)
+
+
+def _sorted_parts(rows: Iterable[Row]) -> list[MessagePart]:
     return sorted(map(part_of, rows), key=attrgetter("message_id", "ordinal"))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart
 from lcm_core.store import messages as message_store
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Reader, Row
 from lcm_core.store.rows import StoredRow
 
 #: An item of a context: ordinal, message id, summary id; then, of what it stands for, the conversation (None
@@ -70,8 +71,17 @@ async def whole_messages(
     rows = await reader.rows_in(
         f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids
     )
+    parts = await message_store.parts_of(reader, [row["message_id"] for row in rows])
+    if len(rows) < message_store.MANY:
+        return _put_together(message_ids, rows, parts)
+    return await asyncio.to_thread(_put_together, message_ids, rows, parts)
+
+
+def _put_together(
+    message_ids: Sequence[MessageId], rows: Sequence[Row], parts: Sequence[MessagePart]
+) -> list[tuple[Message, tuple[MessagePart, ...]]]:
     found = {one.message_id: one for one in map(message_store.whole_message_of, rows)}
-    parts: dict[MessageId, list[MessagePart]] = {}
-    for part in await message_store.parts_of(reader, list(found)):
-        parts.setdefault(part.message_id, []).append(part)
-    return [(found[one], tuple(parts.get(one, ()))) for one in message_ids if one in found]
+    parts_of: dict[MessageId, list[MessagePart]] = {}
+    for part in parts:
+        parts_of.setdefault(part.message_id, []).append(part)
+    return [(found[one], tuple(parts_of.get(one, ()))) for one in message_ids if one in found]
