@@ -15,7 +15,7 @@ from lcm_core.operations.compaction.forecast import Foresight, foresee
 from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback, setting_of
 from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
 from lcm_core.operations.compaction.run import Operation, Runner, Setting, Step
-from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped
+from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped, UnderResult
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.models.opening import Writer
@@ -110,6 +110,7 @@ def compact(
         None if chunk is None else options.whole_number("chunk", chunk, 1),
         no_fallback,
         rules=_rules(rules),
+        target=None if until_under is None else options.budget_of(until_under, "until-under"),
     )
     shown = work.foresee()
     if not flags.apply or not shown.foresight.passes:
@@ -164,6 +165,7 @@ class CompactWork:
     no_fallback: bool
     adjust: Callable[[CompactionSettings], CompactionSettings] = lambda settings: settings
     rules: str | None = None  #: by name; None: as the schema says
+    target: int | None = None  #: tokens that the context is to be under
 
     def foresee(self) -> compact_report.Shown:
         """What would be done, read in one transaction."""
@@ -198,7 +200,11 @@ class CompactWork:
     def planned(self, shown: compact_report.Shown) -> Answer:
         """The answer of a dry run."""
         blocks = compact_report.planned_blocks(shown)
-        if shown.foresight.passes:
+        seen = shown.foresight
+        if self.target is not None and seen.tokens_after > self.target:
+            about = f"~{seen.tokens_after:,}" if seen.passes else f"{seen.tokens_after:,}"
+            blocks.append(Note(f"That is {about} tokens: no pass brings the context under {self.target:,}."))
+        if seen.passes:
             blocks.append(Note("No call was made and nothing was changed; --apply does it."))
         return self.run.answer("compact", {**compact_report.document(shown), "applied": False}, blocks)
 
@@ -274,8 +280,10 @@ class CompactWork:
             done.failed = ProviderAuthError(KEY_REFUSED)
             if not done.made:
                 raise done.failed
+        after = shown.foresight.tokens_before - done.saved
         data = {
             **compact_report.document(shown),
+            "tokens": {"before": shown.foresight.tokens_before, "after": after, "afterIsAssumed": False},
             "applied": done.failed is None,
             "batch": done.batch or None,
             "made": [compact_report.step_document(step) for step in done.made],
@@ -283,6 +291,11 @@ class CompactWork:
             "lost": sum(isinstance(step.outcome, Moved) for step in done.steps),
         }
         blocks = compact_report.done_blocks(done.steps, self._undo(done.batch), done.failed, told=self._tells)
+        if isinstance(done.result, UnderResult) and done.failed is None:
+            data["reached"] = done.result.success
+            if not done.result.success:
+                words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it under"
+                blocks.append(Note(f"{words} {self.target or self.budget:,}."))
         told = self.run.answer("compact", data, blocks)
         if done.failed is None:
             return told
@@ -301,6 +314,11 @@ class _Done:
     batch: str = ""
     result: Any = None
     failed: LcmError | None = None
+
+    @property
+    def saved(self) -> int:
+        """Tokens by which the context became smaller."""
+        return sum(step.outcome.saved for step in self.steps if isinstance(step.outcome, Made))
 
     @property
     def made(self) -> list[Step]:

@@ -204,3 +204,25 @@ def test_what_takes_it_back_names_the_same_database(openclaw_home: Path) -> None
     assert line.endswith(f"--apply --db {openclaw_home / 'lcm.db'}")
     words = line.split("lcm-tui ")[1].split()
     assert run(*words, "--yes").code == 0
+
+
+def test_a_target_that_no_pass_reaches_is_said(database: Path) -> None:
+    wishes = ("--until-under", 300, "--tail", 0, "--chunk", 1400)
+    shown = run("compact", 1, "--db", database, *wishes)
+    assert "no pass brings the context under 300" in shown.out
+    done = compact(database, *wishes, "--apply", "--yes")
+    standing = """SELECT sum(coalesce(m.token_count, s.token_count)) FROM context_items AS c
+        LEFT JOIN messages AS m USING (message_id) LEFT JOIN summaries AS s USING (summary_id)
+        WHERE c.conversation_id = 1"""
+    left = value(database, standing)
+    assert (done["reached"], done["tokens"]["after"], left > 300) == (False, left, True)
+    assert done["tokens"]["afterIsAssumed"] is False
+    again = run("compact", 1, "--db", database, *wishes, "--apply", "--yes")
+    assert (again.code, f"That is {left:,} tokens" in again.out) == (0, True)
+    reached = compact(database, "--until-under", "9m", "--apply", "--yes")
+    assert reached["passes"] == []
+
+
+def test_a_target_that_is_reached_is_said_to_programs(database: Path) -> None:
+    done = compact(database, "--until-under", "6k", *SMALL[:4], "--apply", "--yes")
+    assert (done["reached"], done["tokens"]["after"] <= 6_000) == (True, True)
