@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lcm_core.change.asking import Ask, Asking
-from lcm_core.change.errors import WIDTH, Moved
+from lcm_core.change.errors import Moved
+from lcm_core.change.moved import context_name, differences, item_name, row_name
 from lcm_core.change.place import (
     Covering,
     Listing,
@@ -43,7 +44,6 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.symbols import Values, fill_row, substitute
 from lcm_core.store.database import CHUNK
-from lcm_core.text import clip, safe_line
 
 CONTEXT = "context_items"
 #: From so many new rows of a table on, their keys are asked for together.
@@ -167,7 +167,7 @@ def _insert(state: _State, edit: Insert) -> Asking[Step | None]:
             row = row.but(**{column: state.values[value.name]})
     key = key_of(edit.table, row)
     if (yield from _standing(state, edit.table, key)) is not None:
-        state.moved.append(Moved(_name(edit.table, key), "not there", "there"))
+        state.moved.append(Moved(row_name(edit.table, key), "not there", "there"))
         return None
     state.rows[edit.table, key] = row
     return Step(edit if row is edit.row else Insert(edit.table, row))
@@ -203,9 +203,9 @@ def _unchanged(state: _State, table: str, key: Cells, before: Cells) -> Asking[C
     """The whole row when it still holds *before*; else what moved is noted."""
     standing = yield from _standing(state, table, key)
     if standing is None:
-        state.moved.append(Moved(_name(table, key), "there", "gone"))
+        state.moved.append(Moved(row_name(table, key), "there", "gone"))
         return None
-    moved = list(differences(_name(table, key), before, standing))
+    moved = list(differences(row_name(table, key), before, standing))
     state.moved += moved
     return None if moved else standing
 
@@ -242,7 +242,7 @@ def _standing(state: _State, table: str, key: Cells) -> Asking[Cells | None]:
     where = " AND ".join(f"{quoted(name)} IS ?" for name in key.columns)
     rows = yield Ask(f"SELECT * FROM {quoted(table)} WHERE {where} LIMIT 2", parameters)
     if len(rows) > 1:
-        state.moved.append(Moved(_name(table, key), "one row", "several"))
+        state.moved.append(Moved(row_name(table, key), "one row", "several"))
     return Cells.of(dict(rows[0])) if rows else None
 
 
@@ -281,7 +281,7 @@ def _context(state: _State, owner: Owner) -> Asking[Listing]:
     if owner not in state.contexts:
         listing = (yield from read_context(owner)) if isinstance(owner, int) else Listing.of(())
         if set(map(type, listing.ordinals)) > {int}:
-            state.moved.append(Moved(_context_name(owner), "numbered", "with an ordinal that is no number"))
+            state.moved.append(Moved(context_name(owner), "numbered", "with an ordinal that is no number"))
             listing = Listing.of(())
         state.contexts[owner], state.original[owner] = listing, listing.copy()
     return state.contexts[owner]
@@ -323,14 +323,14 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
     owner = edit.conversation_id
     place = locate(listing, edit, covering)
     if isinstance(place, str):
-        run = [_item_name(ref_of(row)) for row in edit.removed or edit.inserted]
+        run = [item_name(ref_of(row)) for row in edit.removed or edit.inserted]
         what = run[0] if len(run) == 1 else f"{run[0]} and {len(run) - 1:,} more" if run else "the end"
-        state.moved.append(Moved(_context_name(owner), f"as planned around {what}", place))
+        state.moved.append(Moved(context_name(owner), f"as planned around {what}", place))
         return None
     removed = []
     for at, planned in enumerate(edit.removed, place.start):
         standing = yield from _context_row(listing, at)
-        name = f"{_context_name(owner)}: {_item_name(listing.refs[at])}"
+        name = f"{context_name(owner)}: {item_name(listing.refs[at])}"
         state.moved += differences(name, planned.without("ordinal"), standing)
         removed.append(standing)
     done: Spliced = carry_out(listing, owner, place, removed, edit.inserted)
@@ -352,7 +352,7 @@ def _renumber(state: _State, edit: Renumber) -> Asking[Step | None]:
     listing = yield from _context(state, edit.conversation_id)
     done = carry_out_renumber(listing, edit)
     if isinstance(done, str):
-        state.moved.append(Moved(_context_name(edit.conversation_id), "as planned", done))
+        state.moved.append(Moved(context_name(edit.conversation_id), "as planned", done))
         return None
     return Step(done.edit, done.shifts, done.rowids)
 
@@ -372,43 +372,6 @@ def _covering(anchor: Item) -> Asking[frozenset[str]]:
 
 
 _CONSUMERS = "summary_parents WHERE parent_summary_id"
-
-
-# -- words -----------------------------------------------------------------------------------------------
-
-
-def differences(what: str, before: Cells, standing: Cells) -> Iterable[Moved]:
-    """The columns that do not hold what was recorded: by value and by type, as ``IS`` and ``typeof`` tell."""
-    held = standing.as_dict()
-    for column, expected in before.values:
-        if column not in held:
-            yield Moved(f"{what}: column {column}", "there", "gone")
-        elif (found := held[column]) != expected or type(found) is not type(expected):
-            yield Moved(f"{what}: {column}", _shown(expected), _shown(found))
-
-
-def _shown(value: Cell) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bytes):
-        return f"{len(value):,} bytes"
-    if isinstance(value, str) and len(value) > WIDTH:
-        return (
-            f"a text of {len(value):,} characters beginning with {clip(safe_line(value[:WIDTH]), WIDTH // 2)}"
-        )
-    return safe_line(value) if isinstance(value, str) else str(value)
-
-
-def _name(table: str, key: Cells) -> str:
-    return f"{table} {' '.join(_shown(value) for _, value in key.values)}"
-
-
-def _item_name(ref: Ref) -> str:
-    return f"{Item(ref).item_type} {ref.name if isinstance(ref, Symbol) else ref}"
-
-
-def _context_name(owner: Owner) -> str:
-    return f"the context of conversation {owner.name if isinstance(owner, Symbol) else owner}"
 
 
 def quoted(name: str) -> str:

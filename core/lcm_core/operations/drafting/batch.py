@@ -19,8 +19,8 @@ from lcm_core.errors import DatabaseError, LcmError, NotFoundError
 from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State, broken_off, ordered, ready
 from lcm_core.operations.drafting.making import Draft, cut_of, draft_summary, written
 from lcm_core.operations.drafting.material import Material, Setting, read_material
+from lcm_core.operations.drafting.needless import why_not_asked
 from lcm_core.operations.drafting.rules import Rule, objections_to
-from lcm_core.operations.repair import CONTAMINATED, kind_of_text
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_rewrite
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Database
@@ -169,14 +169,10 @@ class Batch:
     async def _work(self, summary_id: SummaryId) -> None:
         try:
             material = await self.material(summary_id)
-            if not material.source.text:
-                lost = "are gone" if material.source.gone else "say nothing"
-                why = f"Its sources {lost}: there is nothing to make a text from."
-                self._set(replace(self.item(summary_id), state=State.FAILED, why=why))
-                return
-            if self._is_mended(material):
-                why = "It is not broken any more: something else has mended it meanwhile."
-                self._set(replace(self.item(summary_id), state=State.SKIPPED, why=why))
+            needless = why_not_asked(self.item(summary_id), material, self.options.kind)
+            if needless is not None:
+                state, why = needless
+                self._set(replace(self.item(summary_id), state=state, why=why))
                 return
             drafts = await draft_summary(
                 self.writer,
@@ -195,17 +191,6 @@ class Batch:
             self._end(error)
         except LcmError as error:
             self._set(replace(self.item(summary_id), state=State.FAILED, why=error.message))
-
-    def _is_mended(self, material: Material) -> bool:
-        """Whether a summary that was to be repaired has a sound text by now: it is not paid for."""
-        item = self.item(material.summary.summary_id)
-        if (
-            self.options.kind != "repair"
-            or item.reason == CONTAMINATED
-            or item.tokens == material.summary.tokens
-        ):
-            return False
-        return kind_of_text(material.base.content, material.summary.model) is None
 
     def _end(self, error: LcmError) -> None:
         self.failed = self.failed or error
