@@ -14,7 +14,7 @@ from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import Backfill, find_transcript, plan_backfill, session_of
 from lcm_core.operations.backfill_files import BackfillFiles
-from lcm_core.operations.importing import Transcript, import_rules, read_transcript
+from lcm_core.operations.importing import Tally, Transcript, import_rules, read_transcript
 from lcm_core.store.database import Database, Reader
 from lcm_core.times import iso_z
 
@@ -236,6 +236,12 @@ def _document(disk: DiskSession, shown: Backfill) -> Document:
     }
 
 
+def _payloads(run: Run, tally: Tally) -> str:
+    """How many files are written, and where: the folder is the host's also when the database is a copy."""
+    many = f"{tally.payloads:,} ({tally.payload_bytes:,} bytes)"
+    return f"{many}, in {run.settings.large_files_dir.value}" if tally.payloads else many
+
+
 def _blocks(run: Run, disk: DiskSession, shown: Backfill) -> list[Block]:
     index, tally = shown.transcript.index, shown.tally
     into = f"conversation {shown.conversation_id}"
@@ -255,7 +261,7 @@ def _blocks(run: Run, disk: DiskSession, shown: Backfill) -> list[Block]:
             ("To import", f"{tally.stored:,} messages ({roles}), {tally.tokens:,} tokens"),
             ("From", run.time(iso_z(tally.first) if tally.first else None)),
             ("To", run.time(iso_z(tally.last) if tally.last else None)),
-            ("Payloads to files", f"{tally.payloads:,} ({tally.payload_bytes:,} bytes)"),
+            ("Payloads to files", _payloads(run, tally)),
             ("Model calls", "none for the import"),
         ]
     blocks: list[Block] = [Facts(facts, title="Backfill")]

@@ -151,6 +151,13 @@ def test_what_is_left_out_is_said_with_its_line(openclaw_home: Path) -> None:
     assert {"HEARTBEAT: check tasks", "HEARTBEAT_OK", "$ ls -la\ntotal 0"} <= set(texts)
 
 
+def test_it_is_said_where_files_are_written(openclaw_home: Path) -> None:
+    """Also for a copy of the database: they would lie among those of the host."""
+    shown = backfill(openclaw_home, "research", ODD).out
+    assert f"2 (98 bytes), in {openclaw_home / 'lcm-files'}" in shown
+    assert "0 (0 bytes)\n" in backfill(openclaw_home, "main", TOPIC).out
+
+
 def test_heartbeats_go_when_the_operator_prunes_them(
     openclaw_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
