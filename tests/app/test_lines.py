@@ -82,6 +82,46 @@ def background(view: LineView[int], y: int) -> object:
 # -- what is drawn -----------------------------------------------------------------------------------------
 
 
+async def test_other_keys_that_are_alike_keep_their_look():
+    async with showing(range(100)) as (pilot, app):
+        app.drawn.clear()
+        app.suffix = "!"
+        app.view.replace(range(101), alike=range(2, 200))
+        await pilot.pause()
+        assert set(app.drawn) == {0, 1}
+        assert rows(app.view)[:3] == ["0.0!", "1.0!", "2.0"]
+        app.view.redraw(alike=[0, 1])
+        assert rows(app.view)[:3] == ["0.0!", "1.0!", "2.0!"]
+
+
+async def test_a_key_out_of_sight_is_drawn_when_it_comes_into_sight(monkeypatch: pytest.MonkeyPatch):
+    async with showing(range(100)) as (pilot, app):
+        await pilot.press("end", "home")
+        painted: list[int] = []
+        repaint = app.view._repaint
+        monkeypatch.setattr(app.view, "_repaint", lambda: (painted.append(1), repaint()))
+        app.suffix = "!"
+        app.view.redraw([99])
+        assert not painted, "no line of the screen has changed"
+        app.view.redraw([99, 3])
+        assert painted
+        assert rows(app.view)[3] == "3.0!"
+        await pilot.press("end")
+        assert rows(app.view)[-2:] == ["98.0", "99.0!"]
+
+
+async def test_the_places_of_keys_near_the_screen_are_found_without_noting_all():
+    async with showing(range(10_000)) as (pilot, app):
+        await pilot.press("end")
+        view = app.view
+        assert [view.index_of(key) for key in (9_999, 9_985, 9_970)] == [9_999, 9_985, 9_970]
+        assert view._index is None
+        assert view.index_of(7) == 7
+        assert view.index_of(10_000) is None
+        view.replace(range(1, 10_001))
+        assert [view.index_of(key) for key in (9_999, 1, 0)] == [9_998, 0, None]
+
+
 async def test_of_a_million_keys_only_those_in_sight_are_drawn():
     async with showing(range(1_000_000)) as (pilot, app):
         assert set(app.drawn) == set(range(HEIGHT))
