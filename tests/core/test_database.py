@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -684,6 +685,30 @@ async def test_an_unwanted_copy_is_stopped_and_removed(
     with pytest.raises(asyncio.CancelledError):
         await opening
     assert not list(temporary_folder.iterdir())
+
+
+def test_a_copy_that_is_made_while_the_loop_ends_is_removed(
+    database: Path, temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """`asyncio.run` cancels every task, also the one that waits for the thread."""
+    leave_wal(database, shm=False)
+    begun = threading.Event()
+
+    def slowly(path: Path, stopped: Callable[[], bool]) -> Path:
+        begun.set()
+        made = private_copy(path, lambda: False)
+        while not stopped():
+            time.sleep(0.001)
+        return made
+
+    async def leave_early() -> None:
+        opening = asyncio.create_task(Database.open(database))
+        await asyncio.to_thread(begun.wait)
+        assert not opening.done()
+
+    monkeypatch.setattr(handle_module, "private_copy", slowly)
+    asyncio.run(leave_early())
+    assert list(temporary_folder.iterdir()) == []
 
 
 async def test_what_may_be_torn_is_read_again(database: Path):

@@ -255,16 +255,40 @@ async def _opened(handle: Handle, state: FileState | None) -> Handle:
 
 async def _copy_of(path: Path) -> Path:
     """A private copy; one that is not wanted any more is stopped and removed."""
-    stop = threading.Event()
-    copying = asyncio.ensure_future(asyncio.to_thread(private_copy, path, stop.is_set))
+    work = _Copying(path)
+    copying = asyncio.ensure_future(asyncio.to_thread(work.run))
     try:
         return await asyncio.shield(copying)
     except asyncio.CancelledError:
-        stop.set()
+        work.give_up()
         await asyncio.wait((copying,))
-        if copying.exception() is None:
-            remove_copy(copying.result())
         raise
+
+
+class _Copying:
+    """The making of a private copy in a thread, whose end perhaps nobody awaits: an ending loop cancels all."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._made: Path | None = None
+
+    def run(self) -> Path:
+        """Make it; one that was given up meanwhile is removed."""
+        made = private_copy(self._path, self._stop.is_set)
+        with self._lock:
+            self._made = made
+            if self._stop.is_set():
+                remove_copy(made)
+        return made
+
+    def give_up(self) -> None:
+        """Stop, and remove what was made."""
+        with self._lock:
+            self._stop.set()
+            if self._made is not None:
+                remove_copy(self._made)
 
 
 async def _close_all(connections: Iterable[aiosqlite.Connection]) -> None:
