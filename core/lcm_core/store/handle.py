@@ -266,7 +266,7 @@ async def _copy_of(path: Path) -> Path:
 
 
 class _Copying:
-    """The making of a private copy in a thread, whose end perhaps nobody awaits: an ending loop cancels all."""
+    """The making of a private copy in a thread; perhaps nobody awaits its end, as when the loop ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
