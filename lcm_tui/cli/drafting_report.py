@@ -10,6 +10,7 @@ from lcm_core.diff import compare, unified_text
 from lcm_core.operations.drafting.items import Item, Progress, State
 from lcm_core.operations.drafting.making import Draft, Origin
 from lcm_core.operations.drafting.material import Material
+from lcm_core.records import SummaryId
 from lcm_core.summarize.cost import Forecast, Spent, total
 from lcm_core.summarize.prompts import Prompt
 from lcm_core.summarize.request import SummaryRequest, Usage
@@ -35,6 +36,11 @@ class Foreseen:
     source_tokens: int
     prompt: Prompt | None  #: when it was asked for
 
+    @property
+    def broken_sources(self) -> tuple[SummaryId, ...]:
+        """Its sources that are no summaries and are not written again before it."""
+        return tuple(one for one in self.material.broken_sources if one not in self.item.after)
+
 
 def foreseen_document(one: Foreseen) -> Document:
     """What would be sent for one summary."""
@@ -48,6 +54,7 @@ def foreseen_document(one: Foreseen) -> Document:
             *(summary.summary.summary_id for summary in one.material.source.summaries),
         ],
         "gone": list(one.material.source.gone),
+        "brokenSources": list(one.broken_sources),
         "previous": [node.summary_id for node in previous.nodes],
         "previousSkipped": [
             {"summaryId": skipped.summary_id, "reason": skipped.reason}
@@ -168,6 +175,14 @@ def foreseen_blocks(seen: Sequence[Foreseen], model: Modelling, words: str) -> l
     lost = [one.item.summary_id for one in seen if one.material.source.gone]
     if lost:
         blocks.append(Note(f"Sources are gone of {', '.join(lost[:3])}: no draft can cover those."))
+    spoilt = [one for one in seen if one.broken_sources]
+    if spoilt:
+        sources = list(dict.fromkeys(source for one in spoilt for source in one.broken_sources))
+        named = ", ".join(sources[:3]) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
+        made = "1 of these is" if len(spoilt) == 1 else f"{len(spoilt):,} of these are"
+        blocks.append(
+            Note(f"{made} made from broken summaries ({named}): repair those first, or their lack stays.")
+        )
     for one in seen:
         if one.prompt is not None:
             blocks.append(Prose(one.prompt.system, title=f"{one.item.summary_id}: system"))

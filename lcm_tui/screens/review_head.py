@@ -77,7 +77,7 @@ def head_lines(
 
 
 def _node(material: Material, item: Item) -> Line:
-    summary, gone = material.summary, len(material.source.gone)
+    summary, gone, spoilt = material.summary, len(material.source.gone), len(material.broken_sources)
     kind = "leaf" if summary.kind == "leaf" else f"condensed, depth {summary.depth}"
     given = len(material.previous.nodes)
     passed = len(material.previous.passed_over)
@@ -87,6 +87,7 @@ def _node(material: Material, item: Item) -> Line:
         Span(f" {kind} · now {summary.tokens:,} tokens", "dim"),
         Span(f" · broken: {material.broken.value}" if material.broken else "", "error"),
         Span(f" · {gone} of its sources are gone" if gone else "", "warn"),
+        Span(f" · {spoilt} broken among its sources: repair first" if spoilt else "", "warn"),
         Span(f" · {item.reason}" if item.reason else "", "dim"),
         Span(before, "dim"),
     )

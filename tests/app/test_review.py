@@ -220,6 +220,14 @@ async def test_a_draft_edited_here_is_another_draft_with_the_same_checks(databas
         await wait_for_text(pilot, "- draft 2", "+ draft 1")
 
 
+async def test_a_text_made_from_broken_summaries_says_so(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3")) as pilot:
+        screen = await review_of(pilot, "sum_f6b6d7017e1f2ae2", 4)
+        assert screen.material is not None
+        assert screen.material.broken_sources
+        await wait_for_text(pilot, "1 broken among its sources: repair first")
+
+
 async def test_enter_on_a_lost_item_shows_where_it_stood(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
         screen = await review_of(pilot, LEAF, 8)

@@ -188,6 +188,20 @@ def test_rewrite_selects_sources_before_consumers(database: Path) -> None:
     assert len(chosen("--all")) == len(depths)
 
 
+def test_what_was_made_from_broken_summaries_is_told_to_wait_for_them(database: Path) -> None:
+    contaminated = {one["summaryId"] for one in repair(database, 1).data["contaminated"]}
+    [spoilt, *_] = [
+        one
+        for one in items(run("rewrite", 1, "--all", "--db", database, "--json"))
+        if one["summaryId"] in contaminated
+    ]
+    assert spoilt["brokenSources"] == [], "they are written again before it"
+    alone = ("rewrite", 1, "--summary", spoilt["summaryId"], "--db", database)
+    [item] = items(run(*alone, "--json"))
+    assert item["brokenSources"]
+    assert f"1 of these is made from broken summaries ({item['brokenSources'][0]}" in run(*alone).out
+
+
 # -- drafts ----------------------------------------------------------------------------------------------
 
 

@@ -56,6 +56,15 @@ class Material:
         """The depth that the prompt is chosen by: 0 for messages."""
         return max(self.summary.depth, 1) if self.source.summaries else 0
 
+    @property
+    def broken_sources(self) -> tuple[SummaryId, ...]:
+        """Its sources that are no summaries: what those lack, no text made from them can hold."""
+        return tuple(
+            one.summary.summary_id
+            for one in self.source.summaries
+            if classify(one.content, one.summary.model) is not None
+        )
+
 
 async def read_material(
     reader: Reader,
