@@ -22,7 +22,7 @@ from lcm_core.change.resync import resync
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.guard import undisturbed
-from lcm_core.store.opening import choose_access, private_copy
+from lcm_core.store.opening import choose_access, private_copy, remove_copy
 
 from tests.change.support import connect, plan_of, run, update, value
 
@@ -48,8 +48,12 @@ def a_plan(path: Path):
     return plan_of(update(path, "summaries", "summary_id", leaf, content="new"))
 
 
+def copy_it(path: Path) -> None:
+    remove_copy(private_copy(path, lambda: False))
+
+
 @pytest.mark.parametrize("mode", ["wal", "delete"])
-@pytest.mark.parametrize("look", [choose_access, lambda path: private_copy(path, lambda: False)])
+@pytest.mark.parametrize("look", [choose_access, copy_it])
 def test_who_looks_into_the_file_waits_for_the_commit(database_copy, mode, look):
     path = database_copy("0.15.3")
     run(path, f"PRAGMA journal_mode = {mode}")
