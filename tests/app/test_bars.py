@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from lcm_core.text import cell_width
+from textual.app import App, ComposeResult
 
-from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.widgets.spans import Span
 
 WORD, CHANGED, SIZE = Span("live ", "ok"), Span("changed 10:11:12 ", "dim"), Span("· 3.7 MB ", "dim")
@@ -59,3 +60,30 @@ def test_without_a_note_a_long_name_gives_way_to_the_state_of_the_file():
 def test_a_line_is_never_wider_than_its_bar_where_there_is_room_for_one(where: str, note: str, width: int):
     text = said(where, note, width)
     assert cell_width(text) <= max(width, 20)
+
+
+class Bars(App[None]):
+    """A screen of two bars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hints = [KeyHint("?", "Help", "help", True)]
+
+    def compose(self) -> ComposeResult:
+        yield TitleBar()
+        yield KeyBar(lambda: self.hints)
+
+
+async def test_a_bar_is_painted_when_it_says_something_else(monkeypatch: pytest.MonkeyPatch):
+    app = Bars()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        painted: list[str] = []
+        for bar in (app.query_one(TitleBar), app.query_one(KeyBar)):
+            name = type(bar).__name__
+            monkeypatch.setattr(bar, "refresh", lambda name=name: painted.append(name))
+        refresh_bars(app.screen)
+        assert painted == []
+        app.hints.append(KeyHint("c", "Context", "context", True))
+        refresh_bars(app.screen)
+        assert painted == ["KeyBar"]
