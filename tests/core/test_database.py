@@ -567,6 +567,26 @@ async def test_a_host_that_leaves_while_nothing_is_read_takes_its_wal_along(data
     assert os.listdir(database.parent) == before
 
 
+async def test_the_file_is_looked_into_once_before_connections_are_opened_again(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Closing it drops the locks that SQLite holds on it by then (POSIX)."""
+    looked: list[Path] = []
+    look = handle_module.choose_access
+
+    def noted(path: Path) -> Access:
+        looked.append(path)
+        return look(path)
+
+    with writer(database) as host:
+        host.execute("UPDATE conversations SET title = 'one'")
+        async with await Database.open(database) as opened:
+            await opened._current().rest(0)
+            monkeypatch.setattr(handle_module, "choose_access", noted)
+            await asyncio.gather(*(opened.read(value, COUNT) for _ in range(5)))
+            assert len(looked) == 1
+
+
 async def test_reads_that_begin_while_connections_are_closed_are_answered(database: Path):
     with writer(database) as host:
         host.execute("UPDATE conversations SET title = 'one'")

@@ -62,6 +62,7 @@ class Handle:
         self._users = 0
         self._used_at = 0.0  #: when the last read ended, monotonic
         self._rested = False  #: there was a moment without a connection
+        self._connecting = asyncio.Lock()
         self._retired = False
         self._closed = asyncio.Event()
 
@@ -164,8 +165,16 @@ class Handle:
         return number == self.schema_number and (mode != "wal" or state.wal_size > 0)
 
     async def _connect(self) -> None:
-        if self._rested and not self._busy and not await self._way_stands():
-            raise WayInChanged("the file calls for another way in")
+        if not self._rested:
+            await self._connect_now()
+            return
+        # One after the other: looking into the file drops the locks of a connection that was just opened.
+        async with self._connecting:
+            if not self._busy and not self._idle and not await self._way_stands():
+                raise WayInChanged("the file calls for another way in")
+            await self._connect_now()
+
+    async def _connect_now(self) -> None:
         query = "mode=ro&immutable=1" if self.access is Access.IMMUTABLE else "mode=ro"
         connection = await aiosqlite.connect(
             f"{real_path(self.location).as_uri()}?{query}",
