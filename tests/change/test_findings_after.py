@@ -134,3 +134,33 @@ async def test_a_number_that_may_be_the_trace_of_a_loss_stays(database_copy: Dat
         (SELECT max(summary_id) FROM summary_messages)""",
     )
     assert not await numbering(path)
+
+
+# -- what stood first (B13, A11) ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0"])
+async def test_a_summary_that_fell_out_at_the_front_comes_back(version: str, database_copy: DatabaseFactory):
+    """Before 0.6.0 no command takes anything out of a context, so a first ordinal above 0 is a loss."""
+    path = database_copy(version)
+    before = dump(path)["context_items"]
+    run(path, "DELETE FROM context_items WHERE conversation_id = 5 AND ordinal = 0")
+    [lost] = [one for one in await findings_of(path, whole_file=False) if one.check == "B13"]
+    assert (lost.confidence, lost.fix) == (Confidence.BROKEN, FixId.RESTORE_SUMMARIES)
+    await fix(path, lambda one: one.check == "B13")
+    ours = [
+        {name: held for name, _, held in row if name != "created_at"} for row in dump(path)["context_items"]
+    ]
+    theirs = [{name: held for name, _, held in row if name != "created_at"} for row in before]
+    assert sorted(ours, key=str) == sorted(theirs, key=str)
+
+
+async def test_where_new_may_have_taken_the_first_items_nothing_is_put_back(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    run(path, "DELETE FROM context_items WHERE conversation_id = 4 AND ordinal = 0")
+    [lost] = [
+        one
+        for one in await findings_of(path, whole_file=False)
+        if one.check == "B13" and one.conversation_id == 4
+    ]
+    assert lost.fix is None

@@ -201,11 +201,16 @@ def _inside_a_leaf(spans: list[tuple[int, int]], block: Block) -> bool:
 
 
 def gaps_of(structure: Structure) -> list[Gap]:
-    """The gaps in the ordinals whose two sides cover messages of this conversation, with some in between."""
+    """The gaps in the ordinals whose two sides cover messages of this conversation, with some in between.
+
+    Before 0.6.0, when nothing took items out on purpose, also one before the first item.
+    """
+    sides = [(item.ordinal, _covered(structure, item)) for item in structure.items]
+    if structure.conversation.active is None:
+        sides.insert(0, (-1, (-1, -1)))
     gaps = []
-    for before, after in pairwise(structure.items):
-        missing = after.ordinal - before.ordinal - 1
-        front, behind = _covered(structure, before), _covered(structure, after)
+    for (low, front), (high, behind) in pairwise(sides):
+        missing = high - low - 1
         if missing <= 0 or front is None or behind is None:
             continue
         between = [place for place in range(front[1] + 1, behind[0]) if not structure.messages.events[place]]
