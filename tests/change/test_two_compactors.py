@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from lcm_core.change.errors import StalePlanError
 from lcm_core.operations.compaction import run as running
-from lcm_core.operations.compaction.host import STUCK, HostCompactsError
+from lcm_core.operations.compaction.host import STUCK, HostCompactsError, still_resting
 from lcm_core.operations.compaction.sweep import Made, Moved
 from lcm_core.summarize.request import SummaryRequest
 
 from tests.change.compacting import start_database
 from tests.change.host import CHUNK, Host
-from tests.change.support import column, dump, run, value
+from tests.change.support import column, connect, dump, reading, run, value
 from tests.change.test_compaction_live import CONVERSATION, Summarizer, check_coverage, swept
 from tests.cli.support import run as command
 
@@ -158,21 +158,34 @@ async def test_a_host_that_does_not_end_is_left_alone(path: Path) -> None:
     assert value(path, "SELECT count(*) FROM summaries") == 0
 
 
+@pytest.mark.parametrize("when", ["before the plan", "behind it"])
 async def test_a_host_that_begins_at_the_last_moment_makes_the_plan_stale(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    when: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look and the lock there is time for it."""
-    plan_pass = running.plan_pass
+    plan_pass, wait_for_host = running.plan_pass, running.Runner._wait_for_host
+    looks = 0
+
+    async def looked(runner: running.Runner[object], seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            end(path)
+        await wait_for_host(runner, seconds)
+        if looks == 2 and when == "before the plan":
+            begin(path)
 
     async def planned(*arguments: object, **more: object) -> object:
         plan = await plan_pass(*arguments, **more)  # type: ignore[arg-type]
-        monkeypatch.setattr(running, "plan_pass", plan_pass)
-        begin(path)
-        asyncio.get_running_loop().call_later(0.1, end, path)
+        if looks == 2 and when == "behind it":
+            begin(path)
         return plan
 
+    monkeypatch.setattr(running.Runner, "_wait_for_host", looked)
     monkeypatch.setattr(running, "plan_pass", planned)
-    steps, _ = await swept(path, Summarizer())
+    with connect(path) as host:  # as long as it is open, what it writes is seen at once
+        host.execute(f"UPDATE {_TABLE} SET running = 0")
+        steps, _ = await swept(path, Summarizer())
     assert [isinstance(step.outcome, Moved) for step in steps[:2]] == [True, False]
     check_coverage(path)
 
@@ -181,3 +194,14 @@ async def test_a_note_of_a_host_that_died_is_in_nobodys_way(path: Path) -> None:
     begin(path, ago=STUCK + timedelta(minutes=1))
     steps, _ = await swept(path, Summarizer())
     assert all(isinstance(step.outcome, Made) for step in steps)
+
+
+async def test_no_plan_is_made_while_the_host_compacts(path: Path) -> None:
+    """It may have begun between the look and the plan; then its row says so already."""
+    now = datetime.now(UTC)
+    assert len(await reading(path, lambda reader: still_resting(reader, CONVERSATION, now))) == 1
+    begin(path)
+    with pytest.raises(StalePlanError, match="compacted by the host"):
+        await reading(path, lambda reader: still_resting(reader, CONVERSATION, now))
+    later = now + STUCK + timedelta(minutes=1)
+    assert await reading(path, lambda reader: still_resting(reader, CONVERSATION, later)) == []

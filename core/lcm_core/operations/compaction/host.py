@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from lcm_core.change.errors import RefusedError
+from lcm_core.change.errors import Moved, RefusedError, StalePlanError
 from lcm_core.change.plan import Cells, Update
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
@@ -43,8 +43,16 @@ async def host_since(reader: Reader, conversation_id: ConversationId, now: datet
     return None
 
 
-async def still_resting(reader: Reader, conversation_id: ConversationId) -> list[Update]:
-    """What a plan holds so that it is stale, and not committed, when the host began meanwhile."""
+async def still_resting(reader: Reader, conversation_id: ConversationId, now: datetime) -> list[Update]:
+    """What a plan holds so that it is stale, and not committed, when the host begins before it is.
+
+    Raises:
+        StalePlanError: it has begun since somebody looked.
+    """
+    if await host_since(reader, conversation_id, now) is not None:
+        raise StalePlanError(
+            [Moved(f"conversation {conversation_id}", "left alone", "compacted by the host")]
+        )
     return [
         Update(MAINTENANCE, Cells.of({"conversation_id": conversation_id}), resting, resting)
         for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id])

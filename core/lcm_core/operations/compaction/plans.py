@@ -78,7 +78,7 @@ async def plan_pass(
         )
     ]
     edits += _links(draft)
-    edits += await still_resting(reader, conversation_id)
+    edits += await still_resting(reader, conversation_id, now)
     edits.append(await _splice(reader, conversation_id, standing, start, draft, stamp))
     if rendering.rules.sweep.writes_events:
         before = _tokens(await standing_rows(reader, conversation_id))
