@@ -52,9 +52,15 @@ class FileState:
     looked_at_ns: int = field(compare=False, default=0)  #: when this was so
 
     @property
+    def main(self) -> tuple[int, int, int]:
+        """The part of it that is the database's without its WAL."""
+        return self.inode, self.size, self.modified_ns
+
+    @property
     def may_hide_a_write(self) -> bool:
         """Whether a write right after the look could have left an equal state."""
-        return self.looked_at_ns - max(self.modified_ns, self.wal_modified_ns) < TICK_NS
+        written = (self.modified_ns, self.wal_modified_ns)
+        return any(abs(self.looked_at_ns - each) < TICK_NS for each in written)  # not: a date in the future
 
 
 def real_path(path: Path) -> Path:
