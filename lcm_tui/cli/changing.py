@@ -157,8 +157,7 @@ class _Changing:
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
             proposal, plans, shown = await database.read(self._load, again)
-            inode = None if database.state is None else database.state.inode
-            return _Shown(proposal, plans, shown, inode)
+            return _Shown(proposal, plans, shown, database.inode)
 
     async def _load(self, reader: Reader, again: bool) -> tuple[Proposal, tuple[Plan, ...], Preview | None]:
         planned = await self.planner(reader)

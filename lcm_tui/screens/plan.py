@@ -163,15 +163,23 @@ turn the choices that stand above the head, if there are any.
         if self._planned is not None:
             await asyncio.sleep(min(LONGEST_WAIT, (SHARE - 1) * self._spent))
         begun, wish = time.monotonic(), self._wish
-        state = self.session.database.state
         try:
-            planned = await self.session.read(plan_for, self._planner, self._planned, self._moved)
+            planned, inode = await self._planned_now()
         except LcmError as error:
             return Outcome(wish, None, None, error.message)
         before = self.shown
         shown = await asyncio.to_thread(lambda: before if before == (new := shown_of(planned)) else new)
         self._spent = time.monotonic() - begun
-        return Outcome(wish, planned, shown, inode=None if state is None else state.inode)
+        return Outcome(wish, planned, shown, inode=inode)
+
+    async def _planned_now(self) -> tuple[Planned, int | None]:
+        """What is planned, and the inode of the file that it was planned on."""
+        database = self.session.database
+        while True:
+            before = database.inode
+            planned = await self.session.read(plan_for, self._planner, self._planned, self._moved)
+            if database.inode == before:
+                return planned, before
 
     def show(self, data: Outcome) -> None:
         """Show it; what has not changed stays as it is."""

@@ -323,6 +323,9 @@ async def test_a_file_that_was_replaced_during_the_preview_is_not_written(
         assert pilot.app.screen is screen
         assert path.read_bytes() == held
         await pilot.press("ctrl+r")
+        await wait_for(
+            pilot, lambda: "another file" not in shown(pilot), "the plan on the file that is there"
+        )
         await wait_for_text(pilot, f"Dissolve summary {NODE}", "preview: nothing changed yet")
         await settled(pilot)
         await pilot.press("a")

@@ -139,8 +139,7 @@ async def commit_plan(
     *stopped* gives it up likewise, and what comes of it tells which of the two it was.
     *inode* is that of the file that was planned on; without one, of the file that *database* reads.
     """
-    state = database.state
-    planned_on = inode if inode is not None else state.inode if state is not None else None
+    planned_on = database.inode if inode is None else inode
     cancelled = threading.Event()
     work = asyncio.ensure_future(
         asyncio.to_thread(

@@ -137,6 +137,12 @@ class Database:
         """The file as it was when it was last looked at; None when it was gone."""
         return self._seen
 
+    @property
+    def inode(self) -> int | None:
+        """Of the file that is read at present, which may have been replaced since `state` was looked at."""
+        state = self._current().state
+        return None if state is None else state.inode
+
     async def read(
         self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
