@@ -413,7 +413,10 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
         screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
         await previewed(pilot)
         await pilot.press("a")
-        await wait_for_text(pilot, "A backup first?", "back up, then go on", f".{datetime.now(UTC):%Y%m%d}T")
+        await wait_for_text(pilot, "A backup first?", "back up, then go on")
+        offer = pilot.app.screen
+        assert isinstance(offer, BackupOffer)
+        assert f".{datetime.now(UTC):%Y%m%d}T" in offer._target.name  # shown, on several lines when it is long
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the preview")
         await settled(pilot)
