@@ -416,7 +416,7 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
         await wait_for_text(pilot, "A backup first?", "back up, then go on")
         offer = pilot.app.screen
         assert isinstance(offer, BackupOffer)
-        assert f".{datetime.now(UTC):%Y%m%d}T" in offer._target.name  # shown, on several lines when it is long
+        assert f".{datetime.now(UTC):%Y%m%d}T" in offer._target.name  # shown over several lines
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the preview")
         await settled(pilot)
