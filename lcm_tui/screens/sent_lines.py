@@ -131,7 +131,9 @@ def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
         due = Span("compaction is due", "warn")
         return (due,) if short else (due, Span(f" ({why})", "dim"))
     left = Span(f"compaction in {distance.left:,}")
-    return (left,) if short else (left, Span(f" (at {distance.threshold:,})", "dim"))
+    by_raw = distance.left < distance.threshold - distance.tokens
+    at = f"{distance.chunk:,} raw before the tail" if by_raw else f"{distance.threshold:,}"
+    return (left,) if short else (left, Span(f" (at {at})", "dim"))
 
 
 def asked_line(ledger: Ledger | None, prompt: str, *, clamps: bool, width: int) -> Line:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from lcm_core.assemble.result import Step
+from lcm_core.operations.compaction.distance import Distance
 from textual.pilot import Pilot
 
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.sent import SentScreen
+from lcm_tui.screens.sent_lines import distance_line
+from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -234,3 +237,18 @@ def test_every_step_has_a_word_for_the_column():
 
     assert set(STEP_WORDS) == set(Step)
     assert all(len(word) <= 7 for word in STEP_WORDS.values())
+
+
+@pytest.mark.parametrize(
+    ("distance", "said"),
+    [
+        (Distance(tokens=2_266, threshold=96_000, raw=0, chunk=None), "compaction in 93,734 (at 96,000)"),
+        (
+            Distance(tokens=2_266, threshold=96_000, raw=500, chunk=20_000),
+            "compaction in 19,500 (at 20,000 raw before the tail)",
+        ),
+        (Distance(tokens=90_000, threshold=96_000, raw=500, chunk=20_000), "compaction in 6,000 (at 96,000)"),
+    ],
+)
+def test_the_nearer_cause_of_a_compaction_is_named(distance: Distance, said: str):
+    assert text_of(distance_line(distance)) == said
