@@ -18,7 +18,7 @@ from lcm_core.rules import NAMED, Rules
 from lcm_core.store.database import Reader
 from lcm_core.text import preview, safe_text
 
-from lcm_tui.cli import documents
+from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.assembled_report import blocks, in_tail, prompt_score
 from lcm_tui.cli.documents import Document
@@ -39,34 +39,9 @@ Assembled: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-Prompt: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--prompt",
-        metavar="TEXT",
-        help="Choose by this prompt, as prompt-aware eviction does.",
-        rich_help_panel=_PANEL,
-    ),
-]
-RuleSet: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--rules",
-        metavar="|".join(NAMED),
-        autocompletion=lambda: list(NAMED),
-        help="The rules of another engine than the one that wrote the file.",
-        rich_help_panel=_PANEL,
-    ),
-]
-NoClamp: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--no-clamp",
-        metavar="",
-        help="Without the final clamp: what the engine's assembler gives, before the engine cuts it.",
-        rich_help_panel=_PANEL,
-    ),
-]
+Prompt: TypeAlias = Annotated[str | None, options.prompt_option(panel=_PANEL)]
+RuleSet: TypeAlias = Annotated[str | None, options.rules_option(NAMED, panel=_PANEL)]
+NoClamp: TypeAlias = Annotated[bool, options.no_clamp_option(panel=_PANEL)]
 Export: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -64,15 +64,7 @@ NoFallback: TypeAlias = Annotated[
     typer.Option("--no-fallback", metavar="", help="Stop where no model gave a shorter text; cut nothing."),
 ]
 
-RuleSet: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--rules",
-        metavar="|".join(NAMED),
-        autocompletion=lambda: list(NAMED),
-        help="The rules of another engine than the one that wrote the file.",
-    ),
-]
+RuleSet: TypeAlias = Annotated[str | None, options.rules_option(NAMED)]
 
 
 def register(app: typer.Typer) -> None:

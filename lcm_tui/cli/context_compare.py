@@ -84,53 +84,17 @@ SnapshotB: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-Prompt: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--prompt",
-        metavar="TEXT",
-        help="Choose by this prompt, as prompt-aware eviction does.",
-        rich_help_panel=_FIRST,
-    ),
-]
+Prompt: TypeAlias = Annotated[str | None, options.prompt_option(panel=_FIRST)]
 PromptB: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--prompt-b",
-        metavar="TEXT",
-        help="Its prompt; by default the same, '' for none.",
-        rich_help_panel=_PANEL,
-    ),
+    options.prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", panel=_PANEL),
 ]
-RulesA: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--rules",
-        metavar="|".join(NAMED),
-        autocompletion=lambda: list(NAMED),
-        help="The rules of another engine than the one that wrote the file.",
-        rich_help_panel=_FIRST,
-    ),
-]
+RulesA: TypeAlias = Annotated[str | None, options.rules_option(NAMED, panel=_FIRST)]
 RulesB: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--rules-b",
-        metavar="|".join(NAMED),
-        autocompletion=lambda: list(NAMED),
-        help="Its rules; by default the same.",
-        rich_help_panel=_PANEL,
-    ),
+    options.rules_option(NAMED, "--rules-b", "Its rules; by default the same.", panel=_PANEL),
 ]
-NoClamp: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--no-clamp",
-        metavar="",
-        help="Without the final clamp: what the engine's assembler gives, before the engine cuts it.",
-        rich_help_panel=_BOTH,
-    ),
-]
+NoClamp: TypeAlias = Annotated[bool, options.no_clamp_option(panel=_BOTH)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ details that the engine's own command gives (engine.md 6.4).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from lcm_core.budget import parse_budget
@@ -37,6 +37,40 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 def _among(*words: str) -> Callable[[], list[str]]:
     return lambda: list(words)
+
+
+def prompt_option(
+    flag: str = "--prompt",
+    help: str = "Choose by this prompt, as prompt-aware eviction does.",  # noqa: A002 - Typer's own name
+    *,
+    panel: str,
+) -> Any:
+    """The prompt by which a context is chosen, in a *panel* of the help."""
+    return typer.Option(flag, metavar="TEXT", help=help, rich_help_panel=panel)
+
+
+def rules_option(
+    names: Iterable[str],
+    flag: str = "--rules",
+    help: str = "The rules of another engine than the one that wrote the file.",  # noqa: A002
+    *,
+    panel: str | None = None,
+) -> Any:
+    """Rules that are asked for by one of *names*."""
+    words = tuple(names)
+    return typer.Option(
+        flag, metavar="|".join(words), autocompletion=_among(*words), help=help, rich_help_panel=panel
+    )
+
+
+def no_clamp_option(*, panel: str) -> Any:
+    """What is sent without the engine's last step."""
+    return typer.Option(
+        "--no-clamp",
+        metavar="",
+        help="Without the final clamp: what the engine's assembler gives, before the engine cuts it.",
+        rich_help_panel=panel,
+    )
 
 
 Db: TypeAlias = Annotated[
