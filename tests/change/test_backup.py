@@ -265,7 +265,7 @@ def test_only_bad_pages_count(line: str, counts: bool):
         def fetchall(self) -> list[tuple[str]]:
             return [(line,)]
 
-    assert copying.quick_check(Connection()) == ((line,) if counts else ())  # type: ignore[arg-type]
+    assert copying.quick_check(Connection()) == ((line,) if counts else ())
 
 
 def test_no_room_is_seen_beforehand(database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
@@ -273,7 +273,7 @@ def test_no_room_is_seen_beforehand(database_copy: DatabaseFactory, monkeypatch:
     size = path.stat().st_size
 
     def usage(free: int) -> Callable[[object], object]:
-        return lambda _: shutil._ntuple_diskusage(10 * size, 10 * size - free, free)  # type: ignore[attr-defined]
+        return lambda _: shutil._ntuple_diskusage(10 * size, 10 * size - free, free)
 
     monkeypatch.setattr(shutil, "disk_usage", usage(int(size * 1.05)))
     assert not estimate_backup(path, default_target(path)).fits
@@ -320,7 +320,7 @@ def test_a_folder_that_cannot_be_written_is_said(
     def refuse(name: object, *arguments: object, **options: object) -> int:
         if str(name).endswith(".partial"):
             raise OSError(number, os.strerror(number), name)
-        return real(name, *arguments, **options)  # type: ignore[arg-type]
+        return real(name, *arguments, **options)
 
     monkeypatch.setattr(backup.os, "open", refuse)
     target = default_target(path)

@@ -91,7 +91,7 @@ def edge(consumer: str, source: str, ordinal: int = 50) -> Insert:
 
 def new_leaf(path: Path, **changed: object) -> Insert:
     given = {"kind": "leaf", "depth": 0, "conversation_id": 1, **changed}
-    return Insert("summaries", summary_row(path, NEW, **given))  # type: ignore[arg-type]
+    return Insert("summaries", summary_row(path, NEW, **given))
 
 
 def end(path: Path) -> int:

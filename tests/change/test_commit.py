@@ -71,7 +71,7 @@ def refused(path: Path, plan: Plan, kind: type[LcmError], **options: object) -> 
     """The error of a commit that leaves everything as it was."""
     before, journal = dump(path), value(path, JOURNAL)
     with pytest.raises(kind) as caught:
-        commit(path, plan, **options)  # type: ignore[arg-type]
+        commit(path, plan, **options)
     assert dump(path) == before
     assert value(path, JOURNAL) == journal
     assert value(path, "PRAGMA integrity_check") == "ok"

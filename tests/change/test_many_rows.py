@@ -71,12 +71,12 @@ async def test_a_copy_is_the_same_as_one_by_one(
     path = database_copy(version)
     single, before = tmp_path / "single.db", dump(path)
     shutil.copy(path, single)
-    copy = await reading(path, lambda reader: plan_transplant(reader, 1, 7, skip_duplicates=True))  # type: ignore[arg-type]
+    copy = await reading(path, lambda reader: plan_transplant(reader, 1, 7, skip_duplicates=True))
     singly: list[int] = []
     insert_many = applying._insert_many
 
     def spy(*arguments: object) -> bool:
-        done = insert_many(*arguments)  # type: ignore[arg-type]
+        done = insert_many(*arguments)
         singly.append(not done)
         return done
 

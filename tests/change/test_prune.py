@@ -58,7 +58,7 @@ def path(database_copy: DatabaseFactory) -> Path:
 
 
 def deletion(path: Path, *ids: int, **options: Any) -> Deletion:
-    return asyncio.run(planned(path, plan_delete, ids, **options))  # type: ignore[arg-type, return-value]
+    return asyncio.run(planned(path, plan_delete, ids, **options))
 
 
 def carry_out(path: Path, plans: Sequence[Plan]) -> list[Committed]:
@@ -78,12 +78,12 @@ def export(path: Path, conversation_id: int, folder: Path | None = None) -> Expo
         conversation = await get_conversation(reader, conversation_id)
         return await export_conversation(reader, conversation, folder or path.parent / "exports", path)
 
-    return asyncio.run(planned(path, load))  # type: ignore[arg-type, return-value]
+    return asyncio.run(planned(path, load))
 
 
 def selected(path: Path, **criteria: Any) -> list[int]:
-    found = asyncio.run(planned(path, select, Criteria(**criteria), NOW))  # type: ignore[arg-type]
-    return [one.id for one in found]  # type: ignore[attr-defined]
+    found = asyncio.run(planned(path, select, Criteria(**criteria), NOW))
+    return [one.id for one in found]
 
 
 def conversations(path: Path) -> list[int]:
@@ -110,7 +110,7 @@ def test_everything_goes_in_pieces_and_comes_back(
     assert search_faults(path) == []
     assert len(done) > 3 * len(ids)
     back = asyncio.run(planned(path, plan_undo_batch, "b"))
-    carry_out(path, back)  # type: ignore[arg-type]
+    carry_out(path, back)
     assert changed(before, dump(path)) == set()
     assert search_faults(path) == []
 
@@ -304,12 +304,12 @@ def test_size_counts_the_bytes_of_texts(path: Path):
                JOIN messages AS m USING (message_id) WHERE m.conversation_id = 7)"""
         ).fetchone()[0]
     found = asyncio.run(planned(path, select, Criteria(ids=(ConversationId(7),))))
-    [size] = [one.bytes for one in found]  # type: ignore[attr-defined]
+    [size] = [one.bytes for one in found]
     assert size >= texts
     assert selected(path, larger_than=size - 1, ids=(ConversationId(7),)) == [7]
     assert selected(path, larger_than=size, ids=(ConversationId(7),)) == []
     whole = asyncio.run(planned(path, select, Criteria()))
-    assert {one.id: one.bytes for one in whole}[7] == size  # type: ignore[attr-defined]
+    assert {one.id: one.bytes for one in whole}[7] == size
 
 
 def test_orphans_have_a_transcript_that_is_gone(openclaw_home: Path):
@@ -334,13 +334,13 @@ def test_a_conversation_without_a_key(path: Path):
 def test_the_space_adds_up(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
     space = asyncio.run(planned(path, space_of, path, NOW))
-    assert space.file.bytes == path.stat().st_size  # type: ignore[attr-defined]
-    tables = space.file.tables  # type: ignore[attr-defined]
+    assert space.file.bytes == path.stat().st_size
+    tables = space.file.tables
     if tables is not None:
         assert sum(one.bytes for one in tables) <= path.stat().st_size
         assert "messages_fts" in {one.name for one in tables}
     assert not {one.name for one in tables or ()} & {"messages_fts_data", "messages_fts_content"}
-    assert sum(band.conversations for band in space.ages) == len(conversations(path))  # type: ignore[attr-defined]
+    assert sum(band.conversations for band in space.ages) == len(conversations(path))
 
 
 # -- archiving ---------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def test_archive_is_what_a_reset_leaves(path: Path):
         ).fetchone()
     assert row == (0, "2026-03-06T12:00:00.000Z", "manual-reset")
     assert changed(before, dump(path)) == {"conversations"}
-    carry_out(path, asyncio.run(planned(path, plan_undo_batch, "b")))  # type: ignore[arg-type]
+    carry_out(path, asyncio.run(planned(path, plan_undo_batch, "b")))
     assert changed(before, dump(path)) == set()
 
 
@@ -377,7 +377,7 @@ def test_early_engines_archive_nothing(database_copy: DatabaseFactory, version: 
 
 
 def imported(path: Path, file: Path) -> Plan:
-    return asyncio.run(planned(path, plan_import, read_conversation_file(file), now=NOW))  # type: ignore[arg-type]
+    return asyncio.run(planned(path, plan_import, read_conversation_file(file), now=NOW))
 
 
 @pytest.mark.parametrize("version", REAL)

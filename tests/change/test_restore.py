@@ -70,7 +70,7 @@ def damage_the_rows(path: Path) -> None:
 
 
 def restored(backup: Path, path: Path, **options: float) -> Restored:
-    return restore.restore(backup, path, **options)  # type: ignore[arg-type]
+    return restore.restore(backup, path, **options)
 
 
 @pytest.fixture
@@ -443,7 +443,7 @@ def test_a_live_database_can_be_the_backup(saved: tuple[Path, Path]):
 def test_room_is_asked_for_both_copies(saved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch):
     path, backup = saved
     before, size = rows(path), path.stat().st_size
-    usage = shutil._ntuple_diskusage(10 * size, 0, int(1.9 * size))  # type: ignore[attr-defined]
+    usage = shutil._ntuple_diskusage(10 * size, 0, int(1.9 * size))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(DiskFullError):
         restored(backup, path)

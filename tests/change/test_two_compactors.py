@@ -176,7 +176,7 @@ async def test_a_host_that_begins_at_the_last_moment_makes_the_plan_stale(
             begin(path)
 
     async def planned(*arguments: object, **more: object) -> object:
-        plan = await plan_pass(*arguments, **more)  # type: ignore[arg-type]
+        plan = await plan_pass(*arguments, **more)
         if looks == 2 and when == "behind it":
             begin(path)
         return plan

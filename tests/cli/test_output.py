@@ -211,7 +211,7 @@ def test_json_is_utf8_and_tables_fit_the_encoding_of_the_terminal(database_file:
         out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
         with contextlib.redirect_stdout(out):
             assert main(["messages", "list", "2", "--limit", "5", "--db", path, *form]) == 0
-        text = out.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+        text = out.buffer.getvalue().decode(encoding)
         assert ("数据库" in text) is (form == ["--json"])
     assert sys.stdout is not out
 

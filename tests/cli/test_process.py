@@ -30,8 +30,8 @@ def start(*arguments: object, **options: object) -> subprocess.CompletedProcess[
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, **options.pop("env", {})},  # type: ignore[dict-item]
-        **options,  # type: ignore[arg-type]
+        env={**os.environ, **options.pop("env", {})},
+        **options,
     )
 
 
@@ -273,7 +273,7 @@ def test_the_app_is_opened_with_the_settings(monkeypatch: pytest.MonkeyPatch, da
     opened: list[tuple[str, bool]] = []
 
     def run_app(settings: object, *, demo: bool = False) -> int:
-        opened.append((str(settings.database.value), demo))  # type: ignore[attr-defined]
+        opened.append((str(settings.database.value), demo))
         return 0
 
     monkeypatch.setattr(launch, "has_terminal", lambda: True)
