@@ -108,34 +108,6 @@ async def test_a_wal_file_without_a_wal_is_immutable_and_its_folder_stays_as_it_
     assert listing(database.parent) == before
 
 
-async def test_a_commit_is_read_at_once_also_by_an_immutable_connection(database: Path):
-    """Nobody polls here, and such a connection keeps the pages that it has read."""
-    title = "SELECT title FROM conversations"
-    async with await Database.open(database) as opened:
-        for number in range(3):
-            assert opened.access is Access.IMMUTABLE
-            write(database, f"title {number}")
-            assert await opened.read(lambda reader: reader.value(title)) == f"title {number}"
-        with writer(database) as host:
-            host.execute("UPDATE conversations SET title = 'in the WAL'")
-            assert await opened.read(lambda reader: reader.value(title)) == "in the WAL"
-
-
-async def test_what_is_written_while_an_immutable_connection_reads_is_read_again(database: Path):
-    titles = []
-
-    async def load(reader: Reader) -> str:
-        if not titles:
-            write(database, "changed meanwhile")
-        titles.append(await reader.value("SELECT title FROM conversations"))
-        return str(titles[-1])
-
-    async with await Database.open(database) as opened:
-        await opened.read(lambda reader: reader.value("SELECT title FROM conversations"))
-        assert await opened.read(load) == "changed meanwhile"
-    assert len(titles) == 2
-
-
 async def test_a_file_from_the_future_is_no_file_that_changes(database: Path):
     ahead = time.time() + 86_400
     os.utime(database, (ahead, ahead))

@@ -149,19 +149,14 @@ class Database:
         """Run *load* in one read transaction; cancelling the caller interrupts the statement.
 
         *load* may run a second time: what is read while the file is replaced or written under an immutable
-        connection may be torn, and is read again.
+        connection may be torn.
 
         Raises:
             DatabaseError: SQLite refused a statement, said in a sentence for people.
         """
         handle = self._current()
-        if await self._misses_a_commit(handle):
-            await self._open_instead_of(handle)
-            handle = self._current()
         try:
-            found = await self._read_with(handle, load, *args, **kwargs)
-            if not await self._may_be_torn(handle):
-                return found
+            return await self._read_with(handle, load, *args, **kwargs)
         except WayInChanged:
             pass
         except sqlite3.Error as error:
@@ -213,24 +208,6 @@ class Database:
         if self._handle is None:
             raise DatabaseError(f"{self.path} has been closed.")
         return self._handle
-
-    async def _misses_a_commit(self, handle: Handle) -> bool:
-        """Whether somebody wrote to a file that an immutable connection takes for one that nobody writes.
-
-        Such a connection keeps the pages that it has read: a caller would miss the commit until the next
-        poll, and for ever where nothing polls.
-        """
-        if handle.access is not Access.IMMUTABLE or handle.state is None:
-            return False
-        state = await asyncio.to_thread(file_state, self.path)
-        return state is not None and (state != handle.state or handle.state.may_hide_a_write)
-
-    async def _may_be_torn(self, handle: Handle) -> bool:
-        """Whether pages changed under an immutable connection; what stands in a new WAL it does not see."""
-        if handle.access is not Access.IMMUTABLE or handle.state is None:
-            return False
-        state = await asyncio.to_thread(file_state, self.path)
-        return state is not None and state.main != handle.state.main
 
     def _hides_a_write(self) -> bool:
         return self._seen is not None and self._seen.may_hide_a_write

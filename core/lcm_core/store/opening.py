@@ -52,11 +52,6 @@ class FileState:
     looked_at_ns: int = field(compare=False, default=0)  #: when this was so
 
     @property
-    def main(self) -> tuple[int, int, int]:
-        """The part of it that is the database's without its WAL."""
-        return self.inode, self.size, self.modified_ns
-
-    @property
     def may_hide_a_write(self) -> bool:
         """Whether a write right after the look could have left an equal state."""
         written = (self.modified_ns, self.wal_modified_ns)
