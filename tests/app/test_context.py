@@ -588,7 +588,7 @@ async def test_a_reload_draws_the_rows_that_look_otherwise_and_no_others(
             await pilot.pause()
             as_old = [now == before for now, before in zip(shown_lines(pilot), lines, strict=True)]
             changed_rows = [line for line, same in zip(lines, as_old, strict=True) if not same]
-        assert all("this conversation" in line for line in changed_rows), "only its age may have changed"
+            assert all("this conversation" in line for line in changed_rows), "only its age may have changed"
             drawn.clear()
             screen.session.budget = 2_000
             screen.rebudget()
