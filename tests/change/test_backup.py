@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -151,14 +151,15 @@ def test_a_host_that_begins_to_write_into_a_file_at_rest_is_noticed(
     small_steps: None, database_copy: DatabaseFactory
 ):
     path = database_copy("0.15.3")
-    with host_of(path) as host:
-        begun = 0
+    with ExitStack() as later:
+        begun, hosts = 0, list[Host]()
 
         def write(now: Progress) -> None:
             nonlocal begun
             begun += now.done == 0
-            if now.done and not host.answers:
-                host.write("checkpoint")  # straight into the file that is read without a lock
+            if now.done and not hosts:
+                hosts.append(later.enter_context(host_of(path)))
+                hosts[0].write("checkpoint")  # straight into the file that is read without a lock
 
         made = make_backup(path, default_target(path), write)
         assert begun == 2
@@ -171,17 +172,19 @@ def test_a_wal_that_appears_while_the_file_stays_is_no_reason_to_begin_again(
 ):
     path = database_copy("0.15.3")
     before = dump(path)
-    with host_of(path) as host:
-        begun = 0
+    with ExitStack() as later:
+        begun, hosts = 0, list[Host]()
 
         def write(now: Progress) -> None:
             nonlocal begun
             begun += now.done == 0
-            if len(host.answers) < 3:  # too little for a checkpoint of its own accord
-                host.write()
+            if not hosts:
+                hosts.append(later.enter_context(host_of(path)))
+            if len(hosts[0].answers) < 3:  # too little for a checkpoint of its own accord
+                hosts[0].write()
 
         made = make_backup(path, default_target(path), write)
-    assert (begun, made.access, set(host.answers)) == (1, Access.IMMUTABLE, {"ok"})
+    assert (begun, made.access, set(hosts[0].answers)) == (1, Access.IMMUTABLE, {"ok"})
     assert dump(made.path) == before
 
 

@@ -24,6 +24,7 @@ from lcm_core.ingest.reconcile import Proof
 from lcm_core.operations.appending import Session
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import Source, Sourced
+from lcm_core.store.opening import Access
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 
 from tests.change.support import column, connect, context_of, dump, rows_of, run, search_faults, value
@@ -536,3 +537,23 @@ async def test_only_what_was_read_from_a_transcript_was_bootstrapped(engine: Eng
     assert noted() == [(stamp, "e1", 0)]
     await engine.bootstrap(Session("s2"), transcript(tmp_path / "u.jsonl", *lines))
     assert noted()[1:] == [(stamp, "e2", 3)]
+
+
+async def test_a_host_that_appends_without_a_rest_reads_whole_contexts_all_the_same(tmp_path: Path) -> None:
+    """Its commits would write pages under its own readers, if its file were not open all the while."""
+    path = tmp_path / "lcm.db"
+    async with await opened(path) as engine:
+        assert {one.name for one in tmp_path.iterdir()} >= {"lcm.db", "lcm.db-wal", "lcm.db-shm"}
+
+        async def talk(session: Session) -> None:
+            for turn in range(8):
+                await engine.ingest(session, said("word " * 400, turn))
+                sent = await engine.assemble(session, budget=100_000)
+                assert len(sent.messages) == turn + 1
+
+        await asyncio.gather(*(talk(Session(f"s{number}")) for number in range(4)))
+        await engine.noted()
+        assert engine.snapshot_problem is None
+        assert engine.database.access is Access.READ_ONLY
+    assert [one.name for one in tmp_path.iterdir()] == ["lcm.db"]
+    assert value(path, "PRAGMA quick_check") == "ok"

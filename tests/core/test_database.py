@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,66 @@ async def test_a_wal_file_without_a_wal_is_immutable_and_its_folder_stays_as_it_
     assert listing(database.parent) == before
 
 
+async def test_a_commit_is_read_at_once_also_by_an_immutable_connection(database: Path):
+    """Nobody polls here, and such a connection keeps the pages that it has read."""
+    title = "SELECT title FROM conversations"
+    async with await Database.open(database) as opened:
+        for number in range(3):
+            assert opened.access is Access.IMMUTABLE
+            write(database, f"title {number}")
+            assert await opened.read(lambda reader: reader.value(title)) == f"title {number}"
+        with writer(database) as host:
+            host.execute("UPDATE conversations SET title = 'in the WAL'")
+            assert await opened.read(lambda reader: reader.value(title)) == "in the WAL"
+
+
+async def test_what_is_written_while_an_immutable_connection_reads_is_read_again(database: Path):
+    titles = []
+
+    async def load(reader: Reader) -> str:
+        if not titles:
+            write(database, "changed meanwhile")
+        titles.append(await reader.value("SELECT title FROM conversations"))
+        return str(titles[-1])
+
+    async with await Database.open(database) as opened:
+        await opened.read(lambda reader: reader.value("SELECT title FROM conversations"))
+        assert await opened.read(load) == "changed meanwhile"
+    assert len(titles) == 2
+
+
+async def test_what_is_written_each_time_that_it_is_read_is_said_to_be(database: Path):
+    async def load(reader: Reader) -> None:
+        await asyncio.to_thread(write, database, f"changed at {time.monotonic()}")
+
+    async with await Database.open(database) as opened:
+        with pytest.raises(DatabaseBusyError, match="written each of 3 times"):
+            await opened.read(load)
+
+
+async def test_a_file_can_be_opened_and_read_while_it_is_written_without_a_rest(database: Path):
+    """A host that opens, commits and closes: its checkpoints write pages under whoever took no lock."""
+    over = threading.Event()
+
+    def host() -> None:
+        number = 0
+        while not over.wait(0.015):
+            number += 1
+            with closing(sqlite3.connect(database)) as connection:
+                connection.execute(f"CREATE TABLE more_{number} AS SELECT * FROM messages")
+                connection.commit()
+
+    writing = asyncio.ensure_future(asyncio.to_thread(host))
+    try:
+        for _ in range(20):
+            with suppress(DatabaseBusyError):
+                async with await Database.open(database) as opened:
+                    assert await opened.read(lambda reader: reader.value("SELECT count(*) FROM messages"))
+    finally:
+        over.set()
+        await writing
+
+
 async def test_a_file_from_the_future_is_no_file_that_changes(database: Path):
     ahead = time.time() + 86_400
     os.utime(database, (ahead, ahead))
@@ -123,6 +183,16 @@ async def test_an_empty_wal_is_as_good_as_none(database: Path):
         assert opened.access is Access.IMMUTABLE
         await opened.read(value, COUNT)
     assert listing(database.parent) == before
+
+
+async def test_a_host_that_has_the_file_open_keeps_its_pages_from_being_read_without_a_lock(database: Path):
+    with writer(database) as host:
+        host.execute(COUNT).fetchone()
+        assert sidecar(database, "-wal").stat().st_size == 0
+        async with await Database.open(database) as opened:
+            assert opened.access is Access.READ_ONLY
+            assert await opened.read(value, COUNT) > 0
+    assert [path.name for path in database.parent.iterdir()] == ["lcm.db"]
 
 
 async def test_a_live_wal_is_read_in_place(database: Path):
@@ -535,9 +605,11 @@ async def test_a_wal_that_appears_is_read_and_one_that_goes_is_missed_by_nobody(
             host.execute("UPDATE conversations SET title = 'two'")
             await until(titled(opened, "two"))
             host.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            await until(lambda: asyncio.sleep(0, opened.access is Access.IMMUTABLE))
             host.execute("UPDATE conversations SET title = 'three'")
             await until(titled(opened, "three"))
+            host.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            await until(titled(opened, "three"))
+            assert opened.access is Access.READ_ONLY  # empty, but the host has the file open
             host.close()
             write(database, "four")
             await until(titled(opened, "four"))

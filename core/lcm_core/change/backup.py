@@ -24,7 +24,6 @@ from lcm_core.change.copying import (
     Source,
     Step,
     Stop,
-    access_of,
     check_wanted,
     copy_pages,
     facts_in,
@@ -38,7 +37,7 @@ from lcm_core.change.errors import DiskFullError, RefusedError
 from lcm_core.change.targets import ROOM, check_room, check_target, free_beside, unwritable
 from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.guard import undisturbed
-from lcm_core.store.opening import MAGIC, Access, explain, file_state
+from lcm_core.store.opening import MAGIC, Access, choose_access, explain, file_state
 from lcm_core.store.schema import ESSENTIAL
 
 #: How much is copied to learn how fast it goes.
@@ -88,7 +87,7 @@ def estimate_backup(path: Path, target: Path) -> BackupEstimate:
     target = Path(os.path.abspath(target))
     for _ in range(ATTEMPTS):
         state = file_state(path)
-        if state is not None and access_of(path) is Access.COPY:
+        if state is not None and choose_access(path) is Access.COPY:
             return _estimate_by_hand(path, target, state.size + state.wal_size)
         with contextlib.suppress(DisturbedError), open_source(path) as source:
             free, begun = free_beside(target), time.monotonic()

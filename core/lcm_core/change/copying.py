@@ -8,7 +8,6 @@ engine uses (engine.md 1.1), writers wait for the end of the copy.
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 import time
@@ -150,26 +149,20 @@ def open_source(path: Path, stopped: Stop = never) -> Iterator[Source]:
     """
     path = real_path(path)
     try:
-        with _source(path, access_of(path), stopped) as source:
+        with _source(path, choose_access(path), stopped) as source:
             yield source
             return
-    except _UnreadableWalError:
-        pass
-    with _source(path, Access.COPY, stopped) as source:
+    except _UnreadableWalError as error:
+        access = Access.COPY if error.wal_size else Access.IMMUTABLE
+    with _source(path, access, stopped) as source:
         yield source
 
 
 class _UnreadableWalError(Exception):
     """The WAL is there and cannot be read in place."""
 
-
-def access_of(path: Path) -> Access:
-    """As `choose_access`, but a file on which this process may hold locks is not opened by hand."""
-    path = real_path(path)
-    state = file_state(path)
-    if state is not None and state.wal_size and os.access(sidecar(path, "-shm"), os.R_OK) and path.is_file():
-        return Access.READ_ONLY
-    return choose_access(path)
+    def __init__(self, wal_size: int) -> None:
+        self.wal_size = wal_size  #: bytes
 
 
 @contextmanager
@@ -208,13 +201,15 @@ def _connected(path: Path, access: Access) -> Iterator[Source]:
             facts = facts_of(connection)
         except sqlite3.Error as error:
             found = file_state(path)
+            if immutable and state and found and not state.stood_still(found):
+                raise DisturbedError from error
             if (
                 access is Access.READ_ONLY
                 and found is not None
-                and found.wal_size
+                and found.wal_inode
                 and name_of(error).startswith(_UNREADABLE_WAL)
             ):
-                raise _UnreadableWalError from error
+                raise _UnreadableWalError(found.wal_size) from error
             raise explain(name_of(error), str(error), path) from error
         if access is Access.READ_ONLY:
             state = _settled_state(path)

@@ -25,6 +25,7 @@ from lcm_core.change.schema_new import create_database
 from lcm_core.change.snapshots import KEPT
 from lcm_core.compaction_rules import compaction_rules, compaction_settings
 from lcm_core.engine.appends import Appender
+from lcm_core.engine.presence import Presence
 from lcm_core.engine.snapshots import Snapshots
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.ingest.history import HostMessage, host_message
@@ -95,6 +96,7 @@ class Engine:
         snapshots: int = KEPT,
     ) -> None:
         self.database = database
+        self._presence = Presence(database.path)
         self._snapshots = Snapshots(database, snapshots)
         self._appender = Appender(database, large_files, clock)
         self._settings = settings
@@ -123,7 +125,10 @@ class Engine:
         """
         if create and not await asyncio.to_thread(path.exists):
             await asyncio.to_thread(create_database, path)
-        return cls(await Database.open(path), large_files, settings or EngineSettings(), clock, snapshots)
+        engine = cls(await Database.open(path), large_files, settings or EngineSettings(), clock, snapshots)
+        await asyncio.to_thread(engine._presence.begin)
+        await engine.database.refresh()
+        return engine
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,6 +145,7 @@ class Engine:
                 pass
         await self.noted()
         await self.database.close()
+        await asyncio.to_thread(self._presence.end)
 
     # -- what a host says --------------------------------------------------------------------------------
 

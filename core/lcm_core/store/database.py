@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import aiosqlite
 
-from lcm_core.errors import DatabaseError
+from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.handle import Handle, WayInChanged, error_name, open_handle
 from lcm_core.store.opening import Access, FileState, explain, file_state
 from lcm_core.store.schema import Schema
@@ -32,6 +32,8 @@ Row = sqlite3.Row
 CHUNK = 500
 #: How often the file is looked at.
 POLL_SECONDS = 0.2
+#: How often something is read that is written at the same time.
+READINGS = 3
 #: Connections to a file with a WAL are closed when nothing was read for so long.
 REST_SECONDS = 0.5
 
@@ -148,25 +150,33 @@ class Database:
     ) -> T:
         """Run *load* in one read transaction; cancelling the caller interrupts the statement.
 
-        *load* may run a second time: what is read while the file is replaced or written under an immutable
-        connection may be torn.
+        *load* may run again: what is read while the file is replaced or written under an immutable connection
+        may be torn.
 
         Raises:
+            DatabaseBusyError: it was so each time.
             DatabaseError: SQLite refused a statement, said in a sentence for people.
         """
-        handle = self._current()
-        try:
-            return await self._read_with(handle, load, *args, **kwargs)
-        except WayInChanged:
-            pass
-        except sqlite3.Error as error:
-            if handle is self._current() and await asyncio.to_thread(file_state, self.path) == handle.state:
-                raise self._explain(error) from error
-        await self._open_instead_of(handle)
-        try:
-            return await self._read_with(self._current(), load, *args, **kwargs)
-        except sqlite3.Error as error:
-            raise self._explain(error) from error
+        refused: sqlite3.Error | None = None
+        for _ in range(READINGS):
+            handle = await self._with_all_commits()
+            try:
+                found = await self._read_with(handle, load, *args, **kwargs)
+                if await handle.stood_still():
+                    return found
+            except WayInChanged:
+                pass
+            except sqlite3.Error as error:
+                refused = error
+                now = await asyncio.to_thread(file_state, self.path)
+                if handle is self._current() and now == handle.state:
+                    break
+            await self._open_instead_of(handle)
+        if refused is not None:
+            raise self._explain(refused) from refused
+        raise DatabaseBusyError(
+            f"{self.path} was written each of {READINGS} times that it was read. Try again in a moment."
+        )
 
     async def watch(self) -> AsyncIterator[Change]:
         """Yield whenever another process wrote to the file, replaced it, or took it away, until `close`."""
@@ -208,6 +218,18 @@ class Database:
         if self._handle is None:
             raise DatabaseError(f"{self.path} has been closed.")
         return self._handle
+
+    async def _with_all_commits(self) -> Handle:
+        """The present handle, opened again if it is an immutable one and somebody wrote to the file.
+
+        It would miss the commit until the next poll, and for ever where nothing polls.
+        """
+        handle = self._current()
+        if handle.access is Access.IMMUTABLE:
+            now = await asyncio.to_thread(file_state, self.path)
+            if now is not None and now != handle.state:
+                await self._open_instead_of(handle)
+        return self._current()
 
     def _hides_a_write(self) -> bool:
         return self._seen is not None and self._seen.may_hide_a_write

@@ -18,7 +18,9 @@ from typing import Any, Final, TypeVar
 
 import aiosqlite
 
+from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.opening import (
+    TICK_NS,
     Access,
     FileState,
     choose_access,
@@ -39,10 +41,16 @@ _decode: Final = methodcaller("decode", "utf-8", "surrogateescape")
 AGAIN_SECONDS = 0.01
 #: A private copy is made anew at most every so many times as long as copying takes.
 COPY_PAUSE = 20
+#: How often a file is opened that is written in the moment in which it is opened without a lock.
+OPENINGS = 10
 
 
 class WayInChanged(sqlite3.OperationalError):
     """What lies beside the file calls for another way in than the one of this handle."""
+
+
+class _WrittenMeanwhileError(Exception):
+    """What was read without a lock may be torn."""
 
 
 class Handle:
@@ -95,7 +103,7 @@ class Handle:
 
         SQLite removes ``-wal`` and ``-shm`` with the last connection; one of ours would keep them there.
         """
-        has_wal = self.access is Access.READ_ONLY and self.state is not None and self.state.wal_size
+        has_wal = self.access is Access.READ_ONLY and self.state is not None and self.state.wal_inode
         if not has_wal or self._users or time.monotonic() - self._used_at < after:
             return
         resting, self._idle = self._idle, []
@@ -143,6 +151,13 @@ class Handle:
         self.schema = Schema(tables)
         check_essential(self.schema, str(self.path))
 
+    async def stood_still(self) -> bool:
+        """Whether what was read so far is whole: an immutable connection takes no lock."""
+        if self.access is not Access.IMMUTABLE or self.state is None:
+            return True
+        now = await asyncio.to_thread(file_state, self.path)
+        return now is None or self.state.stood_still(now)  # one that is gone is not written any more
+
     async def sees_all(self, state: FileState) -> bool:
         """Whether these connections, and the schema as it was read, fit the file in its new *state*.
 
@@ -162,7 +177,7 @@ class Handle:
                 mode = await _pragma(connection, "journal_mode")
         except sqlite3.Error:
             return False
-        return number == self.schema_number and (mode != "wal" or state.wal_size > 0)
+        return number == self.schema_number and (mode != "wal" or state.wal_inode != 0)
 
     async def _connect(self) -> None:
         if not self._rested:
@@ -228,17 +243,37 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
     """Open *path* in the way that leaves no trace beside it, and read its schema.
 
     Raises:
-        DatabaseError: it is missing, damaged, locked, encrypted, or of another program.
+        DatabaseBusyError: it is locked, or is written too fast to be opened without a lock.
+        DatabaseError: it is missing, damaged, encrypted, or of another program.
     """
-    state = await asyncio.to_thread(file_state, path)
+    for _ in range(OPENINGS):
+        state = await asyncio.to_thread(file_state, path)
+        try:
+            return await _open_now(path, state, busy_seconds)
+        except _WrittenMeanwhileError:
+            pass
+        except DatabaseBusyError:
+            raise
+        except DatabaseError:
+            # Perhaps only half of what a host writes or takes away in this very moment was there.
+            now = await asyncio.to_thread(file_state, path)
+            if state is None or (state == now and not state.may_hide_a_write):
+                raise
+        await asyncio.sleep(TICK_NS / 1e9)
+    raise DatabaseBusyError(f"{path} was written each of {OPENINGS} times that it was opened. Try again.")
+
+
+async def _open_now(path: Path, state: FileState | None, busy_seconds: float) -> Handle:
     access = await asyncio.to_thread(choose_access, path)
     try:
         if access is not Access.COPY:
             try:
                 return await _opened(Handle(path, access, path, busy_seconds), state)
             except sqlite3.Error as error:
-                if not (state and state.wal_size and _wal_is_unreadable(error)):
+                if not (state and state.wal_inode and _wal_is_unreadable(error)):
                     raise
+                if not state.wal_size:
+                    return await _opened(Handle(path, Access.IMMUTABLE, path, busy_seconds), state)
         begun = time.monotonic()
         handle = Handle(path, Access.COPY, await _copy_of(path), busy_seconds)
         handle.keep_until = time.monotonic() + COPY_PAUSE * (time.monotonic() - begun)
@@ -256,6 +291,8 @@ async def _opened(handle: Handle, state: FileState | None) -> Handle:
     handle.state = state
     try:
         await handle.read_schema()
+        if not await handle.stood_still():
+            raise _WrittenMeanwhileError
     except BaseException:
         await handle.end()
         raise

@@ -46,10 +46,19 @@ class FileState:
     inode: int
     size: int  #: bytes
     modified_ns: int
-    wal_inode: int
-    wal_size: int  #: bytes; 0 when there is no WAL
+    wal_inode: int  #: 0 when there is no WAL
+    wal_size: int  #: bytes
     wal_modified_ns: int
     looked_at_ns: int = field(compare=False, default=0)  #: when this was so
+
+    def stood_still(self, now: FileState) -> bool:
+        """Whether what was read without a lock from this look to that of *now* is whole.
+
+        A WAL that appeared meanwhile is no harm: such a reader does not see it.
+        """
+        if abs(self.looked_at_ns - self.modified_ns) < TICK_NS:
+            return False
+        return (self.inode, self.size, self.modified_ns) == (now.inode, now.size, now.modified_ns)
 
     @property
     def may_hide_a_write(self) -> bool:
@@ -89,12 +98,21 @@ def file_state(path: Path) -> FileState | None:
 def choose_access(path: Path) -> Access:
     """Decide how to open *path*, after making sure that it is a whole SQLite file.
 
+    Where WAL and ``-shm`` lie beside it, this process may hold SQLite's locks on it (`lcm_core.store.guard`):
+    then it is not opened by hand, and SQLite itself says what is wrong with it. An empty WAL counts: whoever
+    has the file open may begin to write it at any moment.
+
     Raises:
         DatabaseMissingError: there is no such file.
         DatabaseError: a folder, another kind of file, an encrypted or truncated one, or no permission.
     """
     path = real_path(path)
-    header, size = _read_header(path)
+    if _may_be_held(path):
+        return Access.READ_ONLY
+    with undisturbed(path):
+        if _may_be_held(path):
+            return Access.READ_ONLY
+        header, size = _read_header(path)
     wal = _wal_stat(path)
     if wal is None or not wal.st_size:
         _check_length(path, header, size)
@@ -103,7 +121,7 @@ def choose_access(path: Path) -> Access:
         return Access.READ_ONLY
     if wal is None or not wal.st_size:
         return Access.IMMUTABLE
-    return Access.READ_ONLY if os.access(sidecar(path, "-shm"), os.R_OK) else Access.COPY
+    return Access.COPY
 
 
 def private_copy(path: Path, stopped: Callable[[], bool]) -> Path:
@@ -179,6 +197,16 @@ def _wal_stat(path: Path) -> os.stat_result | None:
         return None
 
 
+def _may_be_held(path: Path) -> bool:
+    shared = sidecar(path, "-shm")
+    return (
+        path.is_file()
+        and _wal_stat(path) is not None
+        and os.access(shared, os.R_OK)
+        and os.access(path, os.R_OK)
+    )
+
+
 def _read_header(path: Path) -> tuple[bytes, int]:
     """The first 100 bytes and the size, once it is clear that they are those of a SQLite database."""
     try:
@@ -189,7 +217,7 @@ def _read_header(path: Path) -> tuple[bytes, int]:
             )
         if not stat.S_ISREG(found.st_mode):
             raise DatabaseError(f"{path} is no regular file. Give the path of the engine's lcm.db with --db.")
-        with undisturbed(path), path.open("rb") as file:
+        with path.open("rb") as file:
             header, size = file.read(100), os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
         raise DatabaseMissingError(
