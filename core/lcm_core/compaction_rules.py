@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from lcm_core.rules import name_of
 from lcm_core.settings.engine import INJECTED_TAGS, EngineSettings
 from lcm_core.store.schema import Schema
 from lcm_core.tokens import Estimator
@@ -195,27 +196,22 @@ def compaction_rules(schema: Schema) -> CompactionRules:
         return COMPACTION_0_1
     rules = COMPACTION_PRESENT
     source, escalation, sweep, defaults = rules.source, rules.escalation, rules.sweep, rules.defaults
-    names = [rules.name]
     maintenance = "conversation_compaction_maintenance"
     if not schema.has("messages", "openclaw_sender_metadata"):  # 0.15.2; 0.15.0 looks like 0.14
         source = replace(source, names_role=schema.is_beta, names_sender=False)
     if not (schema.is_beta or schema.has("conversations", "archive_cause")):  # 0.14, the last before 0.15
-        names.append("0.13")
         # Up to 0.14 a chunk that says nothing became a summary that says nothing: a fault, not repeated here.
         sweep = replace(sweep, keeps_turn_whole=False, meaningful_fanout=False)
     if not (schema.is_beta or schema.has(maintenance, "retry_attempts")):  # 0.12
-        names.append("0.11")
         escalation = replace(escalation, omits_directives=False)
         defaults = replace(defaults, injected_tags=())
     if not (schema.is_beta or schema.has("focus_briefs")):  # 0.11
-        names.append("0.10")
         sweep = replace(sweep, bounded=False)
     if not (schema.is_beta or schema.has("messages", "large_content")):  # 0.10
-        names.append("0.9")
         source = replace(source, reads_structure=False)
         sweep = replace(sweep, leaf_trigger=True, prefix_target=False)
     return CompactionRules(
-        names[-1],
+        name_of(schema),
         Estimator.WEIGHTED if schema.counts_code_points else Estimator.UTF16,
         source,
         escalation,

@@ -10,6 +10,7 @@ from lcm_core.operations.compaction.selection import tail_start
 from lcm_core.rules import rules_of
 from lcm_core.store.context import entries_of, references
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import BETA_TABLES, FEATURES, Schema
 from lcm_core.summarize.reading import Rendering
 from lcm_core.tokens import Estimator
 
@@ -26,7 +27,7 @@ async def test_the_recorded_versions(database_file: DatabaseFactory) -> None:
     assert found["0.1.2"] == found["0.3.0"] == COMPACTION_0_1
     assert found["0.15.3"] == COMPACTION_PRESENT
     between = found["0.8.2"]
-    assert (between.name, between.estimator) == ("0.9", Estimator.WEIGHTED)
+    assert (between.name, between.estimator) == ("0.8", Estimator.WEIGHTED)
     assert (between.sweep.leaf_trigger, between.sweep.prefix_target, between.sweep.bounded) == (
         True,
         False,
@@ -34,6 +35,19 @@ async def test_the_recorded_versions(database_file: DatabaseFactory) -> None:
     )
     assert (between.source.names_role, between.source.reads_structure) == (False, False)
     assert (between.defaults.fresh_tail_count, between.defaults.injected_tags) == (64, ())
+
+
+def test_assembly_and_compaction_call_the_rules_of_a_file_the_same() -> None:
+    tables: dict[str, frozenset[str]] = {}
+    names = {}
+    for tag, table, column in FEATURES:
+        tables[table] = tables.get(table, frozenset()) | ({column} if column else set())
+        schema = Schema(tables)
+        names[tag] = rules_of(schema).name  # the last of a tag stands for it
+        assert compaction_rules(schema).name == rules_of(schema).name, tag
+    assert (names["0.5.0"], names["0.7.0"], names["0.9.0"], names["0.9.2"]) == ("0.1", "0.6", "0.8", "0.9")
+    assert (names["0.12.0"], names["0.13.0"], names["0.15.2"]) == ("0.13", "0.13", "0.15")
+    assert rules_of(Schema(tables | {table: frozenset() for table in BETA_TABLES})).name == "0.15"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
