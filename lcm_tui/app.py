@@ -25,7 +25,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
-from textual.notifications import SeverityLevel
+from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -43,6 +43,8 @@ WARM_UP_SECONDS = 0.4
 REST_SECONDS = 1.5
 #: Collections of the middle generation, one in some 7,000 objects, before Python looks through all objects.
 RARELY = 200
+#: Notifications that stand at a time: of three lines of text each, they take less than half of 24 lines.
+MOST_NOTIFICATIONS = 3
 #: How often it is made sure that somebody can still see the app.
 TERMINAL_SECONDS = 2.0
 
@@ -92,7 +94,8 @@ class LcmApp(App[int]):
     CSS = """
     Screen { layers: base; }
     #body { height: 1fr; }
-    ToastRack { margin-bottom: 0; }
+    ToastRack { margin-bottom: 1; max-height: 50%; }
+    Screen.-asking ToastRack { margin-bottom: 2; }
     Toast { width: auto; max-width: 100%; padding: 0 1; margin-top: 0; }
     """
 
@@ -141,10 +144,9 @@ class LcmApp(App[int]):
             self.set_interval(TERMINAL_SECONDS, self._leave_with_terminal)
             self.run_worker(self._warm_up(), group="watch", exit_on_error=False)
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
-        for diagnostic in self._settings.diagnostics[:3]:
-            self.notify(diagnostic.message, title="Configuration", severity="warning")
-        for message in self._mistakes:
-            self.notify(message, title="Configuration", severity="warning")
+        mistakes = [*(one.message for one in self._settings.diagnostics[:3]), *self._mistakes]
+        if mistakes:
+            self.notify("\n".join(mistakes), title="Configuration", severity="warning")
 
     async def on_unmount(self) -> None:
         """Close every connection: an open one would keep the process alive."""
@@ -226,13 +228,22 @@ class LcmApp(App[int]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a message over the keys, so that rows stay readable; most take one line.
+        """Show a message above the keys, which stay readable; most take the end of one line.
 
-        Foreign text in it is made safe and never read as markup.
+        The newest few are shown, each text once. Foreign text is made safe and never read as markup.
         """
         del markup
         text = safe_text(f"{title}: {message}" if title else message)
         super().notify(text, severity=severity, timeout=timeout, markup=False)
+
+    def on_notify(self, event: Notify) -> None:
+        """Take away what has to give way to another notification; Textual shows that one next."""
+        standing = list(self._notifications)
+        others = [one for one in standing if one.message != event.notification.message]
+        kept = others[-MOST_NOTIFICATIONS + 1 :]
+        for one in standing:
+            if one not in kept:
+                self._unnotify(one, refresh=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Besides the screen's own commands: the theme."""

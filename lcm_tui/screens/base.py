@@ -241,6 +241,7 @@ class CommandScreen(Screen[None]):
         prompt = self.query_one(Prompt)
         prompt.placeholder = label
         prompt.display = True
+        self.add_class("-asking")
         with prompt.prevent(Input.Changed):
             prompt.value = value
         prompt.focus()
@@ -256,6 +257,7 @@ class CommandScreen(Screen[None]):
     def close_prompt(self) -> None:
         """Give the keys back to the list."""
         self.query_one(Prompt).display = False
+        self.remove_class("-asking")
         self.main_widget().focus()
 
     def main_widget(self) -> Widget:

@@ -293,10 +293,10 @@ async def test_a_notification_leaves_the_rows_readable(database_file: DatabaseFa
         before = shown_lines(pilot)
         pilot.app.notify("Copied sum_75db599221512f6c", title="Done")
         await wait_for_text(pilot, "Done: Copied sum_75db599221512f6c")
-        assert shown_lines(pilot)[:-1] == before[:-1]
+        assert shown_lines(pilot)[:-2] == before[:-2]
         pilot.app.notify("word " * 30, severity="error")  # two lines of 80 columns
         await wait_for_text(pilot, "word word")
-        assert shown_lines(pilot)[:-4] == before[:-4]
+        assert shown_lines(pilot)[:-5] == before[:-5]
 
 
 # -- hostile words -----------------------------------------------------------------------------------------
@@ -311,3 +311,24 @@ async def test_a_notification_is_shown_as_it_is_and_obeys_nothing(database_file:
         visible = text.replace("\x1b", "␛").replace("\x9b", "‹U+009B›").replace("\u202e", "‹U+202E›")
         await wait_for_text(pilot, f"<{visible}>", f"«{visible}»")
         assert pilot.app._exception is None
+
+
+# -- notifications -----------------------------------------------------------------------------------------
+
+LONG = "A sentence that says at length what was wrong with the last key, and what would help. " * 2
+
+
+async def test_notifications_hide_neither_keys_nor_head_nor_prompt(database_file: DatabaseFactory):
+    async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
+        await settled(pilot)
+        before = shown_lines(pilot)
+        for number in (0, 1, 2, 3, 4, 5, 4, 4):
+            pilot.app.notify(f"{number}. {LONG}", severity="error")
+        await wait_for(pilot, lambda: [n for n in "012345" if f" {n}. A" in shown(pilot)] == ["3", "4", "5"])
+        after = shown_lines(pilot)
+        assert (after[0], after[-1]) == (before[0], before[-1])
+        assert after[2:11] == before[2:11], "half of the screen at the most"
+        assert [line[2] for line in after if line[3:].startswith(". A sentence")] == ["3", "5", "4"]
+        await pilot.press("slash", *"main")
+        await wait_for(pilot, lambda: shown_lines(pilot)[-2].strip() == "main")
+        assert "4. A sentence that says" in shown(pilot)
