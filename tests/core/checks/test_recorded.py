@@ -197,6 +197,8 @@ async def test_a_lost_a_changed_and_a_stray_file(openclaw_home: Path) -> None:
     with (files / "3" / "file_9bcd3a4617dc4952.py").open("a") as changed:
         changed.write("\n# more\n")
     (files / "8" / "file_0123456789abcdef.txt").write_text("stray")
+    (files / "²").mkdir()  # a digit, but no number
+    (files / "²" / "file_0123456789abcdef.txt").write_text("not of a conversation")
     folders = Folders(files, openclaw_home)
     report = await report_of(openclaw_home / "lcm.db", only={"E16", "E17", "E19"}, folders=folders)
     [lost], [changed_size], [stray] = (report.result(check).findings for check in ("E16", "E17", "E19"))

@@ -58,7 +58,7 @@ def missing(
         owner = look.file.conversation_id
         if look.state is not FileState.FOUND:
             groups.setdefault((owner, look.state), Tally(limits)).add("large_files", look.file.file_id)
-        elif look.folder is not None and look.folder.isdigit() and int(look.folder) != owner:
+        elif look.folder is not None and look.folder.isdecimal() and int(look.folder) != owner:
             if (look.file.storage_uri, int(look.folder)) in homes:
                 continue
             misplaced.setdefault(owner, Tally(limits)).add("large_files", look.file.file_id)

@@ -141,7 +141,7 @@ def files_on_disk(folder: Path, conversation_id: ConversationId | None) -> list[
     """The files ``<conversation>/<name>`` of the folder of large files. Blocks: for a thread."""
     found: list[str] = []
     for owner in _names(folder):
-        if not owner.isdigit() or conversation_id not in (None, int(owner)):
+        if not owner.isdecimal() or conversation_id not in (None, int(owner)):
             continue
         for name in _names(folder / owner):
             found.append(f"{owner}/{name}")
