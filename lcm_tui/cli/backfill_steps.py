@@ -220,7 +220,7 @@ def _with_import(loaded: Loaded, shown: Backfill) -> Loaded:
         number += 1
         items.append(Standing(number, message.tokens, is_user=message.role == "user"))
         ordinals.append(ordinals[-1] + 1 if ordinals else 0)
-    return Loaded(ConversationId(shown.conversation_id), Context(items), tuple(ordinals))
+    return Loaded(ConversationId(shown.conversation_id), Context.of(items), tuple(ordinals))
 
 
 def _joined(told: Answer, name: str, more: Answer) -> Answer:

@@ -57,7 +57,7 @@ def contexts(draw: st.DrawFn) -> Context:
         item._replace(ref=number + 1 if isinstance(item.ref, int) else f"sum_{number}")
         for number, item in enumerate([*summaries, *rest])
     ]
-    return Context(items)
+    return Context.of(items)
 
 
 @dataclass

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Generic, TypeVar
 
 from lcm_core.operations.compaction.reading import Loaded
@@ -72,7 +71,7 @@ def foresee(
     loaded: Loaded, setting: Setting, operation: Callable[[Compaction], Generator[Pass, Outcome, T]]
 ) -> Foresight[T]:
     """Go through an operation with answers of the size that is asked for. Pure; *loaded* stays as it is."""
-    context = Context(list(loaded.context.items))
+    context = loaded.context.copy()
     before = context.tokens
     compaction = setting.compaction(Loaded(loaded.conversation_id, context, loaded.ordinals), lambda: 0)
     tail = compaction.tail_start()
@@ -94,18 +93,18 @@ def foresee(
         before,
         context.tokens,
         loaded.ordinals[tail] if tail < len(loaded.ordinals) else None,
-        sum(item.tokens for item in loaded.context.items[tail:]),
-        len(loaded.context.items) - sum(map(attrgetter("sound"), loaded.context.items)),
+        sum(loaded.context.weights[tail:]),
+        loaded.context.sound.count(False),
         result,
     )
 
 
 def _foreseen(context: Context, due: Pass, setting: Setting, number: int) -> Foreseen:
-    items = context.items[due.run.start : due.run.stop]
-    tokens = sum(item.tokens for item in items)
+    run = slice(due.run.start, due.run.stop)
+    tokens = sum(context.weights[run])
     target = target_tokens(
         due.depth, tokens, aggressive=False, rules=setting.rendering.rules, settings=setting.settings
     )
-    refs = tuple(item.ref for item in items if item.ref is not None)
+    refs = tuple(ref for ref in context.refs[run] if ref is not None)
     made = any(isinstance(ref, str) and ref.startswith("pass ") for ref in refs)
     return Foreseen(number, due.depth, refs, tokens, min(target, max(tokens - 1, 0)), not made)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 
 from lcm_core.change.preview import STOP_THE_HOST
 from lcm_core.dag.markers import BLANKS
-from lcm_core.operations.compaction.selection import Context, Standing
+from lcm_core.operations.compaction.selection import Context
 from lcm_core.operations.compaction.sweep import Pass
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
@@ -46,7 +45,7 @@ async def load_context(reader: Reader, conversation_id: ConversationId, renderin
     """The whole context with what selection needs to know."""
     rows = await standing_rows(reader, conversation_id)
     if not rows:
-        return Loaded(conversation_id, Context([]), ())
+        return Loaded(conversation_id, Context.of([]), ())
     # Column by column: of a long context, what is done for each item is felt.
     ordinals, messages, summaries, owners, tokens, users, depths = zip(*rows, strict=True)
     refs = [summary or message for summary, message in zip(summaries, messages, strict=True)]
@@ -57,9 +56,9 @@ async def load_context(reader: Reader, conversation_id: ConversationId, renderin
         leaves = [SummaryId(one) for one, depth in standing if one and depth == 0]
         blank = await _blank(reader, leaves, rendering)
     sound = [owner == conversation_id and copies[ref] == 1 for owner, ref in zip(owners, refs, strict=True)]
-    columns = (refs, tokens, map(bool, users), depths, sound, map(blank.__contains__, summaries))
-    items = list(map(partial(tuple.__new__, Standing), zip(*columns, strict=True)))
-    return Loaded(conversation_id, Context(items), ordinals)
+    says_nothing = list(map(blank.__contains__, summaries))
+    context = Context(refs, list(tokens), list(map(bool, users)), list(depths), sound, says_nothing)
+    return Loaded(conversation_id, context, ordinals)
 
 
 async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[str, ...]:
@@ -94,11 +93,11 @@ async def _blank(reader: Reader, leaves: list[SummaryId], rendering: Rendering) 
 
 async def read_chunk(reader: Reader, context: Context, due: Pass, rendering: Rendering) -> Chunk:
     """What a pass on this context is made from."""
-    items = context.items[due.run.start : due.run.stop]
-    refs = tuple(item.ref for item in items if item.ref is not None)
+    run = slice(due.run.start, due.run.stop)
+    refs = tuple(ref for ref in context.refs[run] if ref is not None)
     source = await read_source(reader, refs, rendering)
     previous = due.given if due.given is not None else await _previous(reader, due, rendering)
-    return Chunk(due, refs, sum(item.tokens for item in items), source, previous)
+    return Chunk(due, refs, sum(context.weights[run]), source, previous)
 
 
 async def read_source(reader: Reader, refs: Iterable[int | str], rendering: Rendering) -> Source:

@@ -190,7 +190,7 @@ class Compaction:
 
     def raw_outside_tail(self) -> int:
         """The tokens of raw messages that compaction may touch."""
-        return selection.raw_tokens(self.context.items[: self.tail_start()])
+        return selection.raw_tokens(self.context, self.tail_start())
 
     # -- one leaf pass, and what follows it ------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class Compaction:
         previous: list[str] = []
         if depth == 0:
             near = selection.nearest_summaries(self.context, found.start, PREVIOUS_WINDOW)
-            depths = {item.ref: item.depth for item in self.context.items[: found.start]}
+            depths = dict(zip(self.context.refs[: found.start], self.context.depths, strict=False))
             previous = [one for one in near if depths.get(one) == 0][-PREVIOUS:]
         return Pass(run.passes, depth + 1, found, tuple(previous))
 
@@ -268,7 +268,7 @@ class Compaction:
             chunk = selection.leaf_chunk(self.context, run.tail(), self.bounds.leaf_chunk_tokens, passed_over)
             if not chunk or run.ended():
                 return
-            refs = [item.ref for item in self.context.items[chunk.start : chunk.stop]]
+            refs = self.context.refs[chunk.start : chunk.stop]
             outcome = yield from run.do(Pass(run.passes, 0, chunk, handed_on, handed_on=True))
             match outcome:
                 case Skipped():
@@ -343,7 +343,7 @@ class Compaction:
             found = self._neighbours(run)
             if found is None:
                 break
-            depth = max(item.depth for item in self.context.items[found.start : found.stop])
+            depth = max(self.context.depths[found.start : found.stop])
             outcome = yield from run.do(Pass(run.passes, depth + 1, found))
             if isinstance(outcome, Moved):
                 continue
@@ -358,8 +358,8 @@ class Compaction:
             for found in selection.runs(self.context, tail, depth, limit):
                 if len(found) > 1:
                     return found
-        items = self.context.items
-        pairs = (at for at in range(tail - 1) if items[at].is_summary and items[at + 1].is_summary)
+        is_summary = self.context.is_summary
+        pairs = (at for at in range(tail - 1) if is_summary(at) and is_summary(at + 1))
         first = next(pairs, None)
         return None if first is None else range(first, first + 2)
 
