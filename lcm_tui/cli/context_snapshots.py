@@ -10,7 +10,7 @@ import typer
 from lcm_core.assemble.export import origin_name, spoken
 from lcm_core.records import Conversation
 from lcm_core.snapshots import Reconstruction, reconstruct
-from lcm_core.store.assemblies import Snapshot, SnapshotItem, get_snapshot, snapshot_page
+from lcm_core.store.assemblies import DamagedSnapshot, Snapshot, SnapshotItem, get_snapshot, snapshot_page
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window
 from lcm_core.text import preview, safe_text
@@ -37,6 +37,9 @@ Show: TypeAlias = Annotated[
         help="What was sent then, as far as its rows still stand; the beginning of the id will do.",
     ),
 ]
+
+
+Listed: TypeAlias = Snapshot | DamagedSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +69,17 @@ def snapshots(
     owner, page = run.read(_list, named, window)
     data: Document = {
         "conversation": documents.conversation(owner),
-        "items": [_document(one) for one in page.items],
+        "items": [_listed(one) for one in page.items],
     }
     return run.answer(
         "context.snapshots",
         data,
-        [_table(run, page.items)],
+        [_table(run, page.items), *(Note(safe_text(one.problem)) for one in _damaged(page.items))],
         paging=Paging("snapshots", window.limit, len(page.items), page.next),
     )
 
 
-async def _list(reader: Reader, named: Selector, window: Window) -> tuple[Conversation, Page[Snapshot]]:
+async def _list(reader: Reader, named: Selector, window: Window) -> tuple[Conversation, Page[Listed]]:
     owner = await chosen(reader, named)
     return owner, await snapshot_page(reader, owner.conversation_id, window)
 
@@ -88,6 +91,17 @@ async def _load(reader: Reader, run: Run, named: Selector, snapshot_id: str) -> 
 
 
 # -- JSON ------------------------------------------------------------------------------------------------
+
+
+def _damaged(found: Sequence[Listed]) -> Iterator[DamagedSnapshot]:
+    return (one for one in found if isinstance(one, DamagedSnapshot))
+
+
+def _listed(one: Listed) -> Document:
+    """Every entry says whether it is damaged; one that is has nothing else to say."""
+    if isinstance(one, DamagedSnapshot):
+        return {"id": one.id, "createdAt": one.created_at, "damaged": one.problem}
+    return {**_document(one), "damaged": None}
 
 
 def _document(one: Snapshot) -> Document:
@@ -128,7 +142,7 @@ def _shown_document(shown: _Shown) -> Document:
 # -- for people ------------------------------------------------------------------------------------------
 
 
-def _table(run: Run, found: Sequence[Snapshot]) -> Table:
+def _table(run: Run, found: Sequence[Listed]) -> Table:
     columns = (
         Column("Snapshot"),
         Column("Time"),
@@ -140,21 +154,24 @@ def _table(run: Run, found: Sequence[Snapshot]) -> Table:
         Column("Cache", spare=1),
         Column("Hash", spare=2),
     )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            safe_text(one.id),
-            run.time(one.created_at),
-            _said(one, "source"),
-            one.budget,
-            len(one.sent),
-            one.sent_tokens,
-            one.evicted,
-            _said(one, "cacheState"),
-            safe_text(one.messages_hash),
-        )
-        for one in found
-    ]
-    return Table(columns, rows, empty=EMPTY)
+    return Table(columns, [_row(run, one) for one in found], empty=EMPTY)
+
+
+def _row(run: Run, one: Listed) -> tuple[Cell, ...]:
+    name, time = safe_text(one.id), run.time(one.created_at)
+    if isinstance(one, DamagedSnapshot):
+        return name, time, "damaged", None, None, None, None, None, None
+    return (
+        name,
+        time,
+        _said(one, "source"),
+        one.budget,
+        len(one.sent),
+        one.sent_tokens,
+        one.evicted,
+        _said(one, "cacheState"),
+        safe_text(one.messages_hash),
+    )
 
 
 def _said(one: Snapshot, name: str) -> str:

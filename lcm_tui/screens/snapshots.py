@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
-from lcm_core.errors import LcmError
 from lcm_core.records import Conversation
-from lcm_core.store.assemblies import Snapshot, snapshot_page
+from lcm_core.store.assemblies import DamagedSnapshot, Snapshot, snapshot_page
 from lcm_core.store.listing import Page, Window
 from lcm_core.times import format_local, parse_utc
 from textual import on
@@ -33,6 +32,8 @@ WHO: Final = (
     "lcm-tui context compare ID --db-b BACKUP."
 )
 
+Listed: TypeAlias = Snapshot | DamagedSnapshot
+
 COLUMNS: Final = (
     Column("mark", "", 1, keep=99),
     Column("time", "sent at", 19, keep=95),
@@ -48,7 +49,7 @@ COLUMNS: Final = (
 )
 
 
-class SnapshotsScreen(PanedScreen[str], DataScreen[Page[Snapshot]]):
+class SnapshotsScreen(PanedScreen[str], DataScreen[Page[Listed]]):
     """What was kept of the contexts of one conversation."""
 
     HELP = """
@@ -74,7 +75,7 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
     def __init__(self, conversation: Conversation) -> None:
         super().__init__()
         self.conversation = conversation
-        self._by_id: Mapping[str, Snapshot] = MappingProxyType({})
+        self._by_id: Mapping[str, Listed] = MappingProxyType({})
         self._read = False
         self._marked: dict[str, None] = {}
 
@@ -84,20 +85,15 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
 
     # -- data --------------------------------------------------------------------------------------------
 
-    async def fetch(self) -> Page[Snapshot]:
+    async def fetch(self) -> Page[Listed]:
         """The newest."""
-        owner = self.conversation.conversation_id
-        try:
-            return await self.session.read(snapshot_page, owner, Window(MOST))
-        except LcmError as error:
-            self.table.empty = error.message
-            raise
+        return await self.session.read(snapshot_page, self.conversation.conversation_id, Window(MOST))
 
-    def show(self, data: Page[Snapshot]) -> None:
+    def show(self, data: Page[Listed]) -> None:
         """Show them; the selection stays on its snapshot."""
         known, first = self._by_id, not self._read
         self._by_id, self._read = {one.id: one for one in data.items}, True
-        self._marked = {one: None for one in self._marked if one in self._by_id}
+        self._marked = {one: None for one in self._marked if isinstance(self._by_id.get(one), Snapshot)}
         self.relist()
         if not first:
             self.table.mark_fresh([one for one in self._by_id if one not in known])
@@ -129,10 +125,16 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
     def cells(self, key: str) -> dict[str, Span]:
         """A snapshot; a dot marks those that are to be compared."""
         one = self._by_id[key]
-        source = told(one, "source")
-        return {
+        common = {
             "mark": Span(MARK if key in self._marked else " ", "ok"),
             "time": Span(self._time(one)),
+            "id": Span(key, "key"),
+        }
+        if isinstance(one, DamagedSnapshot):
+            return {**common, "budget": Span("damaged", "error")}
+        source = told(one, "source")
+        return {
+            **common,
             "budget": Span(f"{one.budget:,}"),
             "tokens": Span(f"{one.sent_tokens:,}"),
             "messages": Span(f"{len(one.sent):,}"),
@@ -141,10 +143,10 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
             "rules": Span(one.rules, "dim"),
             "cache": Span(told(one, "cacheState"), "dim"),
             "selection": Span(one.selection, "dim"),
-            "id": Span(key, "key"),
         }
 
-    def _time(self, one: Snapshot) -> str:
+    def _time(self, one: Listed) -> str:
+        """When it was sent; of a damaged one whatever stands there."""
         return format_local(parse_utc(one.created_at), self.session.zone) or one.created_at
 
     @on(LineView.Highlighted, "#list")
@@ -154,7 +156,9 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
     def _show_text(self) -> None:
         key = self.table.selected
         one = self._by_id.get(key) if key is not None else None
-        if one is not None:
+        if isinstance(one, DamagedSnapshot):
+            self.text.show((Block(one.id, "key"), Block(one.problem, "error")))
+        elif one is not None:
             self.text.show(noted_document(one, self._time(one)))
         else:
             self.text.show(() if self._by_id or not self._read else (Block(WHO, "dim"),))
@@ -173,15 +177,19 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
             return "two can be compared, and more are marked"
         if command == "compare" and self.table.selected is None and len(self._marked) < 2:
             return "no snapshot is selected"
+        compares_marked = command == "compare" and len(self._marked) == 2
+        selected = None if compares_marked else self._by_id.get(self.table.selected or "")
+        if command in {"open", "mark", "compare"} and isinstance(selected, DamagedSnapshot):
+            return "this snapshot is damaged"
         return super().why_not(command)
 
     def action_open(self) -> None:
         """Show it as it was."""
         from lcm_tui.screens.snapshot import SnapshotScreen
 
-        key = self.table.selected
-        if key is not None:
-            self.app.push_screen(SnapshotScreen(self.conversation, self._by_id[key]))
+        one = self._by_id.get(self.table.selected or "")
+        if isinstance(one, Snapshot):
+            self.app.push_screen(SnapshotScreen(self.conversation, one))
 
     def action_mark(self) -> None:
         """Mark the snapshot to compare it with another one, or take its mark away."""
@@ -199,19 +207,20 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
     def action_compare(self) -> None:
         """Compare two that are marked, or the selected one with the context as it is now."""
         # The list has the newest on top.
-        marked = [key for key in self._by_id if key in self._marked]
+        whole = {key: one for key, one in self._by_id.items() if isinstance(one, Snapshot)}
+        marked = [one for key, one in whole.items() if key in self._marked]
         if len(marked) == 2:
-            newer, older = (self._side(key) for key in marked)
+            newer, older = map(self._side, marked)
         else:
-            key = self.table.selected
-            if key is None:
+            selected = whole.get(self.table.selected or "")
+            if selected is None:
                 return
-            older = self._side(key)
+            older = self._side(selected)
             newer = Side(older.conversation_id, older.budget, "now", budget_of_snapshot=True)
         self.app.push_screen(CompareScreen(older, newer))
 
-    def _side(self, key: str) -> Side:
-        return Side(self.conversation.conversation_id, self._by_id[key].budget, snapshot_id=key)
+    def _side(self, one: Snapshot) -> Side:
+        return Side(self.conversation.conversation_id, one.budget, snapshot_id=one.id)
 
     def action_context(self) -> None:
         """Show the context as it is now."""

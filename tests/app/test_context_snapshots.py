@@ -90,15 +90,23 @@ async def test_one_that_is_kept_meanwhile_comes_on_top_and_the_cursor_stays(data
         assert screen.selected_id() == newest
 
 
-async def test_a_damaged_one_is_a_sentence(database_copy: DatabaseFactory):
+async def test_a_damaged_one_is_said_and_the_others_stay(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    await keep(path, 1, [6_000])
+    newest, damaged, oldest = await keep(path, 1, [6_000, 5_000, 3_500])
     with changed(path) as connection:
-        connection.execute("UPDATE lcm_tui_assemblies SET items = x'00'")
+        connection.execute("UPDATE lcm_tui_assemblies SET items = x'00' WHERE id = ?", (damaged,))
     async with open_app(path, size=NARROW) as pilot:
-        screen = await go_to(pilot, SnapshotsScreen(conversation(pilot, 1)))
-        await wait_for(pilot, lambda: "is damaged" in screen.table.empty)
-        assert screen.why_not("open") == "no snapshot is selected"
+        screen = await listed(pilot)
+        await wait_for_text(pilot, newest, "damaged", oldest)
+        assert list(screen.table.keys) == [newest, damaged, oldest]
+        await pilot.press("j")
+        await wait_for_text(pilot, f"Snapshot {damaged} of conversation 1 is damaged")
+        for command in ("open", "mark", "compare"):
+            assert screen.why_not(command) == "this snapshot is damaged"
+        await pilot.press("k", "space", "j", "j", "space", "k")
+        assert screen.why_not("compare") is None, "the two that are marked are sound"
+        await pilot.press("j", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SnapshotScreen))
 
 
 async def test_what_does_not_stand_any_more_is_told(database_copy: DatabaseFactory):

@@ -255,12 +255,28 @@ async def test_they_go_with_their_conversation(database_copy: DatabaseFactory, h
     assert (value(path, COUNT, 3), value(path, COUNT, 7)) == (1, 0)
 
 
-async def test_a_damaged_snapshot_is_one_sentence(database_copy: DatabaseFactory) -> None:
+async def test_a_damaged_snapshot_hides_no_other(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
-    await assembled(path)
-    for content in ("x'00'", "NULL || 'x'", "'{}'"):
+    for _ in range(2):
+        await assembled(path)
+    damaged, whole = column(path, "SELECT id FROM lcm_tui_assemblies ORDER BY rowid DESC")
+    for columns in (
+        "account = x'00'",
+        "account = 3",
+        "account = '{}'",
+        "account = '{\"budget\": 1e999}'",
+        "zone = 3",
+    ):
         with connect(path) as host:
-            host.execute(f"UPDATE lcm_tui_assemblies SET account = coalesce({content}, 3)")
-        refused = await in_thread(run, "context", "snapshots", 1, "--db", path)
+            host.execute(f"UPDATE lcm_tui_assemblies SET {columns} WHERE id = ?", (damaged,))
+        command = ("context", "snapshots", 1, "--db", path)
+        first, second = (await in_thread(run, *command, "--json")).data["items"]
+        assert set(first) == {"id", "createdAt", "damaged"}
+        assert f"Snapshot {damaged} of conversation 1 is damaged" in first["damaged"]
+        assert (second["id"], second["damaged"]) == (whole, None)
+        printed = (await in_thread(run, *command)).out
+        assert whole in printed
+        assert f"Snapshot {damaged} of conversation 1 is damaged" in printed
+        refused = await in_thread(run, *command, "--show", damaged)
         assert refused.code == 5
         assert "is damaged" in refused.err

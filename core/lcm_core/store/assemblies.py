@@ -74,13 +74,22 @@ class Snapshot:
     cut: tuple[SnapshotItem, ...] = ()  #: chosen, and cut off last since the whole was over the budget
 
 
-async def snapshot_page(reader: Reader, conversation_id: ConversationId, window: Window) -> Page[Snapshot]:
+@dataclass(frozen=True, slots=True)
+class DamagedSnapshot:
+    """A row of ``lcm_tui_assemblies`` that cannot be read."""
+
+    id: str
+    conversation_id: ConversationId
+    created_at: Timestamp  #: as it stands there
+    problem: str  #: in a sentence
+
+
+async def snapshot_page(
+    reader: Reader, conversation_id: ConversationId, window: Window
+) -> Page[Snapshot | DamagedSnapshot]:
     """Snapshots of a conversation, the newest first; none where no engine of ours ran.
 
     A page behind a snapshot that has given way to newer ones is empty: what is older went before it.
-
-    Raises:
-        DatabaseError: one cannot be read.
     """
     if not await _exists(reader):
         return Page((), None)
@@ -95,7 +104,7 @@ async def snapshot_page(reader: Reader, conversation_id: ConversationId, window:
         conversation_id,
         window.limit + 1,
     )
-    found = tuple(_snapshot(row) for row in rows[: window.limit])
+    found = tuple(_whole_or_damaged(row) for row in rows[: window.limit])
     more = len(rows) > window.limit
     return Page(found, Position(found[-1].created_at, found[-1].id) if more else None)
 
@@ -167,6 +176,14 @@ def packed_account(one: Snapshot) -> str:
     return json.dumps(account, separators=(",", ":"))
 
 
+def _whole_or_damaged(row: Row) -> Snapshot | DamagedSnapshot:
+    try:
+        return _snapshot(row)
+    except DatabaseError as error:
+        owner, at = ConversationId(row["conversation_id"]), Timestamp(str(row["created_at"]))
+        return DamagedSnapshot(str(row["id"]), owner, at, error.message)
+
+
 def _snapshot(row: Row) -> Snapshot:
     try:
         account = json.loads(row["account"])
@@ -177,7 +194,7 @@ def _snapshot(row: Row) -> Snapshot:
             conversation_id=ConversationId(row["conversation_id"]),
             created_at=Timestamp(str(row["created_at"])),
             rules=str(row["rules"]),
-            zone=row["zone"],
+            zone=_zone(row["zone"]),
             messages_hash=str(row["messages_hash"]),
             budget=int(account["budget"]),
             tail_count=_number(account["tailCount"]),
@@ -191,7 +208,7 @@ def _snapshot(row: Row) -> Snapshot:
             dropped=tuple(map(_item, dropped)),
             cut=tuple(map(_item, more[0])) if more else (),
         )
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise DatabaseError(
             f"Snapshot {row['id']} of conversation {row['conversation_id']} is damaged ({error}). The next "
             "assemblies of an engine that runs take its place.",
@@ -204,6 +221,12 @@ def _item(cells: Sequence[Json]) -> SnapshotItem:
     if not isinstance(ref, int | str | None):
         raise ValueError(f"an item refers to {ref!r}")
     return SnapshotItem(_KINDS[str(code)], _number(ordinal), ref, _number(tokens) or 0)
+
+
+def _zone(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{value!r} is no time zone")
+    return value
 
 
 def _number(value: object) -> int | None:
