@@ -45,6 +45,8 @@ REST_SECONDS = 1.5
 RARELY = 200
 #: Notifications that stand at a time: of three lines of text each, they take less than half of 24 lines.
 MOST_NOTIFICATIONS = 3
+#: Who presses a key when a notification has stood for so long has read it.
+READ_SECONDS = 2.5
 #: How often it is made sure that somebody can still see the app.
 TERMINAL_SECONDS = 2.0
 
@@ -197,6 +199,7 @@ class LcmApp(App[int]):
         """Note when a key was pressed: what can wait waits until keys have paused."""
         if isinstance(event, events.Key) and self._session is not None:
             self._session.key_at = time.monotonic()
+            self._put_away_what_was_read()
         await super().on_event(event)
 
     async def _follow(self) -> None:
@@ -244,6 +247,17 @@ class LcmApp(App[int]):
         for one in standing:
             if one not in kept:
                 self._unnotify(one, refresh=False)
+
+    def _put_away_what_was_read(self) -> None:
+        """With a key, a notification that stood a while and tells no trouble frees the lines behind it."""
+        now = time.time()
+        read = [
+            one
+            for one in self._notifications
+            if one.severity == "information" and one.raised_at < now - READ_SECONDS
+        ]
+        for one in read:
+            self._unnotify(one, refresh=one is read[-1])
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Besides the screen's own commands: the theme."""

@@ -332,3 +332,17 @@ async def test_notifications_hide_neither_keys_nor_head_nor_prompt(database_file
         await pilot.press("slash", *"main")
         await wait_for(pilot, lambda: shown_lines(pilot)[-2].strip() == "main")
         assert "4. A sentence that says" in shown(pilot)
+
+
+async def test_a_key_puts_away_what_has_been_read(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("lcm_tui.app.READ_SECONDS", 0.0)
+    async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
+        await settled(pilot)
+        pilot.app.notify("it is done", timeout=60)
+        pilot.app.notify("it is wrong", severity="error", timeout=60)
+        await wait_for_text(pilot, "it is done", "it is wrong")
+        await pilot.press("j")
+        await wait_for(pilot, lambda: "it is done" not in shown(pilot))
+        assert "it is wrong" in shown(pilot)
