@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from dataclasses import replace
@@ -15,15 +17,17 @@ from typing import Any
 
 import pytest
 from lcm_core.assemble.result import Source as AssemblySource
-from lcm_core.change.errors import RefusedError
+from lcm_core.change.errors import ReadOnlyError, RefusedError
 from lcm_core.change.schema_new import create_database
 from lcm_core.engine import Engine
+from lcm_core.engine.presence import Presence
 from lcm_core.errors import LcmError, NotFoundError, UsageError
 from lcm_core.ingest.payload_files import PayloadError
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.operations.appending import Session
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import Source, Sourced
+from lcm_core.store.database import Database
 from lcm_core.store.opening import Access
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 
@@ -557,3 +561,51 @@ async def test_a_host_that_appends_without_a_rest_reads_whole_contexts_all_the_s
         assert engine.database.access is Access.READ_ONLY
     assert [one.name for one in tmp_path.iterdir()] == ["lcm.db"]
     assert value(path, "PRAGMA quick_check") == "ok"
+
+
+async def test_an_engine_leaves_no_wal_beside_a_file_that_it_may_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite would, as read-only as the file, and the host that owns it could not write that WAL."""
+    path, allowed = tmp_path / "lcm.db", os.access
+    create_database(path)
+    monkeypatch.setattr(
+        os, "access", lambda path, mode, **more: mode != os.W_OK and allowed(path, mode, **more)
+    )
+    async with await opened(path) as engine:
+        with pytest.raises(ReadOnlyError):
+            await engine.ingest(KEY, said("one"))
+        assert [one.name for one in tmp_path.iterdir()] == ["lcm.db"]
+
+
+@pytest.mark.parametrize("where", ["begin", "refresh"])
+async def test_an_engine_that_is_not_wanted_any_more_closes_what_it_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    path, reached, go_on = tmp_path / "lcm.db", asyncio.Event(), threading.Event()
+    create_database(path)
+    loop, begin, refresh = asyncio.get_running_loop(), Presence.begin, Database.refresh
+
+    def slow(presence: Presence) -> None:
+        loop.call_soon_threadsafe(reached.set)
+        go_on.wait(10)
+        begin(presence)
+
+    async def never(database: Database) -> None:
+        await refresh(database)
+        reached.set()
+        await asyncio.sleep(600)
+
+    if where == "begin":
+        monkeypatch.setattr(Presence, "begin", slow)
+    else:
+        monkeypatch.setattr(Database, "refresh", never)
+    opening = asyncio.create_task(opened(path))
+    await reached.wait()
+    opening.cancel()
+    loop.call_later(0.1, go_on.set)
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await asyncio.to_thread(go_on.wait, 10)
+    await asyncio.sleep(0.2)
+    assert [one.name for one in tmp_path.iterdir()] == ["lcm.db"]

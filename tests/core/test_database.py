@@ -19,6 +19,7 @@ from typing import Any
 
 import aiosqlite
 import pytest
+from lcm_core.change.backup import make_backup
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, ExitCode
 from lcm_core.store import handle as handle_module
 from lcm_core.store.database import Change, Database, Reader
@@ -228,6 +229,19 @@ async def test_a_wal_without_its_index_is_read_from_a_private_copy(database: Pat
     assert not list(temporary_folder.iterdir())
 
 
+async def test_a_wal_beside_a_file_that_claims_to_have_none_is_read_from_a_copy_too(database: Path):
+    """SQLite reads it there, and would make an index for it."""
+    count = leave_wal(database, shm=False)
+    with database.open("r+b") as file:
+        file.seek(18)
+        file.write(b"\1\1")
+    before = listing(database.parent)
+    async with await Database.open(database) as opened:
+        assert opened.access is Access.COPY
+        assert await opened.read(value, COUNT) == count
+    assert listing(database.parent) == before
+
+
 async def test_a_wal_whose_index_may_not_be_read_is_copied(
     database: Path, monkeypatch: pytest.MonkeyPatch, temporary_folder: Path
 ):
@@ -285,6 +299,19 @@ async def test_a_file_name_that_is_not_utf8_is_opened(database: Path):
 
 
 # -- what is refused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shm", [True, False])
+async def test_the_wal_beside_a_file_that_was_cut_off_stays(database: Path, shm: bool):
+    """SQLite removes it when it opens an empty file, and perhaps it is all that is left."""
+    leave_wal(database, shm=shm)
+    os.truncate(database, 0)
+    before = listing(database.parent)
+    with pytest.raises(DatabaseError, match=r"is empty, but .* copy lcm.db-wal"):
+        await Database.open(database)
+    with pytest.raises(DatabaseError, match="is empty, but"):
+        make_backup(database, database.with_name("copy"))
+    assert listing(database.parent) == before
 
 
 async def refused(path: Path) -> DatabaseError:

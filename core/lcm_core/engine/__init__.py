@@ -126,8 +126,12 @@ class Engine:
         if create and not await asyncio.to_thread(path.exists):
             await asyncio.to_thread(create_database, path)
         engine = cls(await Database.open(path), large_files, settings or EngineSettings(), clock, snapshots)
-        await asyncio.to_thread(engine._presence.begin)
-        await engine.database.refresh()
+        try:
+            await asyncio.to_thread(engine._presence.begin)
+            await engine.database.refresh()
+        except BaseException:
+            await engine.close()
+            raise
         return engine
 
     async def __aenter__(self) -> Self:
@@ -140,12 +144,13 @@ class Engine:
 
     async def close(self) -> None:
         """Close the file; calls that still run end first."""
-        for lock in list(self._locks.values()):
-            async with lock:
-                pass
-        await self.noted()
-        await self.database.close()
-        await asyncio.to_thread(self._presence.end)
+        async with contextlib.AsyncExitStack() as last:
+            last.push_async_callback(asyncio.to_thread, self._presence.end)
+            last.push_async_callback(self.database.close)
+            for lock in list(self._locks.values()):
+                async with lock:
+                    pass
+            await self.noted()
 
     # -- what a host says --------------------------------------------------------------------------------
 

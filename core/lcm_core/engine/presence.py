@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
+import threading
 from pathlib import Path
 
 from lcm_core.store.guard import undisturbed
@@ -20,20 +22,33 @@ class Presence:
     def __init__(self, path: Path) -> None:
         self._path = real_path(path)
         self._connection: sqlite3.Connection | None = None
+        self._ended = False
+        self._turn = threading.Lock()  #: `end` may be called while `begin` runs, or before it does
 
     def begin(self) -> None:
-        """Open the file if it is a WAL file that can be written; blocks. Never raises: a commit says why."""
-        with undisturbed(self._path), contextlib.suppress(sqlite3.Error):
-            connection = sqlite3.connect(
+        """Open the file if it is a WAL file that can be written; blocks. Never raises: a commit says why.
+
+        Of a file that it may not write SQLite would leave a WAL that its owner cannot write.
+        """
+        if not os.access(self._path, os.W_OK):
+            return
+        with undisturbed(self._path), self._turn, contextlib.suppress(sqlite3.Error):
+            if self._ended:
+                return
+            self._connection = sqlite3.connect(
                 f"{self._path.as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
             )
-            self._connection = connection
-            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-            if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-                self.end()
+            self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            if self._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                self._close()
 
     def end(self) -> None:
         """Close it; the last to do so writes the WAL into the file and removes it."""
+        with self._turn:
+            self._ended = True
+            self._close()
+
+    def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

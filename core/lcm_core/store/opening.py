@@ -113,15 +113,12 @@ def choose_access(path: Path) -> Access:
         if _may_be_held(path):
             return Access.READ_ONLY
         header, size = _read_header(path)
-    wal = _wal_stat(path)
+    writes_wal, wal = header[18] == 2, _wal_stat(path)
     if wal is None or not wal.st_size:
         _check_length(path, header, size)
-    writes_wal = header[18] == 2
-    if not writes_wal:
-        return Access.READ_ONLY
-    if wal is None or not wal.st_size:
-        return Access.IMMUTABLE
-    return Access.COPY
+        return Access.IMMUTABLE if writes_wal else Access.READ_ONLY
+    # SQLite reads a WAL whatever the header says, after a journal, and would make a ``-shm`` for it.
+    return Access.COPY if writes_wal or not sidecar(path, "-journal").exists() else Access.READ_ONLY
 
 
 def private_copy(path: Path, stopped: Callable[[], bool]) -> Path:
@@ -198,13 +195,17 @@ def _wal_stat(path: Path) -> os.stat_result | None:
 
 
 def _may_be_held(path: Path) -> bool:
-    shared = sidecar(path, "-shm")
-    return (
-        path.is_file()
-        and _wal_stat(path) is not None
-        and os.access(shared, os.R_OK)
-        and os.access(path, os.R_OK)
-    )
+    """Not so an empty one: SQLite would remove the WAL beside it, perhaps all that is left of it."""
+    with suppress(OSError, ValueError):
+        found = path.stat()
+        return (
+            stat.S_ISREG(found.st_mode)
+            and found.st_size > 0
+            and _wal_stat(path) is not None
+            and os.access(sidecar(path, "-shm"), os.R_OK)
+            and os.access(path, os.R_OK)
+        )
+    return False
 
 
 def _read_header(path: Path) -> tuple[bytes, int]:
@@ -217,6 +218,8 @@ def _read_header(path: Path) -> tuple[bytes, int]:
             )
         if not stat.S_ISREG(found.st_mode):
             raise DatabaseError(f"{path} is no regular file. Give the path of the engine's lcm.db with --db.")
+        if not found.st_size:
+            raise DatabaseError(_emptiness(path))
         with path.open("rb") as file:
             header, size = file.read(100), os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
@@ -231,7 +234,7 @@ def _read_header(path: Path) -> tuple[bytes, int]:
             f"{path} cannot be read: {reason}. Check the path and its permissions."
         ) from error
     if not header:
-        raise DatabaseError(f"{path} is empty: no engine has written to it yet. Check the path.")
+        raise DatabaseError(_emptiness(path))
     if not header.startswith(MAGIC):
         raise DatabaseError(
             f"{path} is not a SQLite database, or it is encrypted. Check the path, or decrypt a copy first."
@@ -239,6 +242,16 @@ def _read_header(path: Path) -> tuple[bytes, int]:
     if len(header) < 100:
         raise DatabaseError(f"{path} is truncated: it ends after {size} bytes. {_RESTORE}")
     return header, size
+
+
+def _emptiness(path: Path) -> str:
+    wal = _wal_stat(path)
+    if wal is None or not wal.st_size:
+        return f"{path} is empty: no engine has written to it yet. Check the path."
+    return (
+        f"{path} is empty, but there is a WAL beside it: something cut the file off. Restore a backup, and "
+        f"copy {path.name}-wal before SQLite opens the file: it would remove that."
+    )
 
 
 def _check_length(path: Path, header: bytes, size: int) -> None:
