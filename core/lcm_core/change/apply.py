@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, cast
 
 from lcm_core.change.connection import Fault, Writer
@@ -99,11 +100,11 @@ def _insert_many(
     Ids that the database gives follow one another, for nobody else writes: the first one says them all.
     """
     inserts = [step.edit for step in alike if isinstance(step.edit, Insert)]
-    table, columns = inserts[0].table, inserts[0].row.columns
+    table = inserts[0].table
     key = _key(table)
     rows = [fill_row(insert.row, known) for insert in inserts]
     own = [name for row in rows if (name := _own_id(row, key)) is not None]
-    if len(own) not in (0, len(rows)) or not all(map(_is_valid, rows)):
+    if len(own) not in (0, len(rows)):
         return False
     done = 0
     if own:
@@ -113,9 +114,20 @@ def _insert_many(
             raise RefusedError(f"Table {table} has no ids left. Nothing was changed.")
         known.update(zip(own, range(first, first + len(own)), strict=True))
         rows = [fill_row(row, known) for row in rows]
-    writer.execute_many(_insertion(table, columns), [_plain(row) for row in rows[done:]])
+    _insert_rows(writer, table, rows[done:])
     edits += [Insert(table, row) for row in rows]
     return True
+
+
+def _insert_rows(writer: Writer, table: str, rows: Sequence[Cells]) -> None:
+    """Insert rows of the same columns, all of them known: with one statement where their text allows it."""
+    values = list(map(_plain, rows))
+    sql = _insertion(table, rows[0].columns)
+    if all(map(_is_valid, rows)):
+        writer.execute_many(sql, values)
+    else:
+        for each in values:
+            writer.execute(sql, each)
 
 
 def _key(table: str) -> str:
@@ -162,8 +174,8 @@ def _apply(writer: Writer, edit: Edit, step: Step, known: dict[str, SqlValue]) -
                 sql = "DELETE FROM context_items WHERE conversation_id = ? AND ordinal = ?"
                 _one(writer, sql, [conversation, *_plain(Cells.of({"ordinal": row["ordinal"]}))])
             _shift(writer, conversation, step)
-            for row in edit.inserted:
-                _insert(writer, CONTEXT, row, known)
+            for _, rows in groupby(edit.inserted, attrgetter("columns")):
+                _insert_rows(writer, CONTEXT, list(rows))
             return len(edit.removed) + len(step.shifts) + len(edit.inserted)
         case Renumber():
             _shift(writer, _number(edit.conversation_id), step)

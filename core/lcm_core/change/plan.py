@@ -57,16 +57,17 @@ class Cells:
         return tuple(zip(self.columns, self.cells, strict=True))
 
     def __getitem__(self, column: str) -> Cell:
-        if column not in self.columns:
-            raise KeyError(column)
-        return self.cells[self.columns.index(column)]
+        try:
+            return self.cells[self.columns.index(column)]
+        except ValueError:
+            raise KeyError(column) from None
 
     def __contains__(self, column: object) -> bool:
         return column in self.columns
 
     def get(self, column: str, default: Cell = None) -> Cell:
         """The value of a column, or *default* where it is absent."""
-        return self[column] if column in self.columns else default
+        return self.cells[self.columns.index(column)] if column in self.columns else default
 
     def as_dict(self) -> dict[str, Cell]:
         """The columns as a dictionary of one's own."""

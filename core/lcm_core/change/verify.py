@@ -161,10 +161,10 @@ def _insert(state: _State, edit: Insert) -> Asking[Step | None]:
         state.defaulted |= {f"{edit.table}.{name}" for name in state.tables[edit.table] - set(columns)}
         state.shapes.add((edit.table, columns))
     row = fill_row(edit.row, state.values)
-    for column, value in row.values if row.has_symbols else ():
-        if isinstance(value, Symbol) and value.kind is SymbolKind.SEQ:
-            state.values[value.name] = yield from _next_seq(state, row["conversation_id"])
-            row = row.but(**{column: state.values[value.name]})
+    for cell in row.cells:
+        if isinstance(cell, Symbol) and cell.kind is SymbolKind.SEQ:
+            state.values[cell.name] = yield from _next_seq(state, row["conversation_id"])
+            row = fill_row(row, state.values)
     key = key_of(edit.table, row)
     if (yield from _standing(state, edit.table, key)) is not None:
         state.moved.append(Moved(row_name(edit.table, key), "not there", "there"))

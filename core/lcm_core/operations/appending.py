@@ -184,8 +184,9 @@ class Target:
                 yield replace(message, event_key=None)
 
     def _message_edits(
-        self, messages: Iterable[tuple[MessageId, StoredMessage]], unused: Mapping[str, Cell]
+        self, messages: Sequence[tuple[MessageId, StoredMessage]], unused: Mapping[str, Cell]
     ) -> Iterator[Edit]:
+        """The rows of messages, table by table: so those of one table go in together (`change.apply`)."""
         for seq, (message_id, message) in enumerate(messages, self.last_seq + 1):
             values: dict[str, Cell] = {
                 "message_id": message_id,
@@ -202,9 +203,11 @@ class Target:
                 "stable_event_key": message.event_key,
             }
             yield Insert("messages", _row(self.schema, "messages", values))
+        for message_id, message in messages:
             for ordinal, part in enumerate(message.parts):
                 row = _part(self.schema, message_id, self.session.session_id, ordinal, part)
                 yield Insert("message_parts", Cells.of({**unused, **row.as_dict()}) if unused else row)
+        for _, message in messages:
             for payload in message.payloads:
                 path = payload_path(self.large_files, self.conversation_id, payload)
                 yield _file(self.schema, self.conversation_id, payload, path, self.stamp)
