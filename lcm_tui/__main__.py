@@ -5,6 +5,7 @@ To be terminated, or to lose the terminal, ends a command as ctrl-C does: in ord
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -18,8 +19,11 @@ def main() -> int:
     own = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else ignored, as under nohup
     if own:
         signal.signal(signal.SIGINT, _leave)
+    gc.disable()  # what an import makes lives on: to look through it for garbage took a tenth of its time
     from lcm_tui.cli import main as run
 
+    gc.freeze()
+    gc.enable()
     if own:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for kind in (signal.SIGTERM, signal.SIGHUP):

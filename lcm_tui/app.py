@@ -181,6 +181,7 @@ class LcmApp(App[int]):
                 log.exception("%s cannot be imported", name)
         gc.collect()
         gc.freeze()
+        gc.enable()  # the launch had disabled it
         await self._collect_at_rest()
 
     async def _collect_at_rest(self) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime, tzinfo
-from typing import Concatenate, ParamSpec, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from functools import cached_property
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from lcm_core.rules import Rules, rules_of
 from lcm_core.settings import Settings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState
-from lcm_core.summarize.remembering import Kept
+
+if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
+    from lcm_core.rules import Rules
+    from lcm_core.summarize.remembering import Kept
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,7 +42,6 @@ class Session:
         self.backup_declined: date | None = None  #: the day on which no backup was wanted any more
         self.key_at = 0.0  #: when a key was last pressed, monotonic
         self.missing = False  #: the file is gone; what is shown is the last that was read
-        self.paid = Kept()  #: drafts of compactions that were paid for and put off
 
     def until_calm(self, now: float) -> float:
         """Seconds after *now* (monotonic) until no key is to be expected; 0: other work may begin."""
@@ -49,7 +50,16 @@ class Session:
     @property
     def rules(self) -> Rules:
         """The rules of the engine that wrote the file."""
+        from lcm_core.rules import rules_of
+
         return rules_of(self.database.schema)
+
+    @cached_property
+    def paid(self) -> Kept:
+        """Drafts of compactions that were paid for and put off."""
+        from lcm_core.summarize.remembering import Kept
+
+        return Kept()
 
     @property
     def file_state(self) -> FileState | None:
@@ -78,6 +88,8 @@ def _zone(name: str | None) -> tzinfo | None:
     """The zone in which times are shown; None is the machine's own."""
     if not name:
         return None
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # without a zone, no start pays for it
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):

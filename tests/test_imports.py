@@ -1,25 +1,34 @@
 """What an import pulls in, seen from a fresh interpreter: it decides how fast every start is."""
 
-import json
 import subprocess
 import sys
 
 import pytest
 
 REPORT = """
-import importlib, json, sys
-module = importlib.import_module(sys.argv[1])
-assert module.__file__, "an empty folder, not a module"
-print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+import importlib, sys
+for name in sys.argv[1:]:
+    assert importlib.import_module(name).__file__, "an empty folder, not a module"
+print(*sys.modules, sep="\\n")
 """
+#: What the app imports until its first rows stand on the screen.
+STARTING = ("lcm_tui.cli", "lcm_tui.app", "lcm_tui.screens.conversations")
+#: What later screens need, commands that print, config files and time zones.
+LATER = {
+    *("lcm_core.assemble", "lcm_core.change", "lcm_core.dag", "lcm_core.ingest", "lcm_core.operations"),
+    *("lcm_core.rules", "lcm_core.settings.json5", "lcm_core.settings.show", "lcm_core.summarize"),
+    *("lcm_core.store.listing", "lcm_core.store.messages", "lcm_core.store.summaries", "lcm_core.store.sums"),
+    *("lcm_core.tokens", "lcm_tui.cli.cursors", "lcm_tui.cli.machine", "lcm_tui.cli.readable"),
+    *("json", "tomllib", "zoneinfo"),
+}
 
 
-def modules_after_importing(name: str) -> set[str]:
-    """The top-level modules of an interpreter that imported *name* and nothing else."""
-    arguments = [sys.executable, "-c", REPORT, name]
+def modules_after_importing(*names: str) -> set[str]:
+    """The modules of an interpreter that imported *names* and nothing else."""
+    arguments = [sys.executable, "-c", REPORT, *names]
     run = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    return set(json.loads(run.stdout))
+    return set(run.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -46,3 +55,7 @@ def test_the_core_needs_no_terminal(name: str):
 
 def test_the_command_line_starts_without_the_app():
     assert "textual" not in modules_after_importing("lcm_tui.cli")
+
+
+def test_the_first_screen_imports_what_it_needs():
+    assert LATER & modules_after_importing(*STARTING) == set()

@@ -7,19 +7,20 @@ import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Concatenate, ParamSpec, TypeVar
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lcm_core.errors import ExitCode, LcmError
 from lcm_core.settings import Json, JsonObject, Settings, Source
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.listing import Position
 from lcm_core.times import format_local, parse_utc
 
-from lcm_tui.cli import cursors
 from lcm_tui.cli.failures import error_document
 from lcm_tui.cli.options import Presentation
-from lcm_tui.cli.readable import Block, Note
+
+if TYPE_CHECKING:  # the app starts through here too: what lists and prints is imported when it does
+    from lcm_core.store.listing import Position
+
+    from lcm_tui.cli.readable import Block
 
 PROGRAM = "lcm-tui"
 #: How long a lock of another process is waited for.
@@ -68,6 +69,8 @@ class Paging:
     @property
     def cursor(self) -> str | None:
         """The cursor of the next page."""
+        from lcm_tui.cli import cursors
+
         return None if self.next is None else cursors.encode(self.resource, self.next)
 
     @property
@@ -111,6 +114,8 @@ class Run:
         not_recorded: Sequence[str] = (),
     ) -> Answer:
         """An answer that names the files it was read from."""
+        from lcm_tui.cli.readable import Note
+
         meta: dict[str, Json] = {
             "databasePath": str(self.settings.database.value),
             "configPath": str(self.settings.config_file.value),
@@ -136,7 +141,11 @@ class Run:
     def zone(self) -> tzinfo | None:
         """The zone in which people read times; None is that of this machine."""
         name = self.settings.engine.timezone.value
-        return None if name is None else ZoneInfo(name)
+        if name is None:
+            return None
+        from zoneinfo import ZoneInfo
+
+        return ZoneInfo(name)
 
     def time(self, stored: str | None) -> str | None:
         """A stored time for people: in their zone, or as stored when it is none."""

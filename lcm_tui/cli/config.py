@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.settings import Json, config_value, config_view
+from lcm_core.settings import Json
+from lcm_core.settings.show import config_value, config_view
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Annotated, TypeAlias
@@ -47,6 +48,10 @@ def run_the_app(settings: Settings, *, demo: bool) -> int:
     Textual draws at most so many frames a second: at its own 60, a key right behind a frame waits 16 ms.
     """
     os.environ.setdefault("TEXTUAL_FPS", "120")
-    from lcm_tui.app import run_app
+    gc.disable()  # until the app has warmed up: what it makes up to its first rows lives on
+    try:
+        from lcm_tui.app import run_app
 
-    return run_app(settings, demo=demo)
+        return run_app(settings, demo=demo)
+    finally:
+        gc.enable()

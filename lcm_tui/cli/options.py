@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from lcm_core.budget import parse_budget
 from lcm_core.errors import JsonScalar, UsageError
 from lcm_core.settings import Options, OutputFormat
-from lcm_core.store.listing import Window
 from lcm_core.times import parse_utc
 
-from lcm_tui.cli import cursors
+if TYPE_CHECKING:  # the app starts through here too, and lists nothing page by page
+    from lcm_core.store.listing import Window
 
 ROLES = ("system", "user", "assistant", "tool")
 KINDS = ("leaf", "condensed")
@@ -273,6 +273,10 @@ class TimeOptions:
 
 def window(resource: str, page: PageOptions, times: TimeOptions = TimeOptions()) -> Window:
     """The page and the time that the options of a list ask for (engine.md 6.4)."""
+    from lcm_core.store.listing import Window
+
+    from lcm_tui.cli import cursors
+
     since, until = _span(times.after, times.before, times.between, times.recency)
     return Window(
         DEFAULT_LIMIT if page.limit is None else whole_number("limit", page.limit, 1, MAX_LIMIT),

@@ -6,21 +6,25 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from lcm_core.errors import LcmError
 from lcm_core.settings import Json
 from lcm_core.text import safe_line
 
-from lcm_tui.cli.answer import Answer
 from lcm_tui.cli.failures import error_document
-from lcm_tui.cli.machine import json_text, table_text
 from lcm_tui.cli.options import Presentation
-from lcm_tui.cli.readable import Block, Page
+
+if TYPE_CHECKING:  # the app starts through here too and prints nothing: what prints is imported when it does
+    from lcm_tui.cli.answer import Answer
+    from lcm_tui.cli.readable import Block
 
 
 def print_answer(answer: Answer, presentation: Presentation) -> None:
     """Write an answer to standard output; what a database holds reaches no terminal unsafe."""
+    from lcm_tui.cli.machine import json_text, table_text
+    from lcm_tui.cli.readable import Page
+
     terminal = sys.stdout.isatty()
     if presentation.json:
         text = json_text(answer.envelope, pretty=presentation.pretty, for_terminal=terminal)
@@ -34,6 +38,8 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
 
 def print_aside(blocks: Sequence[Block], presentation: Presentation) -> None:
     """Show people something on standard error, so that standard output holds the answer alone."""
+    from lcm_tui.cli.readable import Page
+
     terminal = sys.stderr.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
     page = Page(width, color=terminal and presentation.color and _wants_color())
@@ -45,6 +51,8 @@ def print_error(error: LcmError, presentation: Presentation) -> None:
     if not presentation.json:
         write(sys.stderr, safe_line(error.message) + "\n", utf8=False)
         return
+    from lcm_tui.cli.machine import json_text
+
     document: Json = {"ok": False, "error": error_document(error)}
     text = json_text(document, pretty=presentation.pretty, for_terminal=sys.stderr.isatty())
     write(sys.stderr, text + "\n", utf8=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from itertools import chain, islice
 
 from lcm_core.records import ConversationId
 from lcm_core.store import conversations as store
 from lcm_core.store.conversations import ConversationEntry
-from lcm_core.store.sums import sums_of, sums_since
 from textual import on
 
 from lcm_tui.screens.conversation_list import ConversationList
@@ -78,13 +77,18 @@ class CountedList(ConversationList):
         if not self._uncounted.isdisjoint(self.table.visible_keys):
             self.want_counts()
 
+    def work_behind(self, group: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Work on it once what is shown now has been painted."""
+        # The app mounts its first screen in one batch, in which Textual calls back before it has painted.
+        self.app.call_later(self.call_after_refresh, self.work_on, group, work, exclusive=False)
+
     # -- reading it --------------------------------------------------------------------------------------
 
     def _fill(self) -> None:
         """Read what costs more; one worker at a time, which takes up what is asked for meanwhile."""
         if not self._filling:
             self._filling = True
-            self.work_on("fill", self._fill_rows, exclusive=False)
+            self.work_behind("fill", self._fill_rows)
 
     async def _fill_rows(self) -> None:
         try:
@@ -113,6 +117,8 @@ class CountedList(ConversationList):
 
     async def _fill_sums(self) -> None:
         """Sums of the next conversation; of one that only grew, those of what was appended."""
+        from lcm_core.store.sums import sums_of, sums_since  # not wanted before the first rows are drawn
+
         for conversation_id in self._next(self._sum_wanted, 1):
             row = self._rows.get(conversation_id)
             if row is None:

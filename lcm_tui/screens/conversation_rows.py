@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lcm_core.ingest.sessions import DiskSession
 from lcm_core.records import Conversation
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
-from lcm_core.store.sums import ConversationSums
 from lcm_core.times import format_local, parse_utc, sort_key
 
 from lcm_tui.widgets.spans import Column, Span
+
+if TYPE_CHECKING:  # neither is known when the first rows are drawn
+    from lcm_core.ingest.sessions import DiskSession
+    from lcm_core.store.sums import ConversationSums
 
 COLUMNS = (
     Column("id", "id", 5, right=True, keep=100),

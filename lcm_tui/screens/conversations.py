@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from lcm_core.ingest.sessions import DiskSession, KnownSession, SessionIndex, find_sessions, unknown_to
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry
 from textual import on
@@ -20,6 +19,9 @@ from lcm_tui.screens.pruning import Pruning
 from lcm_tui.screens.rewriting import Repairing
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.spans import Span
+
+if TYPE_CHECKING:  # sessions on disk are looked for behind the first rows
+    from lcm_core.ingest.sessions import DiskSession, SessionIndex
 
 #: Commands that need a conversation.
 _OF_ONE = frozenset(
@@ -67,8 +69,7 @@ R lists the broken summaries, of one conversation or of the whole file, and has 
 
     def on_mount(self) -> None:
         """Look for sessions on disk."""
-        # Not before the database's own rows stand on the screen.
-        self.call_after_refresh(self.work_on, "sessions", self._find_sessions)
+        self.work_behind("sessions", self._find_sessions)
         self.set_interval(LOOK_SECONDS, self._look_again)
 
     def where(self) -> str:
@@ -100,16 +101,22 @@ R lists the broken summaries, of one conversation or of the whole file, and has 
     def _add_sessions(self) -> None:
         """Put what the database does not know below what it does."""
         listed = {key: row for key, row in self._rows.items() if row.entry is not None}
+        self._rows = listed
+        if not self._disk:
+            return
+        from lcm_core.ingest.sessions import KnownSession, unknown_to
+
         told = [
             KnownSession(row.conversation.session_id, row.conversation.session_key)
             for row in listed.values()
             if row.conversation is not None
         ]
-        self._rows = listed
         self._rows.update((str(found.path), Row(None, found)) for found in unknown_to(self._disk, told))
 
     async def _find_sessions(self) -> None:
         """Sessions on disk; only files that changed since the last look are opened."""
+        from lcm_core.ingest.sessions import find_sessions
+
         folder = self.session.settings.sessions.value
         listing = await asyncio.to_thread(find_sessions, folder, self._disk_index)
         self._disk_index = listing.index

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from lcm_core.errors import ConfigurationError
-from lcm_core.settings import Options, Settings, Source, SummarySettings, config_view, resolve
+from lcm_core.settings import Options, Settings, Source, SummarySettings, resolve
+from lcm_core.settings.show import config_view
 from lcm_core.summarize.cost import FREE, price_of
 from lcm_core.summarize.credentials import CredentialError, KeySource, Kind
 from lcm_core.summarize.models.opening import Chosen, choose_model

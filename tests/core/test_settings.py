@@ -18,14 +18,12 @@ from lcm_core.settings import (
     Problem,
     Settings,
     Source,
-    config_value,
-    config_view,
     json5,
     resolve,
-    values,
 )
 from lcm_core.settings.engine import KEYS
 from lcm_core.settings.resolve import ENV_NAMES
+from lcm_core.settings.show import config_value, config_view
 from lcm_core.settings.userfile import default_user_file
 
 #: Names and defaults of engine.md 7.2, copied from its table: variable, plugin key, default.
@@ -255,7 +253,7 @@ def test_types_and_ranges(with_plugin: Configure, name: str, accepted: list[obje
 
 def test_a_time_zone_is_one_that_this_machine_knows(with_plugin: Configure, monkeypatch: pytest.MonkeyPatch):
     known: list[str] = []
-    monkeypatch.setattr(values, "ZoneInfo", known.append)  # not every machine has the database of zones
+    monkeypatch.setattr("zoneinfo.ZoneInfo", known.append)  # not every machine has the database of zones
     assert with_plugin({"timezone": ":Europe/Berlin"}).engine.timezone.value == "Europe/Berlin"
     assert known == ["Europe/Berlin"]
 

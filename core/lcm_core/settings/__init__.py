@@ -2,13 +2,10 @@
 
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.resolve import Options, Settings, resolve
-from lcm_core.settings.show import ConfigValue, ConfigView, config_value, config_view
 from lcm_core.settings.summary import SummarySettings
 from lcm_core.settings.values import Diagnostic, Json, JsonObject, OutputFormat, Problem, Source, Sourced
 
 __all__ = [
-    "ConfigValue",
-    "ConfigView",
     "Diagnostic",
     "EngineSettings",
     "Json",
@@ -20,7 +17,5 @@ __all__ = [
     "Source",
     "Sourced",
     "SummarySettings",
-    "config_value",
-    "config_view",
     "resolve",
 ]

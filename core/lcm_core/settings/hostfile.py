@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lcm_core.errors import ConfigurationError
-from lcm_core.settings import json5
 from lcm_core.settings.values import Diagnostic, Json, JsonObject, Problem, is_blank
 
 PLUGIN_ID = "lossless-claw"
@@ -112,6 +111,8 @@ def _document(path: Path, *, regular_only: bool) -> JsonObject:
         decoded = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8 text") from None
+    from lcm_core.settings import json5  # every start would pay for it, also without such a file
+
     document = json5.loads(decoded) if decoded.strip() else {}
     if not isinstance(document, Mapping):
         raise ValueError("it does not hold an object")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +67,8 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ValueError("it is not a regular file")
+        import tomllib  # most have no such file, and every start would pay for it
+
         document: dict[str, Json] = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         if expected:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
-from zoneinfo import ZoneInfo, available_timezones
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
@@ -86,6 +84,8 @@ def invalid(where: str, value: Json, reason: str) -> Diagnostic:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         shown = "a list"
     else:
+        import json  # of mistakes alone, and every start would pay for it
+
         shown = json.dumps(value, ensure_ascii=False)
     if len(shown) > _SHOWN_CHARACTERS:
         shown = shown[: _SHOWN_CHARACTERS - 1] + "…"
@@ -199,6 +199,8 @@ def time_zone(value: Json) -> str:
     Upper and lower case are one, as for the engine.
     """
     name = text(value).removeprefix(":")
+    from zoneinfo import ZoneInfo, available_timezones  # without a zone, no start pays for it
+
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
