@@ -350,7 +350,7 @@ focus (tab); n and N go on from match to match.
         said += [self.place_among_matches()] if self.sought else []
         if found is not None:
             said.append(f"{len(found.graph.nodes):,} summaries")
-        said.append(f"{len(lines.known.roots):,} in the context")
+        said.append(f"{len(lines.known.ordinals):,} in the context")
         if found is None:
             said.append("reading all …")
         self.query_one(TitleBar).note = " · ".join(said)

@@ -79,7 +79,7 @@ class EditScreen(Screen[None]):
         Binding("escape", "leave", "Leave", priority=True, id="edit-leave"),
     ]
     DEFAULT_CSS = """
-    EditScreen TextArea { border: none; height: 1fr; }
+    EditScreen TextArea, EditScreen TextArea:focus { border: none; height: 1fr; }
     """
 
     def __init__(self, name: str, text: str, then: Callable[[str], object]) -> None:

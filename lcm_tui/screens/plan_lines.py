@@ -266,22 +266,37 @@ def _cells(kind: str, style: StyleName, tokens: int | None, text: str, width: in
 # -- the head ----------------------------------------------------------------------------------------------
 
 
-def head_lines(shown: Shown, budget: int, width: int) -> list[Line]:
-    """What happens in words: what it is, warnings, items and tokens before and after, rows."""
-    lines: list[Line] = []
+def head_lines(shown: Shown, budget: int, width: int, room: int | None = None) -> list[Line]:
+    """What happens in words: what it is, warnings, items and tokens before and after, rows.
+
+    Where there is *room* for so many lines only, the gauges go first, then what does not fit on a warning's
+    line: the numbers are always there.
+    """
+    titles: list[Line] = []
     for title in shown.titles[:TITLES]:
-        lines += _wrapped(title, "title", width)
+        titles += _wrapped(title, "title", width)
     if len(shown.titles) > TITLES:
-        lines += _wrapped(f"and {len(shown.titles) - TITLES:,} more", "dim", width)
-    if shown.moved:
-        why = said(moved.text for moved in shown.moved)
-        lines += _wrapped(f"! The database moved on, so this was planned anew: {why}.", "warn", width)
-    for warning in shown.warnings:
-        lines += _wrapped(f"! {warning}.", "warn", width)
-    lines += _wrapped(_items_text(shown), "text", width)
-    lines += token_lines(shown, budget, width)
-    lines += _wrapped(rows_text(shown.rows), "text", width)
-    return lines
+        titles += _wrapped(f"and {len(shown.titles) - TITLES:,} more", "dim", width)
+    why = said(moved.text for moved in shown.moved)
+    again = (f"! The database moved on, so this was planned anew: {why}.",) if shown.moved else ()
+    warned = [_wrapped(text, "warn", width) for text in (*again, *(f"! {one}." for one in shown.warnings))]
+    items = _wrapped(_items_text(shown), "text", width)
+    rows = _wrapped(rows_text(shown.rows), "text", width)
+
+    def head(warnings: Sequence[Sequence[Line]], *, gauges: bool) -> list[Line]:
+        flat = [line for lines in warnings for line in lines]
+        return [*titles, *flat, *items, *token_lines(shown, budget, width, gauges=gauges), *rows]
+
+    whole = head(warned, gauges=True)
+    if room is not None and len(whole) > room:
+        whole = head(warned, gauges=False)
+    if room is not None and len(whole) > room:
+        whole = head([_one_line(lines) for lines in warned], gauges=False)
+    return whole
+
+
+def _one_line(lines: Sequence[Line]) -> Sequence[Line]:
+    return lines if len(lines) < 2 else ((*lines[0], Span(" …", "dim")),)
 
 
 def _wrapped(text: str, style: StyleName, width: int) -> list[Line]:
@@ -314,15 +329,19 @@ def _row_text(one: RowCount) -> str:
     return " ".join([one.table, *(f"{sign}{count:,}" for sign, count in counts if count)])
 
 
-def token_lines(shown: Shown, budget: int, width: int) -> list[Line]:
-    """Tokens of the context before and after, each with a gauge of the budget when it is one context."""
+def token_lines(shown: Shown, budget: int, width: int, *, gauges: bool = True) -> list[Line]:
+    """Tokens of the context before and after; when it is one, each with its share of the budget."""
     tokens = shown.tokens
     if not shown.shift and tokens is not None and not (tokens.before or tokens.after):
         return []
     if tokens is None or shown.contexts != 1:
         return _wrapped(f"tokens  {_tokens_text(shown)}", "text", width)
     change: StyleName = "warn" if tokens.after > budget else "text"
-    lines = _wrapped(f"tokens  {_tokens_text(shown)}, budget {budget:,}", change, width)
+    text = f"tokens  {_tokens_text(shown)}, budget {budget:,}"
+    if not gauges:
+        shares = f"{share_text(tokens.before / budget)} → {share_text(tokens.after / budget)}"
+        return _wrapped(f"{text}, {shares}", change, width)
+    lines = _wrapped(text, change, width)
     for name, amount in (("before", tokens.before), ("after", tokens.after)):
         share = amount / budget
         text = share_text(share)

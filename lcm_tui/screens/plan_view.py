@@ -33,12 +33,17 @@ from lcm_tui.widgets.text import Block, Document, TextView, heading
 D = TypeVar("D")
 
 #: The head takes at most this share of the screen.
-HEAD_SHARE: Final = 0.6
+HEAD_SHARE: Final = 0.7
 #: What is shown of an edit or a statement on its line.
 LINE_CHARACTERS: Final = 400
 #: What is shown of a text as a whole.
 WHOLE_CHARACTERS: Final = 200_000
 PANES: Final = ("ordinals", "edits", "sql")
+
+
+def head_room(height: int) -> int:
+    """Lines that a head may take on a screen of this *height*."""
+    return int(height * HEAD_SHARE)
 
 
 class Lines(Drawn):
@@ -57,7 +62,7 @@ class Lines(Drawn):
         """Ask for the lines again; no more than a share of the screen is taken."""
         width = self.size.width or self.app.size.width
         self._lines = self._compose_lines(width)
-        height = max(1, min(len(self._lines), int(self.app.size.height * HEAD_SHARE)))
+        height = max(1, min(len(self._lines), head_room(self.app.size.height)))
         if self.styles.height is None or self.styles.height.value != height:
             self.styles.height = height
         self.refresh()
@@ -234,7 +239,8 @@ class PlanView(DataScreen[D]):
     def _head(self, width: int) -> list[Line]:
         lines = list(self.lines_above(width))
         if self.shown is not None:
-            lines += head_lines(self.shown, self.session.budget, width)
+            room = head_room(self.app.size.height) - len(lines)
+            lines += head_lines(self.shown, self.session.budget, width, room)
         return lines
 
     def lines_above(self, width: int) -> Sequence[Line]:

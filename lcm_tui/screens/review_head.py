@@ -83,12 +83,13 @@ def _node(material: Material, item: Item) -> Line:
     passed = len(material.previous.passed_over)
     before = f" · previous context: {given}" if given or passed else ""
     before += f", {passed} passed over" if passed else ""
+    broken = material.broken.value if material.broken else ""
     return (
         Span(f" {kind} · now {summary.tokens:,} tokens", "dim"),
-        Span(f" · broken: {material.broken.value}" if material.broken else "", "error"),
+        Span(f" · broken: {broken}" if broken else "", "error"),
         Span(f" · {gone} of its sources are gone" if gone else "", "warn"),
         Span(f" · {spoilt} broken among its sources: repair first" if spoilt else "", "warn"),
-        Span(f" · {item.reason}" if item.reason else "", "dim"),
+        Span(f" · {item.reason}" if item.reason not in {"", broken} else "", "dim"),
         Span(before, "dim"),
     )
 

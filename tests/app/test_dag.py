@@ -280,6 +280,21 @@ async def test_orphans_cycles_and_dangling_ids_stand_under_headings(database_cop
         await wait_for_text(pilot, "the context, at ordinal 77")
 
 
+async def test_what_stands_in_the_context_is_counted_wherever_the_tree_shows_it(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.1.2")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        # As after a dissolve that keeps the node: a source of it stands in its place.
+        connection.execute(
+            "UPDATE context_items SET summary_id = 'sum_7dc016c8a6559683' WHERE summary_id = "
+            "'sum_85caef5485c9308d'"
+        )
+    async with open_app(path, size=WIDE) as pilot:
+        await go_to(pilot, DagScreen(conversation(pilot, 5)))
+        await wait_for_text(pilot, "13 summaries · 3 in the context")
+
+
 async def test_many_orphans_are_folded_and_few_are_not(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     change(path, *(making(f"sum_orphan{number}") for number in range(40)))

@@ -153,3 +153,13 @@ async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_h
             await pilot.pause()
         assert pilot.app.screen is screen
         assert any("does not know this session" in one for one in said(pilot))
+
+
+async def test_with_many_warnings_the_numbers_stay_on_a_small_screen(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.3.0"), size=NARROW) as pilot:
+        targets = await choosing(pilot, 5)
+        targets.table.select(1)
+        await pilot.press("enter")
+        await previewed(pilot)
+        await wait_for_text(pilot, "stop the host first.", "(+600), budget 128,000, 9.1 % → 9.6 %")
+        await wait_for_text(pilot, " rows    context_items +3;", "[Ordinals 73]")
