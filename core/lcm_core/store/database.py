@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +33,8 @@ Row = sqlite3.Row
 CHUNK = 500
 #: How often the file is looked at.
 POLL_SECONDS = 0.2
-#: How often something is read that is written at the same time.
+#: How often something is read at least that is written at the same time, and again for as long as a lock
+#: would be waited for, because a batch of ours commits many times in a moment.
 READINGS = 3
 #: Connections to a file with a WAL are closed when nothing was read for so long.
 REST_SECONDS = 0.5
@@ -154,11 +156,13 @@ class Database:
         may be torn.
 
         Raises:
-            DatabaseBusyError: it was so each time.
+            DatabaseBusyError: it was so each time, for as long as a lock is waited for.
             DatabaseError: SQLite refused a statement, said in a sentence for people.
         """
         refused: sqlite3.Error | None = None
-        for _ in range(READINGS):
+        begun, readings = time.monotonic(), 0
+        while readings < READINGS or time.monotonic() - begun < self._busy_seconds:
+            readings += 1
             handle = await self._with_all_commits()
             try:
                 found = await self._read_with(handle, load, *args, **kwargs)
@@ -175,7 +179,7 @@ class Database:
         if refused is not None:
             raise self._explain(refused) from refused
         raise DatabaseBusyError(
-            f"{self.path} was written each of {READINGS} times that it was read. Try again in a moment."
+            f"{self.path} was written each of {readings} times that it was read. Try again in a moment."
         )
 
     async def watch(self) -> AsyncIterator[Change]:

@@ -41,7 +41,8 @@ _decode: Final = methodcaller("decode", "utf-8", "surrogateescape")
 AGAIN_SECONDS = 0.01
 #: A private copy is made anew at most every so many times as long as copying takes.
 COPY_PAUSE = 20
-#: How often a file is opened that is written in the moment in which it is opened without a lock.
+#: How often a file is opened at least that is written in the moment in which it is opened without a lock; and
+#: again for as long as a lock would be waited for.
 OPENINGS = 10
 
 
@@ -246,7 +247,9 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
         DatabaseBusyError: it is locked, or is written too fast to be opened without a lock.
         DatabaseError: it is missing, damaged, encrypted, or of another program.
     """
-    for _ in range(OPENINGS):
+    begun, openings = time.monotonic(), 0
+    while openings < OPENINGS or time.monotonic() - begun < busy_seconds:
+        openings += 1
         state = await asyncio.to_thread(file_state, path)
         try:
             return await _open_now(path, state, busy_seconds)
@@ -260,7 +263,7 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
             if state is None or (state == now and not state.may_hide_a_write):
                 raise
         await asyncio.sleep(TICK_NS / 1e9)
-    raise DatabaseBusyError(f"{path} was written each of {OPENINGS} times that it was opened. Try again.")
+    raise DatabaseBusyError(f"{path} was written each of {openings} times that it was opened. Try again.")
 
 
 async def _open_now(path: Path, state: FileState | None, busy_seconds: float) -> Handle:
