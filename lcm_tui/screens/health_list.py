@@ -77,6 +77,12 @@ class FindingList(PanedScreen[HealthKey], Mending):
         opened = {key: len(findings[key].rows) for key in self._opened if key in findings}
         return keys_of(self._groups, self.folded, opened)
 
+    def say_state(self) -> None:
+        """Say in the list too, when it is empty, whether checks still run."""
+        super().say_state()
+        if self.is_attached and self.is_mounted:
+            self.table.empty = self.why_empty()
+
     def why_empty(self) -> str:
         """Nothing was found yet, passes the filter, or is wrong."""
         none = "Nothing matches." if self._filter.strip() else "Nothing was found."

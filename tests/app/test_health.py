@@ -294,6 +294,17 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
         await wait_for_text(pilot, "changed since: ^r")
 
 
+async def test_a_filter_that_hides_everything_says_so_after_the_checks_too(database_file: DatabaseFactory):
+    async with open_app(database_file("0.3.0"), size=NARROW) as pilot:
+        screen = await go_to(pilot, HealthScreen(None))
+        await wait_for(pilot, lambda: not screen.checking and screen.table.keys)
+        await pilot.press("slash", *"nosuchwords", "enter")
+        await wait_for_text(pilot, "Nothing matches.")
+        screen.check_all()
+        await wait_for(pilot, lambda: not screen.checking)
+        await wait_for_text(pilot, "Nothing matches.")
+
+
 async def test_search_tables_alone_are_mended_without_a_plan(database_copy: DatabaseFactory):
     path = database_copy(DAMAGED)
     async with open_app(path) as pilot:
