@@ -7,8 +7,9 @@ of the engine. Text is kept as stored (invalid UTF-8 as surrogate escapes): make
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NewType
+
+from lcm_core.frozen import dataclass
 
 ConversationId = NewType("ConversationId", int)
 MessageId = NewType("MessageId", int)

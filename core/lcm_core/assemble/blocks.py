@@ -8,13 +8,13 @@ From 0.8 on the engine counts a message in this very form when it stores it, so 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from lcm_core.assemble.js import parsed, parsed_object, stringify
 from lcm_core.assemble.message import Block, BlockKind, Content, Identity, Role
 from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.dag.markers import BLANKS
+from lcm_core.frozen import dataclass
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import Message, MessagePart
 

@@ -6,7 +6,6 @@ Each function takes messages in order and gives messages in order; what it did i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
@@ -15,6 +14,7 @@ from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.message import Block, BlockKind, Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.dag.markers import BLANKS
+from lcm_core.frozen import dataclass
 
 #: What a tool call without a result is answered with (engine.md 2.4).
 MISSING_RESULT: Final = (

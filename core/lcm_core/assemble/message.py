@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from lcm_core.assemble.js import stringify
+from lcm_core.frozen import dataclass
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import MessageId, SummaryId
 

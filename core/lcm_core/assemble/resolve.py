@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 
 from lcm_core.assemble.blocks import rebuild, text_block
@@ -14,6 +14,7 @@ from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMes
 from lcm_core.assemble.sender import sender_label
 from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
 from lcm_core.assemble.wrapper import wrap_summary
+from lcm_core.frozen import dataclass
 from lcm_core.records import LargeFile
 from lcm_core.rules import Rules
 

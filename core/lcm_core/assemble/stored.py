@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
+from lcm_core.frozen import dataclass
 from lcm_core.records import LargeFile, Message, MessagePart, SummaryId, SummaryText
 from lcm_core.tokens import as_engine_read, has_surrogates
 
