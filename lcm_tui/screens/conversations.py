@@ -52,12 +52,13 @@ t copies what the selected conversation remembers to the front of another one's 
 that a rollover split one conversation again. space marks conversations: K archives the marked (every row
 stays), X exports them to files and deletes them; without marks the selected one is meant. All of this shows
 a preview first and can be undone (U); only what is forgotten, a choice of the deletion's preview, cannot.
-R lists the broken summaries, of one conversation or of the whole file, and has them written again.
+R lists the broken summaries, of one conversation or of the whole file, and has them written again. i previews
+importing a session that only the disk knows.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
             *("open", "context", "summaries", "health", "repair", "compact", "transplant", "mark", "history"),
-            *("files", "search", "sort", "briefs", "merge", "archive", "delete", "turn"),
+            *("files", "search", "sort", "briefs", "merge", "archive", "delete", "backfill", "turn"),
         )
     )
 
@@ -190,6 +191,8 @@ R lists the broken summaries, of one conversation or of the whole file, and has 
         row = self._selected()
         if command in {"archive", "delete"} and self.marks:
             return None
+        if command == "backfill" and (row is None or row.session is None):
+            return "only a session that stands on the disk alone, not in the database, can be imported here"
         if command in _OF_ONE:
             if row is None:
                 return "no conversation is selected"
@@ -247,6 +250,14 @@ R lists the broken summaries, of one conversation or of the whole file, and has 
 
         row = self._selected()
         self.app.push_screen(HealthScreen(row.conversation if row is not None else None))
+
+    def action_backfill(self) -> None:
+        """Preview the import of a session on disk."""
+        from lcm_tui.screens.backfilling import BackfillScreen
+
+        row = self._selected()
+        if row is not None and row.session is not None:
+            self.app.push_screen(BackfillScreen(row.session, self.session.settings))
 
     def action_transplant(self) -> None:
         """Choose where to copy what this conversation remembers."""

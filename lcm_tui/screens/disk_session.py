@@ -68,7 +68,7 @@ context here. What is shown is the branch that the host sees; entries on abandon
 could not be read are counted in the title. Nothing is ever written to a transcript. i previews importing it
 into the database, as its engine would have stored it.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "backfill", "fold-all"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "backfill", "history", "fold-all"))
 
     def __init__(self, disk: DiskSession) -> None:
         super().__init__()
@@ -186,6 +186,12 @@ into the database, as its engine would have stored it.
         from lcm_tui.screens.backfilling import BackfillScreen  # what writes is imported when it is wanted
 
         self.app.push_screen(BackfillScreen(self.disk, self.session.settings))
+
+    def action_history(self) -> None:
+        """Show what was changed in the database: an import is taken back there."""
+        from lcm_tui.screens.history import HistoryScreen
+
+        self.app.push_screen(HistoryScreen(None))
 
     def show_place(self) -> None:
         """How much there is, and what of it is not shown."""

@@ -8,7 +8,9 @@ import pytest
 from lcm_core.ingest.sessions import find_sessions
 
 from lcm_tui.screens.backfilling import BackfillScreen
+from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen
+from lcm_tui.screens.history import HistoryScreen
 from tests.app.support import go_to, open_app, shown, wait_for, wait_for_text
 from tests.change.support import dump, rows_of, value
 
@@ -44,3 +46,21 @@ async def test_a_session_is_previewed_and_imported_with_its_files(openclaw_home:
         assert "Import session" in shown(pilot)
     stored = rows_of(path, "SELECT storage_uri FROM large_files WHERE conversation_id = 9")
     assert {Path(str(row["storage_uri"])) for row in stored} == set((files / "9").iterdir())
+
+
+async def test_the_list_imports_what_only_the_disk_knows(openclaw_home: Path) -> None:
+    path = openclaw_home / "lcm.db"
+    async with open_app(path, state_dir=openclaw_home) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, ConversationsScreen)
+        await wait_for(pilot, lambda: any(ODD in str(key) for key in screen.table.keys))
+        assert screen.table.select(1)
+        assert "only a session that stands on the disk alone" in str(screen.why_not("backfill"))
+        screen.table.select(next(key for key in screen.table.keys if ODD in str(key)))
+        assert screen.why_not("backfill") is None
+        await pilot.press("i")
+        await wait_for_text(pilot, "Import 68 messages")
+        await pilot.press("escape", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
+        await pilot.press("U")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen))
