@@ -269,30 +269,33 @@ def _cells(kind: str, style: StyleName, tokens: int | None, text: str, width: in
 def head_lines(shown: Shown, budget: int, width: int, room: int | None = None) -> list[Line]:
     """What happens in words: what it is, warnings, items and tokens before and after, rows.
 
-    Where there is *room* for so many lines only, the gauges go first, then what does not fit on a warning's
-    line: the numbers are always there.
+    Where there is *room* for so many lines only, the gauges go first, then all titles but one, then what does
+    not fit on a warning's line: the numbers are always there.
     """
-    titles: list[Line] = []
-    for title in shown.titles[:TITLES]:
-        titles += _wrapped(title, "title", width)
-    if len(shown.titles) > TITLES:
-        titles += _wrapped(f"and {len(shown.titles) - TITLES:,} more", "dim", width)
     why = said(moved.text for moved in shown.moved)
     again = (f"! The database moved on, so this was planned anew: {why}.",) if shown.moved else ()
     warned = [_wrapped(text, "warn", width) for text in (*again, *(f"! {one}." for one in shown.warnings))]
     items = _wrapped(_items_text(shown), "text", width)
     rows = _wrapped(rows_text(shown.rows), "text", width)
+    lines: list[Line] = []
+    for titles, whole, gauges in (
+        (TITLES, True, True),
+        (TITLES, True, False),
+        (1, True, False),
+        (1, False, False),
+    ):
+        warnings = [line for one in warned for line in (one if whole else _one_line(one))]
+        tokens = token_lines(shown, budget, width, gauges=gauges)
+        lines = [*_title_lines(shown, titles, width), *warnings, *items, *tokens, *rows]
+        if room is None or len(lines) <= room:
+            break
+    return lines
 
-    def head(warnings: Sequence[Sequence[Line]], *, gauges: bool) -> list[Line]:
-        flat = [line for lines in warnings for line in lines]
-        return [*titles, *flat, *items, *token_lines(shown, budget, width, gauges=gauges), *rows]
 
-    whole = head(warned, gauges=True)
-    if room is not None and len(whole) > room:
-        whole = head(warned, gauges=False)
-    if room is not None and len(whole) > room:
-        whole = head([_one_line(lines) for lines in warned], gauges=False)
-    return whole
+def _title_lines(shown: Shown, most: int, width: int) -> list[Line]:
+    lines = [line for title in shown.titles[:most] for line in _wrapped(title, "title", width)]
+    more = len(shown.titles) - most
+    return [*lines, *_wrapped(f"and {more:,} more", "dim", width)] if more > 0 else lines
 
 
 def _one_line(lines: Sequence[Line]) -> Sequence[Line]:
