@@ -137,7 +137,7 @@ class _Writer:
             cause = self._rng.choice(_CAUSES) if archived else None
             at = stamp(first)
             archived_at = iso(last + 60) if archived else None
-            rows.append((number, session_id, session_key, int(not archived), archived_at, cause, at))
+            rows.append((number, session_id, session_key, int(not archived), archived_at, cause, at, at, at))
             size = layout.messages * 900
             path = f"{_STATE}/agents/{agent}/sessions/{session_id}.jsonl"
             states.append((number, path, size, last * 1000, size, stamp(last)))
@@ -147,7 +147,7 @@ class _Writer:
             self._db.executemany(
                 """INSERT INTO conversations (conversation_id, session_id, session_key, active, archived_at,
                 archive_cause, bootstrapped_at, created_at, updated_at)
-                VALUES (?1,?2,?3,?4,?5,?6,?7,?7,?7)""",
+                VALUES (?,?,?,?,?,?,?,?,?)""",
                 rows,
             )
             self._db.executemany(

@@ -34,9 +34,9 @@ def append(connection: sqlite3.Connection, rows: Rows, session: Session) -> None
     connection.execute("INSERT INTO messages_fts (rowid, content) VALUES (?, ?)", (message_id, row[4]))
     connection.execute(
         """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, created_at)
-        SELECT ?1, coalesce(max(ordinal), -1) + 1, 'message', ?2, ?3 FROM context_items
-        WHERE conversation_id = ?1""",
-        (*own, message_id, at),
+        SELECT ?, coalesce(max(ordinal), -1) + 1, 'message', ?, ? FROM context_items
+        WHERE conversation_id = ?""",
+        (*own, message_id, at, *own),
     )
     connection.execute("COMMIT")
 

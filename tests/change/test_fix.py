@@ -97,9 +97,10 @@ async def test_a_copy_that_was_cut_without_a_mark_is_a_bad_summary(
         assert not text.startswith("[LCM fallback")
         sources = column(
             path,
-            """SELECT content FROM summary_messages JOIN messages USING (message_id) WHERE summary_id = ?1
+            """SELECT content FROM summary_messages JOIN messages USING (message_id) WHERE summary_id = ?
             UNION ALL SELECT s.content FROM summary_parents AS e JOIN summaries AS s
-            ON s.summary_id = e.parent_summary_id WHERE e.summary_id = ?1""",
+            ON s.summary_id = e.parent_summary_id WHERE e.summary_id = ?""",
+            row.key[0],
             row.key[0],
         )
         assert sum(map(len, sources)) > len(text)

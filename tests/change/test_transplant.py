@@ -262,15 +262,15 @@ def test_a_second_time_everything_is_a_duplicate(database_copy, source, target):
 
 def lose(path: Path, leaf: str) -> None:
     """Take a leaf and its messages out of a file, as if they had never come."""
-    messages = "(SELECT message_id FROM summary_messages WHERE summary_id = ?1)"
+    messages = "(SELECT message_id FROM summary_messages WHERE summary_id = ?)"
     with connect(path) as connection:
         for sql in (
             f"DELETE FROM message_parts WHERE message_id IN {messages}",
             f"DELETE FROM messages WHERE message_id IN {messages}",
-            "DELETE FROM context_items WHERE summary_id = ?1",
-            "DELETE FROM summary_parents WHERE parent_summary_id = ?1",
-            "DELETE FROM summary_messages WHERE summary_id = ?1",
-            "DELETE FROM summaries WHERE summary_id = ?1",
+            "DELETE FROM context_items WHERE summary_id = ?",
+            "DELETE FROM summary_parents WHERE parent_summary_id = ?",
+            "DELETE FROM summary_messages WHERE summary_id = ?",
+            "DELETE FROM summaries WHERE summary_id = ?",
         ):
             connection.execute(sql, (leaf,))
 

@@ -75,10 +75,11 @@ async def end_of_context(
     """The last item of a context with its ordinal, behind those that stand for the same: mostly none."""
     rows = await reader.rows(
         """SELECT CAST(ordinal AS INTEGER), ifnull(summary_id, message_id) FROM context_items
-        WHERE conversation_id = ?1 AND ifnull(summary_id, message_id) IS (
-            SELECT ifnull(summary_id, message_id) FROM context_items WHERE conversation_id = ?1
+        WHERE conversation_id = ? AND ifnull(summary_id, message_id) IS (
+            SELECT ifnull(summary_id, message_id) FROM context_items WHERE conversation_id = ?
             ORDER BY ordinal DESC LIMIT 1)
         ORDER BY ordinal""",
+        conversation_id,
         conversation_id,
     )
     return [(row[0], row[1]) for row in rows]
