@@ -136,20 +136,20 @@ class Handle:
             DatabaseError: the database of another program.
             sqlite3.Error: the file cannot be read.
         """
-        tables: dict[str, frozenset[str]] = {}
+        tables: dict[str, set[str]] = {}
         async with self.transaction() as connection:
+            # One statement, for every start waits for it; of no table there are no columns.
             listed = await connection.execute_fetchall(
-                "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+                """SELECT t.name, c.name FROM sqlite_master AS t LEFT JOIN pragma_table_info(
+                CASE WHEN t.sql LIKE 'CREATE VIRTUAL%' THEN NULL ELSE t.name END) AS c
+                WHERE t.type = 'table'"""
             )
-            for name, sql in listed:
-                columns: list[Any] = []
-                if not str(sql or "").upper().startswith("CREATE VIRTUAL"):
-                    columns += await connection.execute_fetchall(
-                        "SELECT name FROM pragma_table_info(?)", (name,)
-                    )
-                tables[name] = frozenset(str(column[0]) for column in columns)
             self.schema_number = await _pragma(connection, "schema_version")
-        self.schema = Schema(tables)
+        for table, column in listed:
+            columns = tables.setdefault(table, set())
+            if column is not None:
+                columns.add(column)
+        self.schema = Schema({table: frozenset(columns) for table, columns in tables.items()})
         check_essential(self.schema, str(self.path))
 
     async def stood_still(self) -> bool:
