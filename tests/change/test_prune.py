@@ -349,7 +349,8 @@ def test_the_space_adds_up(database_copy: DatabaseFactory, version: str):
 def test_archive_is_what_a_reset_leaves(path: Path):
     before = dump(path)
     plan = asyncio.run(planned(path, plan_archive, [ConversationId(7), ConversationId(5)], now=NOW))
-    assert len(plan.edits) == 1  # 5 is archived already
+    assert len(plan.edits) == 1
+    assert plan.warnings[1] == "Conversation 5, archived already, is left"
     carry_out(path, [plan])
     with connect(path) as connection:
         row = connection.execute(

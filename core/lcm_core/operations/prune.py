@@ -152,16 +152,17 @@ async def plan_archive(
         before = Cells.of({name: value for name, value in row.items() if name in wanted})
         edits.append(Update("conversations", Cells.of({"conversation_id": one}), before, after))
     ids = [one.conversation_id for one in live]
+    warnings = ["The host begins a new, empty conversation at the next message of an archived session"]
+    if left := [one for one in dict.fromkeys(conversations) if one not in ids]:
+        warnings.append(
+            f"{_named(left).capitalize()}, archived already, {'is' if len(left) == 1 else 'are'} left"
+        )
     return Plan(
         kind="archive",
         title=f"Archive {_named(ids)}",
         conversation_id=ids[0] if len(ids) == 1 else None,
         edits=tuple(edits),
-        warnings=(
-            ("The host begins a new, empty conversation at the next message of an archived session",)
-            if live
-            else ()
-        ),
+        warnings=tuple(warnings) if live else (),
     )
 
 
