@@ -237,6 +237,7 @@ def test_what_a_fix_would_lose_is_left_and_said(damaged: Path):
     """Links of a summary that is gone and stands in a context: without them nobody knows what stood there."""
     with sqlite3.connect(damaged) as connection:
         connection.execute("DELETE FROM summaries WHERE summary_id = 'sum_595d3b77235f8e52'")
+    connection.close()
     result = run("doctor", "--db", damaged, "--fix", "B4")
     assert result.code == 0
     assert "fix that (A2) first" in " ".join(result.out.split())
