@@ -690,7 +690,55 @@ async def test_a_host_that_leaves_while_nothing_is_read_takes_its_wal_along(data
     assert os.listdir(database.parent) == before
 
 
-async def test_the_file_is_looked_into_once_before_connections_are_opened_again(
+async def test_a_host_that_leaves_between_the_look_and_the_opening_finds_nothing_in_its_folder(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """SQLite would make a WAL of ours there, and a host that is another user could write no more."""
+    look = handle_module.choose_access
+    host = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+
+    def then_leave(path: Path) -> Access:
+        found = look(path)
+        host.close()
+        return found
+
+    host.execute("UPDATE conversations SET title = 'one'")
+    monkeypatch.setattr(handle_module, "choose_access", then_leave)
+    async with await Database.open(database) as opened:
+        assert opened.access is Access.IMMUTABLE
+        assert await opened.read(value, "SELECT title FROM conversations LIMIT 1") == "one"
+        assert os.listdir(database.parent) == ["lcm.db"]
+    assert os.listdir(database.parent) == ["lcm.db"]
+
+
+#: A host whose connection is the last to close: it locks the file until WAL and ``-shm`` are gone.
+LEAVE = """
+import fcntl, os, sys, time
+path = sys.argv[1]
+with open(path, "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX, 510, 0x40000002)
+    print("leaving", flush=True)
+    time.sleep(0.3)
+    os.unlink(path + "-wal")
+    os.unlink(path + "-shm")
+"""
+
+
+async def test_a_host_that_is_leaving_finds_nothing_of_ours_in_its_folder(database: Path):
+    """Where SQLite waits for it, it makes a WAL afterwards."""
+    leave_wal(database, shm=True)
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAVE, str(database)], stdout=subprocess.PIPE, text=True
+    ) as host:
+        assert host.stdout is not None
+        assert await asyncio.to_thread(host.stdout.readline) == "leaving\n"
+        async with await Database.open(database) as opened:
+            assert opened.access is Access.IMMUTABLE
+            assert await opened.read(value, COUNT) > 0
+        assert os.listdir(database.parent) == ["lcm.db"]
+
+
+async def test_the_file_is_not_looked_into_before_connections_are_opened_again(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Closing it drops the locks that SQLite holds on it by then (POSIX)."""
@@ -707,7 +755,7 @@ async def test_the_file_is_looked_into_once_before_connections_are_opened_again(
             await opened._current().rest(0)
             monkeypatch.setattr(handle_module, "choose_access", noted)
             await asyncio.gather(*(opened.read(value, COUNT) for _ in range(5)))
-            assert len(looked) == 1
+            assert not looked
 
 
 async def test_reads_that_begin_while_connections_are_closed_are_answered(database: Path):
@@ -938,13 +986,13 @@ async def test_closing_waits_for_an_opening_that_was_given_up(
 ):
     """Whoever ends with the loop right afterwards cancels what has not ended by then."""
     made: list[aiosqlite.Connection] = []
-    connect = aiosqlite.connect
+    connect = aiosqlite.Connection
 
     def noted(*args: Any, **kwargs: Any) -> aiosqlite.Connection:
         made.append(connect(*args, **kwargs))
         return made[-1]
 
-    monkeypatch.setattr(aiosqlite, "connect", noted)
+    monkeypatch.setattr(aiosqlite, "Connection", noted)
     opened = await Database.open(database)
     for _ in range(20):
         opening = asyncio.create_task(opened.refresh())

@@ -26,6 +26,7 @@ from lcm_core.store.opening import (
     choose_access,
     explain,
     file_state,
+    may_be_held,
     private_copy,
     real_path,
     remove_copy,
@@ -57,10 +58,13 @@ class _WrittenMeanwhileError(Exception):
 class Handle:
     """Connections to one state of the file system; made by `open_handle`."""
 
-    def __init__(self, path: Path, access: Access, location: Path, busy_seconds: float) -> None:
+    def __init__(
+        self, path: Path, access: Access, location: Path, busy_seconds: float, *, beside_wal: bool = False
+    ) -> None:
         self.path = path
         self.access = access
         self.location = location  #: the file itself, or its private copy
+        self._beside_wal = beside_wal  #: WAL and ``-shm`` lie beside the file, or there is no connection
         self.state: FileState | None = None  #: the file as the connections see it
         self.schema = Schema({})
         self.schema_number = 0  #: what SQLite counts up at every change of the schema
@@ -70,8 +74,6 @@ class Handle:
         self._busy: set[aiosqlite.Connection] = set()
         self._users = 0
         self._used_at = 0.0  #: when the last read ended, monotonic
-        self._rested = False  #: there was a moment without a connection
-        self._connecting = asyncio.Lock()
         self._retired = False
         self._closed = asyncio.Event()
 
@@ -104,11 +106,9 @@ class Handle:
 
         SQLite removes ``-wal`` and ``-shm`` with the last connection; one of ours would keep them there.
         """
-        has_wal = self.access is Access.READ_ONLY and self.state is not None and self.state.wal_inode
-        if not has_wal or self._users or time.monotonic() - self._used_at < after:
+        if not self._beside_wal or self._users or time.monotonic() - self._used_at < after:
             return
         resting, self._idle = self._idle, []
-        self._rested = True
         self._users += 1
         try:
             await _to_the_end(_close_all(resting))
@@ -178,41 +178,58 @@ class Handle:
                 mode = await _pragma(connection, "journal_mode")
         except sqlite3.Error:
             return False
-        return number == self.schema_number and (mode != "wal" or state.wal_inode != 0)
+        return bool(number == self.schema_number and (mode == "wal") == self._beside_wal)
 
     async def _connect(self) -> None:
-        if not self._rested:
-            await self._connect_now()
-            return
-        # One after the other: looking into the file drops the locks of a connection that was just opened.
-        async with self._connecting:
-            if not self._busy and not self._idle and not await self._way_stands():
-                raise WayInChanged("the file calls for another way in")
-            await self._connect_now()
+        connection = await aiosqlite.Connection(self._open, iter_chunk_size=64)
+        self._idle.append(connection)
+        if self._closed.is_set():
+            await self._close()
 
-    async def _connect_now(self) -> None:
+    def _open(self) -> sqlite3.Connection:
+        """A connection, in its own thread; blocks.
+
+        Raises:
+            WayInChanged: WAL and ``-shm`` are gone, or nobody wants it any more.
+            sqlite3.Error: SQLite refused.
+        """
         query = "mode=ro&immutable=1" if self.access is Access.IMMUTABLE else "mode=ro"
-        connection = await aiosqlite.connect(
-            f"{real_path(self.location).as_uri()}?{query}",
+        path = real_path(self.location)
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?{query}",
             uri=True,
             isolation_level=None,
-            timeout=self._busy_seconds,
+            timeout=0 if self._beside_wal else self._busy_seconds,
             cached_statements=64,
         )
         try:
             connection.row_factory = sqlite3.Row
             connection.text_factory = _decode
-            await connection.execute("PRAGMA query_only = 1")
+            connection.execute("PRAGMA query_only = 1")
+            if self._beside_wal:
+                self._hold_wal(connection, path)
+                connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
         except BaseException:
-            await connection.close()
+            connection.close()
             raise
-        self._idle.append(connection)
-        if self._closed.is_set():
-            await self._close()
+        return connection
 
-    async def _way_stands(self) -> bool:
-        """Whether the file is still to be opened in this way: without its WAL, SQLite would make it anew."""
-        return await asyncio.to_thread(choose_access, self.path) is self.access
+    def _hold_wal(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Read, so that nobody takes WAL and ``-shm`` away from here on.
+
+        Without them SQLite would make them, and the host, perhaps another user, could not write them. So it
+        is not SQLite that waits for a host that is leaving, which removes them.
+        """
+        deadline = time.monotonic() + self._busy_seconds
+        while may_be_held(path) and not self._retired:
+            try:
+                connection.execute("PRAGMA schema_version").fetchone()
+                return
+            except sqlite3.OperationalError as error:
+                if not error_name(error).startswith("SQLITE_BUSY") or time.monotonic() >= deadline:
+                    raise
+            time.sleep(AGAIN_SECONDS)
+        raise WayInChanged("the file calls for another way in")
 
     async def _give_back(self, connection: aiosqlite.Connection | None, *, interrupt: bool) -> None:
         try:
@@ -267,11 +284,12 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
 
 
 async def _open_now(path: Path, state: FileState | None, busy_seconds: float) -> Handle:
-    access = await asyncio.to_thread(choose_access, path)
+    access, beside_wal = await asyncio.to_thread(_way_in, path)
     try:
         if access is not Access.COPY:
             try:
-                return await _opened(Handle(path, access, path, busy_seconds), state)
+                handle = Handle(path, access, path, busy_seconds, beside_wal=beside_wal)
+                return await _opened(handle, state)
             except sqlite3.Error as error:
                 if not (state and state.wal_inode and _wal_is_unreadable(error)):
                     raise
@@ -283,6 +301,13 @@ async def _open_now(path: Path, state: FileState | None, busy_seconds: float) ->
         return await _opened(handle, state)
     except sqlite3.Error as error:
         raise explain(error_name(error), str(error), path) from error
+
+
+def _way_in(path: Path) -> tuple[Access, bool]:
+    """How to open *path*, and whether that is so because WAL and ``-shm`` lie beside it."""
+    before = may_be_held(real_path(path))
+    access = choose_access(path)
+    return access, access is Access.READ_ONLY and (before or may_be_held(real_path(path)))
 
 
 def error_name(error: sqlite3.Error) -> str:

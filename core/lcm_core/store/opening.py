@@ -107,10 +107,10 @@ def choose_access(path: Path) -> Access:
         DatabaseError: a folder, another kind of file, an encrypted or truncated one, or no permission.
     """
     path = real_path(path)
-    if _may_be_held(path):
+    if may_be_held(path):
         return Access.READ_ONLY
     with undisturbed(path):
-        if _may_be_held(path):
+        if may_be_held(path):
             return Access.READ_ONLY
         header, size = _read_header(path)
     writes_wal, wal = header[18] == 2, _wal_stat(path)
@@ -194,8 +194,11 @@ def _wal_stat(path: Path) -> os.stat_result | None:
         return None
 
 
-def _may_be_held(path: Path) -> bool:
-    """Not so an empty one: SQLite would remove the WAL beside it, perhaps all that is left of it."""
+def may_be_held(path: Path) -> bool:
+    """Whether WAL and ``-shm`` lie beside the file, so that SQLite reads it without making them.
+
+    Not so an empty one: SQLite would remove the WAL beside it, perhaps all that is left of it.
+    """
     with suppress(OSError, ValueError):
         found = path.stat()
         return (
