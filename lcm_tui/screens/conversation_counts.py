@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import chain, islice
 
@@ -27,12 +27,23 @@ class CountedList(ConversationList):
 
     def __init__(self, first: list[ConversationEntry] | None = None) -> None:
         super().__init__(first)
+        self._painted = False  #: whether the first rows have been
         self._filling = False
         self._count_wanted: set[RowKey] = set()
         self._sum_wanted: set[RowKey] = set()
         self._uncounted: set[RowKey] = set()  #: rows that were not counted since the last change
         self._unsummed: set[RowKey] = set()  #: rows that were not scanned whole since the last change
         self._summed_at: dict[int, float] = {}  #: monotonic time of the last whole scan
+
+    def on_mount(self) -> None:
+        """Read nothing else before the first rows have been painted."""
+        # The app mounts its first screen in one batch, in which Textual calls back before it has painted.
+        self.app.call_later(self.call_after_refresh, self.first_painted)
+
+    def first_painted(self) -> None:
+        """Read what costs more."""
+        self._painted = True
+        self._fill()
 
     # -- what is wanted ----------------------------------------------------------------------------------
 
@@ -77,18 +88,13 @@ class CountedList(ConversationList):
         if not self._uncounted.isdisjoint(self.table.visible_keys):
             self.want_counts()
 
-    def work_behind(self, group: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Work on it once what is shown now has been painted."""
-        # The app mounts its first screen in one batch, in which Textual calls back before it has painted.
-        self.app.call_later(self.call_after_refresh, self.work_on, group, work, exclusive=False)
-
     # -- reading it --------------------------------------------------------------------------------------
 
     def _fill(self) -> None:
         """Read what costs more; one worker at a time, which takes up what is asked for meanwhile."""
-        if not self._filling:
+        if self._painted and not self._filling:
             self._filling = True
-            self.work_behind("fill", self._fill_rows)
+            self.work_on("fill", self._fill_rows, exclusive=False)
 
     async def _fill_rows(self) -> None:
         try:

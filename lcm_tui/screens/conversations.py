@@ -69,9 +69,13 @@ importing a session that only the disk knows.
         self._listed = False
 
     def on_mount(self) -> None:
-        """Look for sessions on disk."""
-        self.work_behind("sessions", self._find_sessions)
+        """Follow what changes without a change of the list."""
         self.set_interval(LOOK_SECONDS, self._look_again)
+
+    def first_painted(self) -> None:
+        """Look for sessions on disk, too."""
+        super().first_painted()
+        self.work_on("sessions", self._find_sessions)
 
     def where(self) -> str:
         """The first place."""

@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 from lcm_core.dag.markers import classify
 from textual.pilot import Pilot
+from textual.screen import Screen
 
+from lcm_tui.app import LcmApp
 from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation_counts import CountedList
 from lcm_tui.screens.conversation_rows import COLUMNS, ORDERS
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen
@@ -53,6 +56,35 @@ def cells(pilot: Pilot[int], conversation_id: int | str) -> dict[str, str]:
         found[column.name] = text[at : at + size].strip()
         at += size + 1
     return found
+
+
+async def test_nothing_else_is_read_before_the_first_rows_have_been_painted(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    painted: list[bool] = []
+    painting = LcmApp._display
+
+    def noted(app: LcmApp, screen: Screen[object], update: object) -> None:
+        painted.append(not app._batch_count and isinstance(screen, ConversationsScreen))
+        painting(app, screen, update)
+
+    read = {"counts": CountedList._fill_rows, "sessions": ConversationsScreen._find_sessions}
+    before: dict[str, bool] = {}
+
+    async def read_counts(screen: ConversationsScreen) -> None:
+        before.setdefault("counts", any(painted))
+        await read["counts"](screen)
+
+    async def read_sessions(screen: ConversationsScreen) -> None:
+        before.setdefault("sessions", any(painted))
+        await read["sessions"](screen)
+
+    monkeypatch.setattr(LcmApp, "_display", noted)
+    monkeypatch.setattr(CountedList, "_fill_rows", read_counts)
+    monkeypatch.setattr(ConversationsScreen, "_find_sessions", read_sessions)
+    async with open_app(database_copy("0.15.3")) as pilot:
+        await wait_for(pilot, lambda: len(before) == 2)
+        assert before == {"counts": True, "sessions": True}
 
 
 def query(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
