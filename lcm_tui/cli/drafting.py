@@ -30,6 +30,7 @@ from lcm_core.summarize.cost import NOTHING_SPENT, total
 from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.models.opening import Writer, budget_of
 from lcm_core.summarize.reading import Rendering
+from lcm_core.text import safe_text
 from lcm_core.times import iso_z
 
 from lcm_tui.cli import answer as answers
@@ -92,6 +93,8 @@ class DraftFlags:
     change: ChangeFlags = field(default_factory=ChangeFlags)
 
 
+#: Summaries that a line for people names.
+NAMED = 8
 Select = Callable[[Reader], Awaitable[Selection]]
 
 
@@ -203,7 +206,13 @@ class _Work:
         }
         blocks = [*selection.blocks, *report.foreseen_blocks(seen, self.model, self._words)]
         if kept is not None:
-            data = {**data, "spent": report.spent_document(kept.header.spent)}
+            reviews = [item for item in selection.items if broken_off(item).state is State.REVIEW]
+            made = [safe_text(item.summary_id) for item in reviews]
+            data = {**data, "drafted": [*made], "spent": report.spent_document(kept.header.spent)}
+            if made:
+                few = ", ".join(made[:NAMED]) + (" …" if len(made) > NAMED else "")
+                number = counted(len(made), "summary has a draft", "summaries have drafts")
+                blocks.append(Note(f"{number} that nobody has decided on: {few}."))
             blocks.append(Note(report.spent_words(kept.header.spent)))
         blocks.append(
             Note(

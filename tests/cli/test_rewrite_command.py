@@ -231,6 +231,8 @@ def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: P
         assert dump(database) == before
         [kept] = drafts_folder().iterdir()
         assert kept.stat().st_mode & 0o777 == 0o600
+        told = run("repair", "--resume", *to, "--db", database)
+        assert f"1 summary has a draft that nobody has decided on: {item['summaryId']}." in told.out
         resumed = repair(database, "--resume", *to, "--apply", "--yes", "--accept", "every")
         assert (resumed.code, items(resumed)[0]["state"]) == (0, "committed")
         assert len(server.received) == 1
