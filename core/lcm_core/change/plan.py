@@ -6,9 +6,11 @@ Types only, no I/O. An operation returns a `Plan`; what is previewed is what is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
+
+from lcm_core.frozen import dataclass
 
 SqlValue = None | int | float | str | bytes
 
