@@ -200,6 +200,8 @@ class LcmApp(App[int]):
         """Note when a key was pressed: what can wait waits until keys have paused."""
         if isinstance(event, events.Key) and self._session is not None:
             self._session.key_at = time.monotonic()
+            if event.is_forwarded:  # it comes back from the widget: what it is bound to is done now
+                self._session.acted_at = self._session.key_at
             self._put_away_what_was_read()
         await super().on_event(event)
 

@@ -24,7 +24,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.screen import Screen
+from textual.screen import UPDATE_PERIOD, Screen
 from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker
@@ -70,6 +70,7 @@ class CommandScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._problems: set[str] = set()  #: what was said about work that failed
+        self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
 
     @property
     def session(self) -> Session:
@@ -138,6 +139,17 @@ class CommandScreen(Screen[None]):
     def refresh_bars(self) -> None:
         """Draw title and keys again."""
         refresh_bars(self)
+
+    def on_idle(self) -> None:
+        """Paint what a key has changed at once.
+
+        Else it waits for the next beat of Textual's clock, up to 17 ms when a reload has just taken one. Keys
+        that come faster than that clock beats are painted together.
+        """
+        acted = self.session.acted_at
+        if acted - self._answered_at >= UPDATE_PERIOD and (self._dirty_widgets or self._scroll_required):
+            self._answered_at = acted
+            self._on_timer_update()
 
     # -- work beside the keys --------------------------------------------------------------------------
 

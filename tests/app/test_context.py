@@ -231,8 +231,8 @@ async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: D
         screen = await opened(pilot, 2)
         await wait_for_text(pilot, "Focus brief focus_0641d2bb900b47e2", "As the model gets it")
         await pilot.press("j")
-        await wait_for(pilot, lambda: "Finding: def computeDigest" in screen.text.text)
-        assert "248, as 0.8 and later count" in screen.text.text
+        await wait_for(pilot, lambda: "248, as 0.8 and later count" in screen.text.text)
+        assert "Finding: def computeDigest" in screen.text.text
         assert "focus_0641d2bb900b47e2 is sent instead" in screen.text.text
         assert "not sent focus brief: focus_0641d2bb900b47e2 stands for it" in screen.text.text
         await pilot.press("m")
