@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from itertools import groupby
+from typing import Final, TypeAlias
 
 from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble, is_degraded
 from lcm_core.assemble.cache import cache_policy
 from lcm_core.assemble.fill import tail_of
 from lcm_core.assemble.focus import FocusOverlay
 from lcm_core.assemble.message import SentMessage
-from lcm_core.assemble.resolve import ResolvedContext, Unread, resolve, resolve_brief
+from lcm_core.assemble.resolve import Resolved, ResolvedContext, Unread, resolve, resolve_brief
 from lcm_core.assemble.result import Assembled
+from lcm_core.assemble.stored import StoredItem, StoredMessage
 from lcm_core.records import ConversationId
 from lcm_core.rules import Rules, rules_of
 from lcm_core.settings.engine import EngineSettings
@@ -38,6 +40,11 @@ PAGE: Final = 200
 TYPICAL_TOKENS: Final = 120
 #: What part of a budget is read beyond it: an item may weigh a little less as sent than its row says.
 SLACK: Final = 20
+#: Messages, at most, of which it is kept what they were read as: of a context of the usual kind all that fit.
+KEPT: Final = 2_000
+
+#: Messages as they were read, and what became of each, by ordinal.
+ReadMessages: TypeAlias = Mapping[int, tuple[StoredMessage, Resolved]]
 
 
 def settings_for(
@@ -70,6 +77,8 @@ class AssemblyBasis:
     around: Surroundings
     rules: Rules
     loaded_for: AssemblySettings
+    #: For `assembly_basis` the next time.
+    read: ReadMessages = field(default_factory=dict, repr=False, compare=False)
 
     def serves(self, settings: AssemblySettings) -> bool:
         """Whether `assembled` gives the true answer for other settings, too; else read again."""
@@ -83,6 +92,37 @@ class AssemblyBasis:
     def assembled(self, settings: AssemblySettings | None = None) -> Assembled:
         """The messages under *settings* (None: those that it was read for); no I/O."""
         return assemble(self.context, settings or self.loaded_for, self.rules, self.around)
+
+
+class Resolver:
+    """Resolves what is read; of messages that read as they did before, it is known what became of them."""
+
+    def __init__(self, rules: Rules, zone: tzinfo | None, known: ReadMessages) -> None:
+        self.rules = rules
+        self.zone = zone  #: of the times in wrappers
+        self.read: dict[int, tuple[StoredMessage, Resolved]] = {}  #: to be *known* the next time
+        self._known = known
+
+    def resolved(self, items: Sequence[StoredItem], overlay: FocusOverlay | None) -> ResolvedContext:
+        """What `resolve` says of stored items, a piece of a context."""
+        context = resolve((), overlay, self.rules, self.zone)
+        for reads_alike, group in groupby(items, self._reads_alike):
+            run = list(group)
+            if reads_alike:
+                pairs = [self._known[item.ordinal] for item in run]
+                piece = ResolvedContext(tuple([one for _, one in pairs]))
+            else:
+                piece = resolve(run, overlay, self.rules, self.zone)
+                messages = [item for item in run if isinstance(item, StoredMessage)]
+                pairs = list(zip(messages, (one for one in piece.items if one.is_message), strict=True))
+            context = piece.behind(context)
+            spare = KEPT - len(self.read)
+            self.read.update({pair[0].ordinal: pair for pair in pairs[-spare:]} if spare > 0 else {})
+        return context
+
+    def _reads_alike(self, item: StoredItem) -> bool:
+        before = self._known.get(item.ordinal)
+        return before is not None and before[0] == item
 
 
 async def assemble_context(
@@ -130,10 +170,16 @@ async def assembly_basis(
     rules: Rules | None = None,
     with_history: bool = False,
     now: datetime | None = None,
+    known: AssemblyBasis | None = None,
 ) -> AssemblyBasis:
-    """What `assemble_context` reads, to be assembled under several budgets without reading again."""
+    """What `assemble_context` reads, to be assembled under several budgets without reading again.
+
+    *known* is what was read before of this conversation: messages that read as they did then are not resolved
+    again, which would take the better part of the time.
+    """
     how = rules or rules_of(reader.schema)
-    context = await load_context(reader, conversation_id, settings, how, zone)
+    resolver = Resolver(how, zone, known.read if known is not None and known.rules == how else {})
+    context = await load_context(reader, conversation_id, settings, resolver)
     telemetry = await cache_telemetry(reader, conversation_id)
     around = Surroundings(cache=cache_policy(telemetry, now or datetime.now(UTC)))
     if with_history:
@@ -143,7 +189,7 @@ async def assembly_basis(
             raw_history_tokens=await history_tokens(reader, conversation_id),
             raw_history_debt_tokens=await raw_tokens_before(reader, conversation_id, tail.first_ordinal),
         )
-    return AssemblyBasis(context, around, how, settings)
+    return AssemblyBasis(context, around, how, settings, resolver.read)
 
 
 async def with_history(reader: Reader, conversation_id: ConversationId, assembled: Assembled) -> Assembled:
@@ -162,14 +208,14 @@ async def load_context(
     reader: Reader,
     conversation_id: ConversationId,
     settings: AssemblySettings,
-    rules: Rules,
-    zone: tzinfo | None,
+    resolver: Resolver,
 ) -> ResolvedContext:
     """A context as messages: all of it, or from the newest back until nothing older can fit the budget.
 
     What was loaded for one budget serves every smaller one, too: `assemble` it again.
     """
-    overlay = await focus_overlay(reader, conversation_id, zone)
+    rules = resolver.rules
+    overlay = await focus_overlay(reader, conversation_id, resolver.zone)
     brief = () if overlay is None else (resolve_brief(overlay, rules),)
     payloads = settings.stub_payloads and rules.assembly.stubs_payloads
     whole = bool(settings.prompt) and settings.prompt_aware is not False and rules.assembly.prompt_aware
@@ -180,7 +226,7 @@ async def load_context(
             reader, conversation_id, before=before, tokens=missing + missing // SLACK, least=PAGE, most=most
         )
         stored = await stored_items(reader, end.items, payloads=payloads)
-        resolving = asyncio.to_thread(resolve, stored, overlay, rules, zone)
+        resolving = asyncio.to_thread(resolver.resolved, stored, overlay)
         if end.is_whole:
             context = context.behind(await resolving)
             break

@@ -219,8 +219,13 @@ class AssembledContext(ContextList):
         ):
             changes = self._changes
             zone = self.session.zone
-            basis = await self.session.read(assembly_basis, self._conversation_id, settings, zone=zone)
-            self._basis, self._read_at = basis, changes
+            read = await self.session.read(
+                assembly_basis, self._conversation_id, settings, zone=zone, known=basis
+            )
+            self._basis, self._read_at = read, changes
+            if read == basis and settings == self._made_for and self.problem is None:
+                return  # what was written is of another conversation
+            basis = read
         self._adopt(await asyncio.to_thread(_made, basis, settings), settings)
 
     def _adopt(self, ledger: Ledger, settings: AssemblySettings) -> None:

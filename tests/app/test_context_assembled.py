@@ -7,6 +7,8 @@ import stat
 from pathlib import Path
 
 import pytest
+from lcm_core.assemble.assembler import AssemblySettings
+from lcm_core.assemble.ledger import Ledger
 from lcm_core.assemble.result import Step
 from lcm_core.operations.compaction.distance import Distance
 from textual.pilot import Pilot
@@ -211,6 +213,29 @@ async def test_an_export_is_private_and_replaces_nothing_unasked(
         assert (folder / "seen.md").read_text().startswith("# Conversation 1, as the model sees it\n")
         await pilot.press("o", *str(pilot.app.session.database.path), "enter", "enter")
         await wait_for(pilot, lambda: any("is the open database" in note for note in said(pilot)))
+
+
+async def test_what_another_conversation_says_is_no_reason_to_assemble_this_one(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("0.15.3")
+    with Host(path) as host:
+        async with open_app(path, size=NARROW) as pilot:
+            screen = await assembled(pilot, 1)
+            made, adopt = list[int](), screen._adopt
+
+            def adopted(ledger: Ledger, settings: AssemblySettings) -> None:
+                made.append(len(ledger.keys))
+                adopt(ledger, settings)
+
+            monkeypatch.setattr(screen, "_adopt", adopted)
+            messages, changes = len(screen.ledger.keys), screen._changes
+            host.say(3, "to somebody else")
+            await wait_for(pilot, lambda: screen._read_at > changes and not screen.assembling)
+            assert made == []
+            host.say(1, "to this one")
+            await wait_for(pilot, lambda: made)
+            assert made == [messages + 1]
 
 
 async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(

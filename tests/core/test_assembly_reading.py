@@ -16,7 +16,8 @@ from lcm_core.assemble.cache import CacheState
 from lcm_core.assemble.fill import Selection
 from lcm_core.assemble.resolve import Resolved, resolve
 from lcm_core.assemble.result import Assembled, Step
-from lcm_core.assembly import assemble_context, assembly_basis, settings_for
+from lcm_core.assemble.stored import StoredMessage
+from lcm_core.assembly import AssemblyBasis, assemble_context, assembly_basis, settings_for
 from lcm_core.records import ContextItem, ConversationId, Timestamp
 from lcm_core.rules import NAMED, RULES_0_1, Rules, rules_of
 from lcm_core.settings.engine import EngineSettings
@@ -116,6 +117,49 @@ async def test_what_was_read_serves_smaller_budgets(long_conversation: Path):
         ):
             assert not basis.serves(other)
         assert database.statements == before
+
+
+@pytest.mark.parametrize("stubs", [False, True])
+async def test_messages_that_read_as_before_are_not_resolved_again(
+    stubs: bool, database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path, resolved = database_copy("0.15.3"), list[int]()
+
+    def counted(items: Any, *how: Any) -> Any:
+        resolved.extend(item.ordinal for item in items if isinstance(item, StoredMessage))
+        return resolve(items, *how)
+
+    monkeypatch.setattr("lcm_core.assembly.resolve", counted)
+    asked = AssemblySettings(128_000, stub_payloads=stubs)
+
+    async def read_anew(known: AssemblyBasis | None) -> tuple[AssemblyBasis, list[int]]:
+        resolved.clear()
+        async with await Database.open(path) as database:
+            basis = await database.read(assembly_basis, ConversationId(3), asked, zone=UTC, known=known)
+        return basis, list(resolved)
+
+    first, all_of_them = await read_anew(None)
+    again, none = await read_anew(first)
+    assert len(all_of_them) > 5
+    assert none == []
+    assert again.context == first.context
+    one, other, third, fourth = all_of_them[1:5]
+    message = "(SELECT message_id FROM context_items WHERE conversation_id = 3 AND ordinal = {})"
+    change(
+        path,
+        f"UPDATE messages SET content = 'another' WHERE message_id = {message.format(one)}",
+        f"UPDATE messages SET token_count = 7 WHERE message_id = {message.format(other)}",
+        f"DELETE FROM context_items WHERE conversation_id = 3 AND ordinal = {third}",
+        f"UPDATE message_parts SET text_content = 'else' WHERE message_id = {message.format(fourth)}",
+        """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
+        SELECT 3, max(ordinal) + 1, 'message', max(message_id) FROM context_items
+        WHERE conversation_id = 3""",
+    )
+    new, few = await read_anew(again)
+    assert few == [one, other, fourth, all_of_them[-1] + 1]
+    assert new.context == (await read_anew(None))[0].context
+    other_rules = replace(new, rules=replace(new.rules, name="others"))
+    assert len((await read_anew(other_rules))[1]) == len(all_of_them)
 
 
 async def test_history_and_debt_are_summed_when_asked(database_file: DatabaseFactory):
