@@ -724,7 +724,22 @@ with open(path, "r+b") as file:
 """
 
 
-async def test_a_host_that_is_leaving_finds_nothing_of_ours_in_its_folder(database: Path):
+async def read_once(path: Path) -> None:
+    async with await Database.open(path) as opened:
+        assert opened.access is Access.IMMUTABLE
+        assert await opened.read(value, COUNT) > 0
+
+
+async def back_up(path: Path) -> None:
+    made = await asyncio.to_thread(make_backup, path, path.with_name("copy"))
+    assert made.access is Access.IMMUTABLE
+    made.path.unlink()
+
+
+@pytest.mark.parametrize("look", [read_once, back_up])
+async def test_a_host_that_is_leaving_finds_nothing_of_ours_in_its_folder(
+    database: Path, look: Callable[[Path], Awaitable[None]]
+):
     """Where SQLite waits for it, it makes a WAL afterwards."""
     leave_wal(database, shm=True)
     with subprocess.Popen(
@@ -732,9 +747,7 @@ async def test_a_host_that_is_leaving_finds_nothing_of_ours_in_its_folder(databa
     ) as host:
         assert host.stdout is not None
         assert await asyncio.to_thread(host.stdout.readline) == "leaving\n"
-        async with await Database.open(database) as opened:
-            assert opened.access is Access.IMMUTABLE
-            assert await opened.read(value, COUNT) > 0
+        await look(database)
         assert os.listdir(database.parent) == ["lcm.db"]
 
 

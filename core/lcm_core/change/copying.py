@@ -12,7 +12,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +25,8 @@ from lcm_core.store.opening import (
     choose_access,
     explain,
     file_state,
+    hold_wal,
+    may_be_held,
     private_copy,
     real_path,
     remove_copy,
@@ -37,6 +39,8 @@ STEP_BYTES = 1024 * 1024
 BUSY_SECONDS = 10.0
 #: How often the file is looked at until no write can hide in the clock tick of its time, and the pause.
 _LOOKS, _LOOK_SECONDS = 50, 0.02
+#: How often a file is opened that others write, bring or take away in that moment.
+OPENINGS = 10
 #: Instructions of SQLite between two looks at whether a check is still wanted.
 _INSTRUCTIONS = 100_000
 #: Findings of ``quick_check`` that are read at most.
@@ -147,15 +151,21 @@ def open_source(path: Path, stopped: Stop = never) -> Iterator[Source]:
         DatabaseError: it is missing, damaged, locked, encrypted, or there is no room for the private copy.
         CancelledError: *stopped* said so.
     """
-    path = real_path(path)
-    try:
-        with _source(path, choose_access(path), stopped) as source:
-            yield source
-            return
-    except _UnreadableWalError as error:
-        access = Access.COPY if error.wal_size else Access.IMMUTABLE
-    with _source(path, access, stopped) as source:
-        yield source
+    with ExitStack() as stack:
+        yield _opened(stack, real_path(path), stopped)
+
+
+def _opened(stack: ExitStack, path: Path, stopped: Stop) -> Source:
+    for _ in range(OPENINGS):
+        check_wanted(stopped)
+        with suppress(DisturbedError):
+            try:
+                return stack.enter_context(_source(path, choose_access(path), stopped))
+            except _UnreadableWalError as error:
+                access = Access.COPY if error.wal_size else Access.IMMUTABLE
+            return stack.enter_context(_source(path, access, stopped))
+        time.sleep(_LOOK_SECONDS)
+    raise DatabaseBusyError(f"{path} was written each of {OPENINGS} times that it was opened. Try again.")
 
 
 class _UnreadableWalError(Exception):
@@ -185,18 +195,21 @@ def _connected(path: Path, access: Access) -> Iterator[Source]:
     """*path* with a read transaction begun."""
     immutable = access is Access.IMMUTABLE
     state = _settled_state(path) if immutable else None
+    beside_wal = access is Access.READ_ONLY and may_be_held(path)
     try:
         connection = sqlite3.connect(
             f"{path.as_uri()}?{'mode=ro&immutable=1' if immutable else 'mode=ro'}",
             uri=True,
             isolation_level=None,
-            timeout=BUSY_SECONDS,
+            timeout=0 if beside_wal else BUSY_SECONDS,
         )
     except sqlite3.Error as error:
         raise explain(name_of(error), str(error), path) from error
     with closing(connection):
         try:
             connection.execute("PRAGMA query_only = 1")
+            if beside_wal and not hold_wal(connection, path, BUSY_SECONDS):
+                raise DisturbedError
             connection.execute("BEGIN")
             facts = facts_of(connection)
         except sqlite3.Error as error:

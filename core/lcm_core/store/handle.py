@@ -26,6 +26,7 @@ from lcm_core.store.opening import (
     choose_access,
     explain,
     file_state,
+    hold_wal,
     may_be_held,
     private_copy,
     real_path,
@@ -206,30 +207,14 @@ class Handle:
             connection.row_factory = sqlite3.Row
             connection.text_factory = _decode
             connection.execute("PRAGMA query_only = 1")
-            if self._beside_wal:
-                self._hold_wal(connection, path)
-                connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+            if self._beside_wal and not hold_wal(
+                connection, path, self._busy_seconds, lambda: not self._retired
+            ):
+                raise WayInChanged("the file calls for another way in")
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _hold_wal(self, connection: sqlite3.Connection, path: Path) -> None:
-        """Read, so that nobody takes WAL and ``-shm`` away from here on.
-
-        Without them SQLite would make them, and the host, perhaps another user, could not write them. So it
-        is not SQLite that waits for a host that is leaving, which removes them.
-        """
-        deadline = time.monotonic() + self._busy_seconds
-        while may_be_held(path) and not self._retired:
-            try:
-                connection.execute("PRAGMA schema_version").fetchone()
-                return
-            except sqlite3.OperationalError as error:
-                if not error_name(error).startswith("SQLITE_BUSY") or time.monotonic() >= deadline:
-                    raise
-            time.sleep(AGAIN_SECONDS)
-        raise WayInChanged("the file calls for another way in")
 
     async def _give_back(self, connection: aiosqlite.Connection | None, *, interrupt: bool) -> None:
         try:

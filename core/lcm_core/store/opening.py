@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import stat
 import tempfile
 import time
@@ -26,7 +27,8 @@ CHUNK_BYTES = 8 * 1024 * 1024
 COPY_ATTEMPTS = 5
 #: Two writes within the clock tick of a file system can leave the same time.
 TICK_NS = 20_000_000
-
+#: How long until a locked file is looked at again.
+_LOOK_SECONDS = 0.01
 
 _RESTORE = "Copy it again (with its -wal), or restore a backup."
 
@@ -119,6 +121,32 @@ def choose_access(path: Path) -> Access:
         return Access.IMMUTABLE if writes_wal else Access.READ_ONLY
     # SQLite reads a WAL whatever the header says, after a journal, and would make a ``-shm`` for it.
     return Access.COPY if writes_wal or not sidecar(path, "-journal").exists() else Access.READ_ONLY
+
+
+def hold_wal(
+    connection: sqlite3.Connection, path: Path, wait: float, wanted: Callable[[], bool] = lambda: True
+) -> bool:
+    """Read: from here on nobody takes WAL and ``-shm`` away. False when they are gone, or it is not *wanted*.
+
+    Without them SQLite would make them, and the host, perhaps another user, could not write them. So it
+    is not SQLite that waits (its timeout is 0 here) for a host that is leaving, which removes them; blocks.
+
+    Raises:
+        sqlite3.Error: the file cannot be read, or not within *wait* seconds.
+    """
+    deadline = time.monotonic() + wait
+    while may_be_held(path) and wanted():
+        try:
+            connection.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # also while the WAL is recovered
+            if not busy or time.monotonic() >= deadline:
+                raise
+            time.sleep(_LOOK_SECONDS)
+        else:
+            connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
+            return True
+    return False
 
 
 def private_copy(path: Path, stopped: Callable[[], bool]) -> Path:
