@@ -129,7 +129,7 @@ class Examination:
     def groups(self, words: Sequence[str] = ()) -> list[Group]:
         """The groups that hold something, in order: what holds every one of *words* (in lower case)."""
         found: dict[str, Group] = {}
-        cut = self.cut
+        cut, words = self.cut, _phrases(words)
         for key, finding in self.findings.items():
             if not words or holds(words_of(key, finding), words):
                 group = _group_of(found, finding)
@@ -306,10 +306,21 @@ def owner_of(finding: Finding, row: FoundRow | None) -> ConversationId | None:
 def words_of(key: str, finding: Finding) -> str:
     """What a filter looks at."""
     check = CHECKS[finding.check]
-    owner = "" if finding.conversation_id is None else f"conversation {finding.conversation_id}"
+    owner = "" if finding.conversation_id is None else f"conversation {finding.conversation_id};"
     severity = f"{SEVERITIES[check.severity].text} {_PLURALS[check.severity]}"
     parts = (key, check.title, finding.sentence, finding.confidence.value, severity, owner, fix_word(finding))
     return " ".join(parts).casefold()
+
+
+def _phrases(words: Sequence[str]) -> Sequence[str]:
+    """The words, with ``conversation`` and its number as what `words_of` says of an owner."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] == "conversation" and word.isdecimal():
+            found[-1] = f"conversation {word};"
+        else:
+            found.append(word)
+    return found
 
 
 def words_of_check(result: CheckResult) -> str:

@@ -305,6 +305,17 @@ async def test_a_filter_that_hides_everything_says_so_after_the_checks_too(datab
         await wait_for_text(pilot, "Nothing matches.")
 
 
+async def test_the_number_of_a_conversation_is_no_other_number(database_file: DatabaseFactory):
+    async with open_app(database_file("0.3.0")) as pilot:
+        screen = await health(pilot, None)
+        findings = screen.examination.findings
+        shown_keys = {key for group in screen.examination.groups(["conversation", "2"]) for key in group.keys}
+        assert shown_keys
+        named = [findings[one[1]] for one in shown_keys if one[0] == "finding"]
+        assert {one.conversation_id for one in named} == {2}
+        assert len(named) == sum(one.conversation_id == 2 for one in findings.values())
+
+
 async def test_search_tables_alone_are_mended_without_a_plan(database_copy: DatabaseFactory):
     path = database_copy(DAMAGED)
     async with open_app(path) as pilot:
