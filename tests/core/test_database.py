@@ -22,6 +22,7 @@ import pytest
 from lcm_core.change.backup import make_backup
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, ExitCode
 from lcm_core.store import handle as handle_module
+from lcm_core.store import opening as opening_module
 from lcm_core.store.database import READINGS, Change, Database, Reader
 from lcm_core.store.opening import Access, file_state, private_copy, sidecar
 
@@ -242,6 +243,23 @@ async def test_a_wal_without_its_index_is_read_from_a_private_copy(database: Pat
         assert copy.stat().st_mode & 0o077 == 0
     assert listing(database.parent) == before
     assert not list(temporary_folder.iterdir())
+
+
+def test_a_copy_in_which_a_host_came_and_went_is_made_again(database: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its WAL was there when it was decided to copy, and neither before nor after the copy."""
+    copied: list[Path] = []
+    copy_file = opening_module._copy_file
+
+    def then_written(source: Path, target: Path, stopped: Callable[[], bool]) -> None:
+        copy_file(source, target, stopped)
+        copied.append(source)
+        if len(copied) == 1:
+            write(database, "changed meanwhile")
+
+    monkeypatch.setattr(opening_module, "_copy_file", then_written)
+    copy = private_copy(database, lambda: False)
+    assert copied.count(database) == 2
+    assert copy.read_bytes() == database.read_bytes()
 
 
 async def test_a_wal_beside_a_file_that_claims_to_have_none_is_read_from_a_copy_too(database: Path):

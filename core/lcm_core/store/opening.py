@@ -192,11 +192,14 @@ def remove_copy(copy: Path) -> None:
 
 def _copied(path: Path, copy: Path, stopped: Callable[[], bool]) -> bool:
     """Copy database, then WAL; whether they belong together."""
-    begun = _wal_header(path)
+    begun, state = _wal_header(path), file_state(path)
     _copy_file(path, copy, stopped)
     with suppress(FileNotFoundError):
         _copy_file(sidecar(path, "-wal"), sidecar(copy, "-wal"), stopped)
-    return stopped() or _wal_header(path) == begun
+    if stopped():
+        return True
+    # Without a WAL a host may have come and gone meanwhile.
+    return _wal_header(path) == begun and (begun != b"" or file_state(path) == state)
 
 
 def _copy_file(source: Path, target: Path, stopped: Callable[[], bool]) -> None:
