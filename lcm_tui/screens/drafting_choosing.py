@@ -138,7 +138,7 @@ class Choosing(DataScreen[Found]):
         """An earlier batch was not brought to its end: go on with it?"""
         said = Block(
             f"A batch of {kept.header.made_at[:16].replace('T', ' ')} UTC has {kept.open_items:,} of "
-            f"{len(kept.items):,} summaries left; its drafts are paid for."
+            f"{len(kept.items):,} summaries left; its drafts are kept."
         )
         answers = (("enter", "go on with it"), ("n", "begin anew; the old drafts stay where they are"))
         answer = await self.app.push_screen_wait(Question("Go on with an earlier batch?", (said,), answers))
