@@ -8,7 +8,7 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,9 +22,11 @@ from lcm_core.change.schema_new import create_database
 from lcm_core.engine import Engine
 from lcm_core.engine.presence import Presence
 from lcm_core.errors import LcmError, NotFoundError, UsageError
+from lcm_core.ingest.jsonl import TranscriptChangedError
 from lcm_core.ingest.payload_files import PayloadError
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.operations.appending import Session
+from lcm_core.operations.importing import Piece, pieces
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import Source, Sourced
 from lcm_core.store.database import Database
@@ -511,6 +513,22 @@ async def test_an_import_is_made_in_pieces_and_each_is_committed(
     assert texts(path) == [line["content"] for line in lines]
     assert column(path, "SELECT ordinal FROM context_items") == list(range(300))
     assert search_faults(path) == []
+
+
+async def test_what_was_read_is_stored_when_the_next_piece_cannot_be_read(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks_off(*given: Any) -> Iterator[Piece]:
+        yield next(pieces(*given, size=20))
+        raise TranscriptChangedError("it was rewritten")
+
+    monkeypatch.setattr("lcm_core.engine.pieces", breaks_off)
+    file = transcript(tmp_path / "s1.jsonl", *[said(f"line {number}", number) for number in range(50)])
+    with pytest.raises(TranscriptChangedError):
+        await engine.bootstrap(KEY, file)
+    assert texts(engine.database.path) == [f"line {number}" for number in range(20)]
+    monkeypatch.undo()
+    assert (await engine.bootstrap(KEY, file)).imported == 30
 
 
 async def test_a_key_that_says_nothing_joins_no_sessions(engine: Engine) -> None:

@@ -333,11 +333,21 @@ class Engine:
     async def _import(
         self, session: Session, transcript: Transcript, start: int, rules: ImportRules, tally: Tally
     ) -> int | None:
+        """Store what is new, piece by piece; while one is stored the next one is read."""
         conversation_id = None
         waiting = pieces(transcript, start, rules, tally)
-        while (piece := await asyncio.to_thread(next, waiting, None)) is not None:
-            done = await self._appender.append(session, piece.messages, transcript.checkpoint(piece.offset))
-            conversation_id = done.conversation_id
+        piece = await asyncio.to_thread(next, waiting, None)
+        while piece is not None:
+            done, following = await asyncio.gather(
+                self._appender.append(session, piece.messages, transcript.checkpoint(piece.offset)),
+                asyncio.to_thread(next, waiting, None),
+                return_exceptions=True,  # so that both have ended when one fails
+            )
+            if isinstance(done, BaseException):
+                raise done
+            if isinstance(following, BaseException):
+                raise following
+            conversation_id, piece = done.conversation_id, following
         return conversation_id
 
     async def _store(self, session: Session, hosts: Sequence[HostMessage], *, align: bool) -> Ingested:
