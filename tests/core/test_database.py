@@ -1040,3 +1040,21 @@ async def test_a_file_that_is_gone_is_not_made_anew_by_a_second_read(database: P
         database.unlink()
         await asyncio.gather(*(opened.read(value, COUNT) for _ in range(4)), return_exceptions=True)
     assert os.listdir(database.parent) == []
+
+
+async def test_what_a_live_host_does_not_mend_is_said_after_the_second_time(database: Path):
+    """Its commits go on meanwhile, so the file is never as it was when it was opened."""
+    tries = []
+    with writer(database) as host:
+        host.execute("UPDATE conversations SET title = 'a WAL'")
+
+        async def load(reader: Reader) -> None:
+            host.execute("UPDATE conversations SET title = title || '.'")
+            tries.append(reader)
+            await reader.rows("SELECT * FROM nowhere")
+
+        async with await Database.open(database) as opened:
+            assert opened.access is Access.READ_ONLY
+            with pytest.raises(DatabaseError, match="no such table"):
+                await opened.read(load)
+    assert len(tries) == 2

@@ -159,7 +159,7 @@ class Database:
             DatabaseBusyError: it was so each time, for as long as a lock is waited for.
             DatabaseError: SQLite refused a statement, said in a sentence for people.
         """
-        refused: sqlite3.Error | None = None
+        refused = False
         begun, readings = time.monotonic(), 0
         while readings < READINGS or time.monotonic() - begun < self._busy_seconds:
             readings += 1
@@ -171,13 +171,13 @@ class Database:
             except WayInChanged:
                 pass
             except sqlite3.Error as error:
-                refused = error
+                # Once more, for the file may have been replaced; without a lock, for it may have been torn.
                 now = await asyncio.to_thread(file_state, self.path)
-                if handle is self._current() and now == handle.state:
-                    break
+                again = handle.access is Access.IMMUTABLE or not refused
+                if not again or (handle is self._current() and now == handle.state):
+                    raise self._explain(error) from error
+                refused = True
             await self._open_instead_of(handle)
-        if refused is not None:
-            raise self._explain(refused) from refused
         raise DatabaseBusyError(
             f"{self.path} was written each of {readings} times that it was read. Try again in a moment."
         )
