@@ -6,11 +6,9 @@ Types only, no I/O. An operation returns a `Plan`; what is previewed is what is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-
-from lcm_core.frozen import dataclass
 
 SqlValue = None | int | float | str | bytes
 

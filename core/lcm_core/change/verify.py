@@ -8,7 +8,7 @@ planned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from lcm_core.change.asking import Ask, Asking
 from lcm_core.change.errors import Moved
@@ -43,7 +43,6 @@ from lcm_core.change.plan import (
     ref_of,
 )
 from lcm_core.change.symbols import Values, fill_row, substitute
-from lcm_core.frozen import dataclass
 from lcm_core.store.database import CHUNK
 
 CONTEXT = "context_items"

@@ -7,11 +7,11 @@ held while it is worked on, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from lcm_core.frozen import dataclass
 from lcm_core.ingest.header import EPOCH, read_moment
 from lcm_core.ingest.index import TranscriptIndex, index_transcript
 from lcm_core.ingest.jsonl import (

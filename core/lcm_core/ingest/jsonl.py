@@ -12,12 +12,12 @@ import shlex
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn, TypeAlias
 
 from lcm_core.dag.markers import BLANKS
 from lcm_core.errors import ExitCode, LcmError
-from lcm_core.frozen import dataclass
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = "dict[str, Json]"

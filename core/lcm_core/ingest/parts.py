@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.frozen import dataclass
 from lcm_core.ingest.jsonl import BadLineError, Json, JsonObject, decode_object, string
 from lcm_core.ingest.storing import StoringRules
 from lcm_core.javascript import js_json, well_formed

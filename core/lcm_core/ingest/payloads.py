@@ -9,12 +9,11 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
 from lcm_core.dag.markers import BLANKS
-from lcm_core.frozen import dataclass
 from lcm_core.ingest.explore import explore, image_summary, kind_of
 from lcm_core.ingest.jsonl import Json, JsonObject, string
 from lcm_core.ingest.parts import text_of_content

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from datetime import datetime
 
 from lcm_core.dag.markers import BLANKS
-from lcm_core.frozen import dataclass
 from lcm_core.ingest.content import engine_role
 from lcm_core.ingest.history import HostMessage
 from lcm_core.ingest.identity import event_key, identity_of, is_decorated
