@@ -117,7 +117,7 @@ async def take(picture: Picture, home: Path) -> None:
     environment = {"TZ": "UTC"} | ({"LCM_FRESH_TAIL_COUNT": picture.tail} if picture.tail else {})
     app = LcmApp(resolve(options, environment, home=home), demo=True)
     async with app.run_test(size=picture.size) as pilot:
-        await wait_for(app, "2026-03-04")
+        await wait_for(app, "3 on disk")  # the last thing that the list finds
         for key in picture.keys:
             await pilot.press(key)
             await asyncio.sleep(0.3)

@@ -17,9 +17,9 @@ from lcm_tui.widgets.spans import Column, Layout, Span, lay_out_in_turn
 
 
 @lru_cache(maxsize=16)
-def _layouts(width: int) -> Sequence[Layout]:
+def _layouts(columns: tuple[Column, ...], width: int) -> Sequence[Layout]:
     """The columns, as many at a time as have room; asked for each row."""
-    return lay_out_in_turn(COLUMNS, width)
+    return lay_out_in_turn(columns, width)
 
 
 class ConversationList(FilterScreen[RowKey], DataScreen[list[ConversationEntry]]):
@@ -39,24 +39,24 @@ class ConversationList(FilterScreen[RowKey], DataScreen[list[ConversationEntry]]
         """The conversations, without anything that costs a scan."""
         return await self.session.read(store.list_conversations)
 
-    def columns(self) -> Sequence[Column]:
+    def columns(self) -> tuple[Column, ...]:
         """All that is known of a conversation."""
         return COLUMNS
 
     def beyond(self, width: int) -> str:
         """Which way there are more columns."""
-        last = len(_layouts(width)) - 1
+        last = len(_layouts(self.columns(), width)) - 1
         return "" if not last else "›" if self._turn <= 0 else "‹" if self._turn >= last else "↔"
 
     def _layout(self, width: int) -> Layout:
-        layouts = _layouts(width)
+        layouts = _layouts(self.columns(), width)
         return layouts[min(self._turn, len(layouts) - 1)]
 
     @on(LineView.Sided, "#list")
     def _sided(self, event: LineView.Sided) -> None:
         """Show the columns at that side."""
         width = self.table.scrollable_content_region.width
-        last = len(_layouts(width)) - 1
+        last = len(_layouts(self.columns(), width)) - 1
         turn = max(0, min(self._turn + event.side, last))
         if turn != self._turn:
             self._turn = turn

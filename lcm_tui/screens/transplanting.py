@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 from lcm_core.change.commit import Committed
@@ -64,7 +64,7 @@ list by words in any column; enter shows a preview, and nothing is changed befor
         }
         self.relist()
 
-    def columns(self) -> Sequence[Column]:
+    def columns(self) -> tuple[Column, ...]:
         """What tells conversations apart and costs nothing to know."""
         return SHOWN
 

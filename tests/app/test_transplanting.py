@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.plan import PlanScreen
 from lcm_tui.screens.transplanting import TargetScreen
-from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import NARROW, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
 from tests.change.support import context_of, dump, run, value
 from tests.conftest import DatabaseFactory
 
@@ -80,6 +80,7 @@ async def test_the_source_is_no_target_and_leaving_changes_nothing(database_copy
     async with open_app(path) as pilot:
         targets = await choosing(pilot, 5)
         assert sorted(key for key in targets.table.keys if isinstance(key, int)) == [1, 2, 3, 4, 6, 7, 8]
+        assert not any("…" in line or "ctx tok" in line for line in shown_lines(pilot))  # nothing is counted
         assert targets.table.select(3)
         await pilot.press("enter")
         await previewed(pilot)
