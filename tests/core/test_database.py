@@ -1058,3 +1058,20 @@ async def test_what_a_live_host_does_not_mend_is_said_after_the_second_time(data
             with pytest.raises(DatabaseError, match="no such table"):
                 await opened.read(load)
     assert len(tries) == 2
+
+
+async def test_what_is_wrong_with_a_file_that_is_written_all_the_time_is_said(tmp_path: Path):
+    path, over = tmp_path / "notes.txt", threading.Event()
+    path.write_text("no database, and a long one " * 10)
+
+    def scribble() -> None:
+        while not over.wait(0.002):
+            os.utime(path)
+
+    writing = asyncio.ensure_future(asyncio.to_thread(scribble))
+    try:
+        with pytest.raises(DatabaseError, match="is not a SQLite database"):
+            await Database.open(path, busy_seconds=0.3)
+    finally:
+        over.set()
+        await writing

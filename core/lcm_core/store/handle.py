@@ -250,22 +250,26 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
         DatabaseError: it is missing, damaged, encrypted, or of another program.
     """
     begun, openings = time.monotonic(), 0
+    problem: DatabaseError | None = None
     while openings < OPENINGS or time.monotonic() - begun < busy_seconds:
         openings += 1
         state = await asyncio.to_thread(file_state, path)
         try:
             return await _open_now(path, state, busy_seconds)
         except _WrittenMeanwhileError:
-            pass
+            problem = None
         except DatabaseBusyError:
             raise
-        except DatabaseError:
+        except DatabaseError as error:
             # Perhaps only half of what a host writes or takes away in this very moment was there.
+            problem = error
             now = await asyncio.to_thread(file_state, path)
             if state is None or (state == now and not state.may_hide_a_write):
                 raise
         await asyncio.sleep(TICK_NS / 1e9)
-    raise DatabaseBusyError(f"{path} was written each of {openings} times that it was opened. Try again.")
+    raise problem or DatabaseBusyError(
+        f"{path} was written each of {openings} times that it was opened. Try again in a moment."
+    )
 
 
 async def _open_now(path: Path, state: FileState | None, busy_seconds: float) -> Handle:
