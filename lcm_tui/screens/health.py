@@ -17,12 +17,13 @@ from lcm_tui.screens.health_list import FindingList
 from lcm_tui.screens.health_places import place_of, screen_of
 from lcm_tui.screens.health_rows import HealthKey
 from lcm_tui.screens.health_text import REPEATING, check_document, finding_document, group_document
+from lcm_tui.screens.rewriting import Repairing
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Block, Document
 
 
-class HealthScreen(FindingList):
+class HealthScreen(FindingList, Repairing):
     """The findings of the checks, by how sure and how bad they are."""
 
     HELP = """
@@ -37,10 +38,11 @@ lists its rows. The pane says why it matters and what the fix would do.
 
 enter goes to the place. space marks findings that can be fixed, on a heading all below it; x makes one plan
 for what is marked and shows it. After it, search tables are brought in step and the checks run again. A
-session that was split goes to merge. When the file changes, nothing is run again by itself: ctrl+r does.
+session that was split goes to merge; bad summaries are written again by R, or by r where enter leads. When
+the file changes, nothing is run again by itself: ctrl+r does.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "fix", "mark", "whole-file", "scope", "history")
+        bindings("open", "fix", "repair", "mark", "whole-file", "scope", "history")
     )
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
@@ -125,6 +127,10 @@ session that was split goes to merge. When the file changes, nothing is run agai
             self.app.push_screen(screen_of(place))
 
     # -- commands ------------------------------------------------------------------------------------------
+
+    def repaired(self) -> Conversation | None:
+        """The conversation that this was opened for."""
+        return self.conversation
 
     def selected_id(self) -> str | None:
         """The id of the finding, as `doctor --fix` takes it; of a check that was not run, its own."""

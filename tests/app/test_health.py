@@ -32,6 +32,8 @@ from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.drafting_choosing import Wanted
 from lcm_tui.screens.health import HealthScreen
 from lcm_tui.screens.health_fix import SearchOnly
 from lcm_tui.screens.health_rows import Examination
@@ -345,6 +347,12 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
         assert screen.table.select(("finding", none))
         assert screen.why_not("fix") == "there is no fix that would not guess"
         assert screen.why_not("mark") == "only findings with a fix are marked"
+        await wait_for_text(pilot, "has to be written again by a")
+        await pilot.press("R")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DraftingScreen), "what is broken")
+        assert pilot.app.screen.wanted == Wanted("repair", None)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the findings")
         split = next(key for key, one in screen.examination.findings.items() if one.check == "G4")
         assert screen.table.select(("finding", split))
         await wait_for_text(pilot, "Make one conversation of the session again")

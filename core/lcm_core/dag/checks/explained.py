@@ -216,9 +216,7 @@ _RECALL_ONLY: Final = (
     "The text is whole and the model reads it; only recall from it finds nothing. A backup from before it "
     "would tell."
 )
-_BY_MODEL: Final = (
-    "The summary has to be written again by a model: rewrite (W), or repair (R) for all bad ones."
-)
+_BY_MODEL: Final = "The summary has to be written again by a model: rewrite it, or repair all that are bad."
 
 #: Why a finding of a check may have no fix, and what somebody can do about it.
 WITHOUT_FIX: Final[Mapping[str, str]] = {
