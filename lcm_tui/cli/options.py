@@ -41,25 +41,25 @@ def _among(*words: str) -> Callable[[], list[str]]:
 
 def prompt_option(
     flag: str = "--prompt",
-    help: str = "Choose by this prompt, as prompt-aware eviction does.",  # noqa: A002 - Typer's own name
+    words: str = "Choose by this prompt, as prompt-aware eviction does.",
     *,
     panel: str,
 ) -> Any:
-    """The prompt by which a context is chosen, in a *panel* of the help."""
-    return typer.Option(flag, metavar="TEXT", help=help, rich_help_panel=panel)
+    """The prompt by which a context is chosen; *words* are its help, in a *panel*."""
+    return typer.Option(flag, metavar="TEXT", help=words, rich_help_panel=panel)
 
 
 def rules_option(
     names: Iterable[str],
     flag: str = "--rules",
-    help: str = "The rules of another engine than the one that wrote the file.",  # noqa: A002
+    words: str = "The rules of another engine than the one that wrote the file.",
     *,
     panel: str | None = None,
 ) -> Any:
-    """Rules that are asked for by one of *names*."""
-    words = tuple(names)
+    """Rules that are asked for by one of *names*; *words* are the option's help, in a *panel*."""
+    named = tuple(names)
     return typer.Option(
-        flag, metavar="|".join(words), autocompletion=_among(*words), help=help, rich_help_panel=panel
+        flag, metavar="|".join(named), autocompletion=_among(*named), help=words, rich_help_panel=panel
     )
 
 
