@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class TailItem(Protocol):
 
     @property
     def tokens(self) -> int:
-        """Stored estimate."""
+        """Its weight: as stored for compaction, as sent for assembly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,32 +37,51 @@ class FreshTail:
     max_tokens: int | None  #: cap on its tokens; the newest message is protected in any case
     first_ordinal: int | None  #: None: the context holds no raw message, nothing is protected
     messages: int  #: raw messages from there on
-    tokens: int  #: their stored tokens
+    tokens: int  #: what they weigh together
+
+
+def protected(
+    newest_first: Iterable[tuple[int, bool]], *, count: int, max_tokens: int | None, whole_turn: bool
+) -> int:
+    """How many raw messages of a context are protected, counted from its end.
+
+    *newest_first*: the weight of each raw message in tokens, and whether its role is user; no more of them is
+    looked at than the rule needs. With *whole_turn* (0.15 on) everything up to the newest user message is
+    protected whatever the limits say, and counts against both (docs/engine/compaction.md, Fresh tail).
+    """
+    if count <= 0:
+        return 0
+    taken, spent = 0, 0
+    waiting = whole_turn  # for the newest user message
+    without_user: int | None = None  # how many they are if there is none
+    for tokens, is_user in newest_first:
+        if taken and (taken >= count or (max_tokens is not None and spent + tokens > max_tokens)):
+            if not waiting:
+                return taken
+            if without_user is None:
+                without_user = taken
+        taken += 1
+        spent += tokens
+        waiting = waiting and not is_user
+    return without_user if waiting and without_user is not None else taken
 
 
 def fresh_tail(
     items: Sequence[TailItem], rules: Rules, *, count: int | None = None, max_tokens: int | None = None
 ) -> FreshTail:
-    """The fresh tail of a context under *rules*, with an operator's settings on top (engine.md 2.2, 2.5).
+    """The fresh tail of a context under *rules*, with an operator's settings on top.
 
-    The newest *count* raw messages, fewer when they exceed *max_tokens*; at the present engine moved back to
-    the newest user message, so that the active turn is not split; a tail of none stays none (so recorded of
-    compaction).
+    docs/engine/compaction.md, Fresh tail.
     """
     limit = rules.fresh_tail_count if count is None else count
     messages = [item for item in items if item.is_message]
-    first, spent = len(messages), 0
-    while first > 0 and len(messages) - first < limit:
-        tokens = messages[first - 1].tokens
-        if max_tokens is not None and first < len(messages) and spent + tokens > max_tokens:
-            break
-        spent += tokens
-        first -= 1
-    if rules.tail_keeps_turn_whole and first < len(messages):
-        users = [index for index, item in enumerate(messages) if item.role == "user"]
-        if users and users[-1] < first:
-            first = users[-1]
-    tail = messages[first:]
+    size = protected(
+        ((item.tokens, item.role == "user") for item in reversed(messages)),
+        count=limit,
+        max_tokens=max_tokens,
+        whole_turn=rules.tail_keeps_turn_whole,
+    )
+    tail = messages[len(messages) - size :]
     return FreshTail(
         count=limit,
         max_tokens=max_tokens,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.context_view import fresh_tail_of
-from lcm_core.fresh_tail import fresh_tail
+from lcm_core.fresh_tail import fresh_tail, protected
 from lcm_core.records import ConversationId
 from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules, rules_of
 from lcm_core.store import context
@@ -103,6 +103,31 @@ def test_no_raw_message_means_nothing_is_protected():
 def test_the_newest_message_is_protected_whatever_it_weighs():
     tail = fresh_tail(items("taa", 500), RULES_0_1, max_tokens=100)
     assert (tail.first_ordinal, tail.messages, tail.tokens) == (2, 1, 500)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=20),
+    st.integers(-1, 8),
+    st.one_of(st.none(), st.integers(0, 200)),
+    st.booleans(),
+)
+def test_the_rule_as_it_is_written(
+    messages: list[tuple[int, bool]], count: int, limit: int | None, whole_turn: bool
+) -> None:
+    """Step by step from the newest message back, as docs/engine/compaction.md has it."""
+    users = [at for at, (_, is_user) in enumerate(messages) if is_user]
+    newest_user = users[0] if users and whole_turn else -1
+    taken = 0
+    while count > 0 and taken < len(messages):
+        spent = sum(tokens for tokens, _ in messages[:taken])
+        inside = taken > newest_user
+        too_many = taken >= count
+        too_much = taken > 0 and limit is not None and spent + messages[taken][0] > limit
+        if inside and (too_many or too_much):
+            break
+        taken += 1
+    found = protected(iter(messages), count=count, max_tokens=limit, whole_turn=whole_turn)
+    assert found == taken
 
 
 @given(

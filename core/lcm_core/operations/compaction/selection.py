@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from lcm_core.compaction_rules import CompactionSettings, SweepRules
+from lcm_core.fresh_tail import protected
 
 
 class Standing(NamedTuple):
@@ -92,20 +93,23 @@ class Bounds:
 def tail_start(context: Context, count: int, rules: SweepRules, settings: CompactionSettings) -> int:
     """The index from which on everything is protected; one past the end when nothing is.
 
-    The newest *count* raw messages, fewer when they exceed the token cap (the newest is protected in any
-    case), at the present engine moved back to the newest user message.
+    docs/engine/compaction.md, Fresh tail.
     """
-    limit, backwards = settings.fresh_tail_max_tokens, range(len(context) - 1, -1, -1)
-    first, found, spent = len(context), 0, 0
-    for at in filter(context.is_message, backwards):
-        weight = context.weights[at]
-        if found >= count or (limit is not None and found and spent + weight > limit):
-            break
-        first, found, spent = at, found + 1, spent + weight
-    if not rules.keeps_turn_whole or not found:
-        return first
-    user = next((at for at in backwards if context.users[at] and context.is_message(at)), first)
-    return min(first, user)
+    places: list[int] = []
+
+    def newest_first() -> Iterator[tuple[int, bool]]:
+        for at in range(len(context) - 1, -1, -1):
+            if context.is_message(at):
+                places.append(at)
+                yield context.weights[at], context.users[at]
+
+    size = protected(
+        newest_first(),
+        count=count,
+        max_tokens=settings.fresh_tail_max_tokens,
+        whole_turn=rules.keeps_turn_whole,
+    )
+    return places[size - 1] if size else len(context)
 
 
 def leaf_chunk(
