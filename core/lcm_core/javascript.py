@@ -1,7 +1,7 @@
-"""Values as the engine's language writes them, so that stored JSON and counts come out the same.
+"""Texts and values as the engine's language reads and writes them (docs/engine/words.md).
 
-The engine writes with ``JSON.stringify``; where Python's ``json`` differs from that (floats, large numbers,
-keys that look like indexes, lone surrogates) the value is written here.
+Its blanks, its JSON and its numbers differ from Python's: what is stored, counted and sent has to come out
+the same. ``read_json`` is its ``JSON.parse``, ``js_json`` its ``JSON.stringify``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from lcm_core.tokens import has_surrogates
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = "Mapping[str, Json]"
+
+#: What counts as blank there: `trim` takes these off, and ``\\s`` of its patterns means them. All of them are
+#: single characters that may stand in a class of a pattern.
+BLANKS: Final = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 
 _LONE: Final = re.compile(r"[\ud800-\udfff]")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -24,6 +31,113 @@ _SAFE_INTEGER: Final = 2**53
 _LARGEST_INDEX: Final = 2**32 - 2
 #: Types whose values both languages write in the same way.
 _ALIKE: Final = frozenset({str, bool, type(None)})
+
+
+def trimmed(text: str) -> str:
+    """A text without the blanks at its two ends."""
+    return text.strip(BLANKS)
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _whole(digits: str) -> int | float:
+    """All numbers of that language are doubles; what a double holds exactly stays an integer here."""
+    return int(digits) if len(digits) <= _EXACT_DIGITS else float(digits)
+
+
+_EXACT_DIGITS: Final = 15
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_int=_whole)
+
+
+def read_json(text: str) -> Json:
+    """The value that a text writes, as ``JSON.parse`` reads it, however deep it is nested.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        value: Json = _DECODER.decode(text)
+    except RecursionError:
+        return _read_deep(text)
+    return value
+
+
+_REST: Final = re.compile(r"[ \t\n\r]*")
+
+
+def _read_deep(text: str) -> Json:
+    """The same without recursion: the standard library reads about a thousand levels only."""
+    top: list[Json] = []
+    open_: list[list[Json] | dict[str, Json]] = [top]
+    keys: list[str] = []  # one for each object that is open
+    at = 0
+    while not top or len(open_) > 1:
+        inside = open_[-1]
+        first = not inside
+        if inside is not top:
+            end = "}" if isinstance(inside, dict) else "]"
+            mark, after = _mark(text, at)
+            if mark == end:
+                open_.pop()
+                if isinstance(inside, dict):
+                    keys.pop()
+                at = after
+                continue
+            if not first:
+                if mark != ",":
+                    raise ValueError(f"no comma at {at}")
+                at = after
+        if isinstance(inside, dict):
+            keys[-1], at = _key(text, at)
+        value, at = _value(text, at)
+        if isinstance(inside, dict):
+            inside[keys[-1]] = value
+        else:
+            inside.append(value)
+        if isinstance(value, list | dict):
+            open_.append(value)
+            if isinstance(value, dict):
+                keys.append("")
+    if _skipped(text, at) != len(text):
+        raise ValueError(f"more than a value at {at}")
+    return top[0]
+
+
+def _skipped(text: str, at: int) -> int:
+    match = _REST.match(text, at)
+    return match.end() if match else at
+
+
+def _mark(text: str, at: int) -> tuple[str, int]:
+    at = _skipped(text, at)
+    return text[at : at + 1], at + 1
+
+
+def _key(text: str, at: int) -> tuple[str, int]:
+    key, at = _value(text, at)
+    colon, after = _mark(text, at)
+    if not isinstance(key, str) or colon != ":":
+        raise ValueError(f"no key before {at}")
+    return key, after
+
+
+def _value(text: str, at: int) -> tuple[Json, int]:
+    """The value at a place and where it ends; of a list or an object only its bracket."""
+    mark, after = _mark(text, at)
+    if mark == "[":
+        return [], after
+    if mark == "{":
+        return {}, after
+    value, end = _DECODER.raw_decode(text, after - 1)
+    return value, end
+
+
+# -- writing ---------------------------------------------------------------------------------------------
 
 
 def well_formed(text: str) -> str:

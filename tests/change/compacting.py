@@ -19,7 +19,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from lcm_core.compaction_rules import CompactionRules, CompactionSettings, compaction_rules
-from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.run import Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, Result, UnderResult
 from lcm_core.records import ConversationId

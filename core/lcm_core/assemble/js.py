@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Final, NoReturn
+from typing import Final
 
-from lcm_core.javascript import Json, JsonObject, written
+from lcm_core.javascript import Json, JsonObject, read_json, written
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted, has_surrogates
 
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-#: As ``JSON.parse`` reads: no ``NaN``, and no control characters in strings.
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
 #: Halves of a pair without the other one, which ``JSON.stringify`` escapes.
 _LONE_HALF: Final = re.compile(r"[\ud800-\udfff]")
 
@@ -23,20 +15,9 @@ _LONE_HALF: Final = re.compile(r"[\ud800-\udfff]")
 def parsed(text: str | None) -> Json:
     """The value that *text* writes; None when it is no JSON."""
     try:
-        return _decoded(text or "")
-    except (ValueError, RecursionError):
+        return read_json(text or "")
+    except ValueError:
         return None
-
-
-def _decoded(text: str) -> Json:
-    """The same; an engine writes no blanks around it, and to look for them takes a quarter of the time."""
-    value: Json
-    if not text[:1].isspace():
-        value, end = _DECODER.raw_decode(text)
-        if end == len(text):
-            return value
-    value = _DECODER.decode(text)
-    return value
 
 
 def parsed_object(text: str | None) -> JsonObject:

@@ -18,7 +18,7 @@ from lcm_core.change.copying import CancelledError, Stop, check_wanted, never
 from lcm_core.change.reindex import PAGE, Rebuilt, reindex
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
 from lcm_core.dag.checks.search import is_stale
-from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import BLANKS
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.schema import Schema
 

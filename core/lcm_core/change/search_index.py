@@ -14,7 +14,7 @@ from typing import Final
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
 from lcm_core.change.plan import Cell, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
-from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import BLANKS
 from lcm_core.store.schema import Schema
 
 MESSAGES: Final = "messages_fts"

@@ -11,6 +11,8 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from lcm_core.javascript import BLANKS as BLANKS  # for those who still ask here
+
 
 class BrokenKind(StrEnum):
     """What is wrong with the text of a summary."""
@@ -32,20 +34,14 @@ EMERGENCY_MODEL: Final = "emergency-fallback"
 UNKNOWN_MODEL: Final = "unknown"
 
 #: A summary that holds none of these (letter case counts), has another model than `EMERGENCY_MODEL` and is
-#: not blank is not broken: a query can leave its text unread.
+#: not blank is not broken: a query can leave its text unread (with ``trim(content, BLANKS)``, for SQLite's
+#: plain ``trim`` removes spaces only).
 MARKER_LIKE: Final[tuple[str, ...]] = (
     FALLBACK_MARKER,
     DIRECTIVE_MARKER,
     TRUNCATED_MARKER,
     EMERGENCY_MARKER,
 )
-#: The white space of JavaScript: text that ``trim(content, BLANKS)`` empties is EMPTY; SQLite's plain
-#: ``trim`` removes spaces only.
-BLANKS: Final = (
-    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
-
 TRUNCATED_WINDOW: Final = 40  #: UTF-16 units from the end within which the truncation marker counts
 FALLBACK_WINDOW: Final = 80  #: likewise for the fallback marker
 

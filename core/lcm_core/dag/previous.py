@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from lcm_core.dag.markers import BLANKS, BrokenKind
+from lcm_core.dag.markers import BrokenKind
+from lcm_core.javascript import BLANKS
 from lcm_core.records import Summary, SummaryId
 
 #: How many summaries are given at the most (engine.md 2.2).

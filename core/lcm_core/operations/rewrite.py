@@ -17,8 +17,8 @@ from lcm_core.change.plan import Plan, SqlValue, Symbol, Update
 from lcm_core.dag.checks.facts import counted
 from lcm_core.dag.checks.texts import file_ids as ids_in
 from lcm_core.dag.graph import SummaryGraph
-from lcm_core.dag.markers import BLANKS
 from lcm_core.errors import NotFoundError
+from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.plans import file_ids
 from lcm_core.operations.drafting.making import storable
 from lcm_core.operations.drafting.material import Base, Material, read_material

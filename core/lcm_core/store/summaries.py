@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lcm_core.dag.graph import Node, SummaryGraph
-from lcm_core.dag.markers import BLANKS, MARKER_LIKE, BrokenKind, classify
+from lcm_core.dag.markers import MARKER_LIKE, BrokenKind, classify
 from lcm_core.errors import NotFoundError
+from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, Edge, Message, Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.store import messages as message_store
 from lcm_core.store.database import Reader, Row

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.dag.checks import texts
-from lcm_core.dag.markers import BLANKS, MARKER_LIKE, is_capped
+from lcm_core.dag.markers import MARKER_LIKE, is_capped
+from lcm_core.javascript import BLANKS
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.compaction_rules import CompactionRules, CompactionSettings
-from lcm_core.dag.markers import BLANKS, DIRECTIVE_MARKER
-from lcm_core.javascript import well_formed
+from lcm_core.dag.markers import DIRECTIVE_MARKER
+from lcm_core.javascript import BLANKS, well_formed
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 

@@ -16,8 +16,7 @@ from typing import Final
 from lcm_core.assemble.js import parsed
 from lcm_core.assemble.sender import sender_label
 from lcm_core.compaction_rules import SourceRules
-from lcm_core.dag.markers import BLANKS
-from lcm_core.javascript import Json, JsonObject
+from lcm_core.javascript import BLANKS, Json, JsonObject
 from lcm_core.records import Message, MessagePart, SummaryText, Timestamp
 from lcm_core.times import engine_label, parse_utc
 from lcm_core.tokens import as_engine_read

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lcm_core.change.preview import STOP_THE_HOST
-from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.selection import Context
 from lcm_core.operations.compaction.sweep import Pass
 from lcm_core.records import ConversationId, MessageId, SummaryId

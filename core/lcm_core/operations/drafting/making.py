@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import BLANKS
 from lcm_core.operations.drafting.material import Base, Material, Setting, request_for
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import Verdict, judge, judge_text

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from lcm_core.dag.checks.search import SearchProbe, SearchRows, SummaryRows
-from lcm_core.dag.markers import BLANKS
 from lcm_core.errors import DatabaseError
+from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader, Row
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lcm_core.dag.checks.quality import Body
 from lcm_core.dag.checks.texts import file_ids
-from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Reader
 
