@@ -10,8 +10,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
 
-#: Databases written by the real engine at these versions; the last has 16 deliberate edits.
-VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged")
+#: Databases written by the real engine at these versions; the damaged one has 16 deliberate edits.
+VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged", "1.0-next")
 
 
 def packed_database(version: str) -> Path:

@@ -126,7 +126,7 @@ def search_faults(path: Path) -> list[str]:
     faults = []
     with connect(path) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        blanks = 0 if "lcm_migration_state" in tables else 1
+        blanks = 0 if "conversation_bootstrap_state" in tables or "turn_advancements" in tables else 1
         missing = """SELECT m.message_id FROM messages AS m
             LEFT JOIN messages_fts AS f ON f.rowid = m.message_id
             WHERE f.content IS NOT m.content AND (? OR trim(m.content, char(9, 10, 13, 32)) <> '')"""

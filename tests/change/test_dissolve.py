@@ -18,6 +18,7 @@ from lcm_core.operations.dissolve import plan_dissolve
 from tests.change.oracle import Whole
 from tests.change.support import (
     REAL,
+    changed,
     column,
     connect,
     context_of,
@@ -92,12 +93,12 @@ def test_every_trace_of_the_node_goes(database_copy):
         f"INSERT INTO summary_messages VALUES ('{summary}', {covered}, 0)",
         f"""INSERT INTO focus_brief_sources (brief_id, summary_id, ordinal, role)
         SELECT brief_id, '{summary}', 0, 'cited' FROM focus_briefs LIMIT 1""",
-        """CREATE TABLE pending_summary_nodes (node_id TEXT PRIMARY KEY, canonical_summary_id TEXT
+        """CREATE TABLE later_nodes (node_id TEXT PRIMARY KEY, canonical_summary_id TEXT
         REFERENCES summaries(summary_id) ON DELETE SET NULL)""",
-        """CREATE TABLE pending_summary_node_children (node_id TEXT, child_summary_id TEXT
+        """CREATE TABLE later_children (node_id TEXT, child_summary_id TEXT
         REFERENCES summaries(summary_id) ON DELETE CASCADE)""",
-        f"INSERT INTO pending_summary_nodes VALUES ('node', '{summary}'), ('other', NULL)",
-        f"INSERT INTO pending_summary_node_children VALUES ('node', '{summary}')",
+        f"INSERT INTO later_nodes VALUES ('node', '{summary}'), ('other', NULL)",
+        f"INSERT INTO later_children VALUES ('node', '{summary}')",
     )
     before = dump(path)
     done = commit(path, plan(path, conversation, summary))
@@ -108,10 +109,31 @@ def test_every_trace_of_the_node_goes(database_copy):
                 continue
             for row in connection.execute(f'SELECT * FROM "{table}"'):
                 assert summary not in row, table
-    assert value(path, "SELECT count(*) FROM pending_summary_nodes") == 2
+    assert value(path, "SELECT count(*) FROM later_nodes") == 2
     assert done.search is None
     undo(path, done.id)
     assert dump(path) == before
+
+
+def test_what_the_engine_prepared_from_a_node_goes_with_it_and_comes_back(database_copy):
+    """A node of an ended batch that names the summary (RESTRICT), and the one that became it (SET NULL)."""
+    path = database_copy("1.0-next")
+    conversation, summary = dissolvable(path)[0]
+    active = value(path, "SELECT batch_id FROM pending_compaction_batches WHERE status = 'planning'")
+    run(
+        path,
+        f"""INSERT INTO pending_summary_node_children (node_id, ordinal, child_summary_id)
+        SELECT node_id, 99, '{summary}' FROM pending_summary_nodes WHERE batch_id = '{active}' LIMIT 1""",
+    )
+    with pytest.raises(RefusedError, match=rf"preparing a compaction with it .batch {active}, planning"):
+        plan(path, conversation, summary)
+    run(path, f"UPDATE pending_compaction_batches SET status = 'stale' WHERE batch_id = '{active}'")
+    before = dump(path)
+    done = commit(path, plan(path, conversation, summary))
+    assert active not in column(path, "SELECT batch_id FROM pending_compaction_batches")
+    assert column(path, "SELECT canonical_summary_id FROM pending_summary_nodes") != [summary]
+    commit(path, asyncio.run(planned(path, plan_undo, done.id)))
+    assert changed(before, dump(path)) == set()
 
 
 def test_a_table_that_forbids_it_is_told(database_copy):
@@ -391,10 +413,10 @@ def test_the_rows_are_those_of_the_go_tool(database_copy, version, name):
     fresh = set(sources(path, summary))
     tables = ("context_items", "summaries", "summary_parents", "summary_messages", "messages")
     expected = unlike(path, *tables)
-    for table, changed in call["diff"].items():
-        rows = [row for row in expected[table] if row not in changed["removed"]]
-        assert len(rows) == len(expected[table]) - len(changed["removed"])
-        expected[table] = [*rows, *changed["added"]]
+    for table, difference in call["diff"].items():
+        rows = [row for row in expected[table] if row not in difference["removed"]]
+        assert len(rows) == len(expected[table]) - len(difference["removed"])
+        expected[table] = [*rows, *difference["added"]]
     before = dump(path)
     done = commit(path, plan(path, conversation, summary, keep=keep))
     after = unlike(path, *tables)

@@ -73,6 +73,11 @@ def delete(path: Path, *ids: int) -> list[Committed]:
     return done
 
 
+def undo_all(path: Path) -> None:
+    """Take back everything that `carry_out` did."""
+    carry_out(path, asyncio.run(planned(path, plan_undo_batch, "b")))
+
+
 def export(path: Path, conversation_id: int, folder: Path | None = None) -> Exported:
     async def load(reader: Reader) -> Exported:
         conversation = await get_conversation(reader, conversation_id)
@@ -109,8 +114,7 @@ def test_everything_goes_in_pieces_and_comes_back(
     assert left <= {"lcm_migration_state"}
     assert search_faults(path) == []
     assert len(done) > 3 * len(ids)
-    back = asyncio.run(planned(path, plan_undo_batch, "b"))
-    carry_out(path, back)
+    undo_all(path)
     assert changed(before, dump(path)) == set()
     assert search_faults(path) == []
 
@@ -341,6 +345,66 @@ def test_the_space_adds_up(database_copy: DatabaseFactory, version: str):
         assert "messages_fts" in {one.name for one in tables}
     assert not {one.name for one in tables or ()} & {"messages_fts_data", "messages_fts_content"}
     assert sum(band.conversations for band in space.ages) == len(conversations(path))
+
+
+# -- what the 1.x engine has prepared --------------------------------------------------------------------
+
+
+def test_ended_batches_go_with_their_conversation_and_come_back(database_copy: DatabaseFactory):
+    """A message that a node of a given-up batch names could not be deleted alone (RESTRICT)."""
+    path = database_copy("1.0-next")
+    before = dump(path)
+    named = """SELECT count(*) FROM pending_summary_node_messages AS n JOIN messages AS m
+        ON m.message_id = n.message_id WHERE m.conversation_id = 3"""
+    assert value(path, named) == 12
+    delete(path, 3)
+    assert conversations(path) == [1, 2, 4, 5, 6, 7, 8, 9, 10, 11]
+    assert column(path, "PRAGMA foreign_key_check") == []
+    assert "pcb_626a9f6f943cd0a5_d7a19d2ff37972bd" not in column(
+        path, "SELECT batch_id FROM pending_compaction_batches"
+    )
+    undo_all(path)
+    assert changed(before, dump(path)) == set()
+
+
+def test_blank_messages_come_back_without_the_search_rows_that_they_never_had(database_copy: DatabaseFactory):
+    """From 0.5 on the engine gives blank messages no row; 0.5.3 notes where it stopped reading already."""
+    path = database_copy("0.3.0")
+    run(
+        path,
+        "CREATE TABLE conversation_bootstrap_state (conversation_id INTEGER PRIMARY KEY)",
+        "UPDATE messages SET content = ' ' WHERE seq = 2",
+        "DELETE FROM messages_fts WHERE rowid IN (SELECT message_id FROM messages WHERE trim(content) = '')",
+    )
+    assert search_faults(path) == []
+    delete(path, 3)
+    undo_all(path)
+    assert search_faults(path) == []
+
+
+@pytest.mark.parametrize("status", ["planning", "ready", "publishing", "a word of tomorrow"])
+def test_a_batch_that_the_engine_works_on_refuses_the_deletion(database_copy: DatabaseFactory, status: str):
+    path = database_copy("1.0-next")
+    run(
+        path,
+        "PRAGMA ignore_check_constraints = 1",
+        f"UPDATE pending_compaction_batches SET status = '{status}' WHERE conversation_id = 3",
+    )
+    before = dump(path)
+    with pytest.raises(RefusedError, match=r"preparing a compaction with it .batch pcb_626a9f6f943cd0a5"):
+        deletion(path, 3)
+    assert dump(path) == before
+
+
+def test_every_conversation_of_a_1x_file_goes_and_comes_back(database_copy: DatabaseFactory):
+    path = database_copy("1.0-next")
+    run(path, "UPDATE pending_compaction_batches SET status = 'stale' WHERE status = 'planning'")
+    before, ids = dump(path), conversations(path)
+    delete(path, *ids)
+    left = {table for table, rows in dump(path).items() if rows}
+    assert left <= {"lcm_migration_state", "turn_advancements", "sqlite_stat1"}
+    undo_all(path)
+    assert changed(before, dump(path)) == set()
 
 
 # -- archiving ---------------------------------------------------------------------------------------------

@@ -113,8 +113,8 @@ def test_a_column_that_is_not_indexed_touches_no_search_table(database_copy):
     assert done.search is None
 
 
-OLD, NEW = Schema({"messages": frozenset()}), Schema({"lcm_migration_state": frozenset()})
-REFERENCES = Schema({"messages": frozenset({"large_content"}), "lcm_migration_state": frozenset()})
+OLD, NEW = Schema({"messages": frozenset()}), Schema({"conversation_bootstrap_state": frozenset()})
+REFERENCES = Schema({"messages": frozenset({"large_content"}), "conversation_bootstrap_state": frozenset()})
 EXPLORED = "Exploration Summary:\nit holds"
 FILE = "[LCM Tool Output: file_0123456789abcdef | tool=read | 91,002 bytes]"
 

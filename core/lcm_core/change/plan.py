@@ -298,6 +298,11 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "focus_brief_sources": ("brief_id", "summary_id", "role"),
     "message_transcript_anchor_trust": ("message_id",),
     "conversation_transcript_epochs": ("conversation_id",),
+    "pending_compaction_batches": ("batch_id",),
+    "pending_summary_nodes": ("node_id",),
+    "pending_summary_node_messages": ("node_id", "message_id"),
+    "pending_summary_node_children": ("node_id", "ordinal"),
+    "turn_advancements": ("advancement_key",),
 }
 
 

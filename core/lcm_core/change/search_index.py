@@ -38,12 +38,12 @@ _FATAL: Final = (
 def indexed_text(content: Cell, schema: Schema) -> SqlValue:
     """What the engine that wrote this schema puts into ``messages_fts`` for a message; None: no row.
 
-    Blank messages are not indexed from 0.8 on; of a reference to a stored payload the header and the
+    Blank messages are not indexed from 0.5 on; of a reference to a stored payload the header and the
     exploration summary alone from 0.10 on.
     """
     if not isinstance(content, str):
         return None if isinstance(content, bytes | None) else str(content)
-    if schema.counts_code_points and not content.strip(BLANKS):
+    if not schema.indexes_blank_messages and not content.strip(BLANKS):
         return None
     if not schema.has("messages", "large_content") or not content.startswith(_HEADERS):
         return content

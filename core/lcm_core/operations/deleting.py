@@ -1,8 +1,8 @@
 """The edits that take a conversation away with all its rows, in pieces that keep no host waiting.
 
 Whatever refers to a row goes before it, so the database is sound after every piece, and what is left can be
-planned anew after any of them: its context first, then briefs, summaries (each before what it was made
-from), messages, what else belongs to it, and the conversation itself (engine.md 1.7).
+planned anew after any of them: its context first, then what the engine has prepared, briefs, summaries (each
+before what it was made from), messages, what else belongs to it, and the conversation itself (engine.md 1.7).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lcm_core.change.breaks import context_key
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Delete, Edit, Ref, Splice, key_of, ref_of
 from lcm_core.records import ConversationId
+from lcm_core.store import prepared
 from lcm_core.store.database import Reader
 from lcm_core.store.families import owning_tables
 from lcm_core.store.lifecycle import consumers_first, message_ids
@@ -88,12 +89,33 @@ async def pieces(reader: Reader, conversation_id: ConversationId) -> AsyncIterat
 async def _units(reader: Reader, conversation_id: ConversationId) -> AsyncIterator[Sequence[Edit]]:
     for splice in _context(await rows_by(reader, "context_items", "conversation_id", [conversation_id])):
         yield [splice]
+    for batch in await prepared.batches_of(reader, conversation_id):
+        for table, row in batch.rows:
+            yield [_delete(table, row)]
     briefs = await rows_by(reader, "focus_briefs", "conversation_id", [conversation_id])
     for brief in briefs:
         sources = await rows_by(reader, "focus_brief_sources", "brief_id", [brief["brief_id"]])
         yield [*(_delete("focus_brief_sources", row) for row in sources), _delete("focus_briefs", brief)]
+    owning = [table for table in owning_tables(reader) if table not in _IN_ORDER]
+    gone: set[tuple[str, Cells]] = set()  # rows of these that went with a summary or a message
+    own = frozenset(brief["brief_id"] for brief in briefs)
+    async for unit in _summaries_and_messages(reader, conversation_id, own):
+        gone.update((edit.table, edit.key) for edit in unit if edit.table in owning)
+        yield unit
+    for table in owning:
+        rows = await rows_by(reader, table, "conversation_id", [conversation_id])
+        for edit in (_delete(table, row) for row in rows):
+            if (table, edit.key) not in gone:
+                yield [edit]
+    for row in await rows_by(reader, "conversations", "conversation_id", [conversation_id]):
+        yield [_delete("conversations", row)]
+
+
+async def _summaries_and_messages(
+    reader: Reader, conversation_id: ConversationId, briefs: frozenset[object]
+) -> AsyncIterator[Sequence[Delete]]:
     in_turn, on_cycles = await consumers_first(reader, conversation_id)
-    owned = _Owned(frozenset([*in_turn, *on_cycles]), frozenset(brief["brief_id"] for brief in briefs))
+    owned = _Owned(frozenset([*in_turn, *on_cycles]), briefs)
     for ids in _pages(in_turn):
         for unit in await _summaries(reader, ids, owned):
             yield unit
@@ -102,17 +124,19 @@ async def _units(reader: Reader, conversation_id: ConversationId) -> AsyncIterat
     for numbers in _pages(await message_ids(reader, conversation_id)):
         for unit in await _messages(reader, numbers, owned):
             yield unit
-    for table in owning_tables(reader):
-        if table not in _IN_ORDER:
-            for row in await rows_by(reader, table, "conversation_id", [conversation_id]):
-                yield [_delete(table, row)]
-    for row in await rows_by(reader, "conversations", "conversation_id", [conversation_id]):
-        yield [_delete("conversations", row)]
 
 
-_IN_ORDER: Final = frozenset({"context_items", "conversations", "focus_briefs", "messages", "summaries"})
+_IN_ORDER: Final = prepared.TABLES | {
+    "context_items",
+    "conversations",
+    "focus_briefs",
+    "messages",
+    "summaries",
+}
 #: What refers to a summary or a message and is not deleted with it but before.
-_LINES: Final = frozenset({"context_items", "summary_messages", "summary_parents", "focus_brief_sources"})
+_LINES: Final = prepared.TABLES | {
+    *("context_items", "summary_messages", "summary_parents", "focus_brief_sources")
+}
 
 
 def _context(rows: Sequence[StoredRow]) -> Iterator[Splice]:
@@ -141,7 +165,7 @@ class _Owned:
     briefs: frozenset[object]
 
 
-async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[Sequence[Edit]]:
+async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[Sequence[Delete]]:
     """Each summary with its lines to what it was made from, and with lines that lead from nowhere to it."""
     rows = {row["summary_id"]: row for row in await rows_by(reader, "summaries", "summary_id", ids)}
     lines: _ByOwner = {}
@@ -158,7 +182,7 @@ async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[
     return [[*lines.get(summary, ()), _delete("summaries", rows[summary])] for summary in ids]
 
 
-async def _messages(reader: Reader, ids: Sequence[int], owned: _Owned) -> list[Sequence[Edit]]:
+async def _messages(reader: Reader, ids: Sequence[int], owned: _Owned) -> list[Sequence[Delete]]:
     """Each message with its parts, and with links that lead from nowhere to it."""
     rows = {row["message_id"]: row for row in await rows_by(reader, "messages", "message_id", ids)}
     lines: _ByOwner = {}

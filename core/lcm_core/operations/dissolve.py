@@ -13,17 +13,20 @@ from datetime import UTC, datetime
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Delete, Edit, Plan, Splice, Update, key_of
+from lcm_core.operations.prepared import retired
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.context import ItemId
 from lcm_core.store.database import Reader
+from lcm_core.store.prepared import TABLES as PREPARED
+from lcm_core.store.prepared import batches_naming
 from lcm_core.store.rows import StoredRow, referring_columns, rows_by
 from lcm_core.times import sql_utc
 
 #: What refers to a summary and is dealt with by name.
-_LINEAGE = ("context_items", "summary_messages", "summary_parents")
+_LINEAGE = frozenset({"context_items", "summary_messages", "summary_parents"}) | PREPARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,8 @@ async def plan_dissolve(
     Raises:
         NotFoundError: there is no such conversation or summary.
         RefusedError: a summary is not in this context, is a leaf, has no sources, a source is gone, of
-            another conversation or in the context already, or another summary was made from it.
+            another conversation or in the context already, another summary was made from it, or the engine
+            is preparing one.
     """
     _check_tables(reader)
     await conversation_store.get_conversation(reader, conversation_id)
@@ -75,6 +79,8 @@ async def plan_dissolve(
     standing = await _standing(reader, conversation_id, roots)
     stamp = sql_utc(now or datetime.now(UTC))
     edits: list[Edit] = [_splice(listing, standing[root], restored[root], stamp) for root in roots]
+    if not keep:
+        edits += retired(await batches_naming(reader, nodes), f"summary {roots[0]} cannot be dissolved")
     for node in () if keep else nodes.values():
         edits += await _purge(reader, node)
     return Plan(

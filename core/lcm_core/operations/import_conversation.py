@@ -23,6 +23,7 @@ from lcm_core.operations.long_commits import takes_long
 from lcm_core.operations.prune import CAUSE
 from lcm_core.store.database import Reader
 from lcm_core.store.lifecycle import ids_taken
+from lcm_core.store.prepared import TABLES as PREPARED
 from lcm_core.store.rows import rows_by
 from lcm_core.times import iso_z
 
@@ -130,6 +131,15 @@ class _Importing:
                 made.said.append(told(count, _NOUNS[table], None, "get a new id, for the old one is taken"))
         return made
 
+    @property
+    def renames(self) -> bool:
+        """Whether the conversation, its messages or its summaries are called something else here."""
+        return (
+            self.owner != self.file.conversation_id
+            or any(isinstance(new, Symbol) for new in self.messages.values())
+            or any(old != new for old, new in self.ids["summaries"].items())
+        )
+
     def tables(self) -> Iterator[str]:
         """The tables of the file that this database has, in an order in which nothing refers ahead."""
         rest = sorted(set(self.file.rows) - {*_ORDER, _CONTEXT})
@@ -137,6 +147,11 @@ class _Importing:
             count = len(self.file.rows.get(table, ()))
             if count and (table.startswith(_FORBIDDEN) or not self.columns.get(table)):
                 self.said.append(f"{counted(count, 'row')} of {table} left out: there is no such table here")
+            elif count and table in PREPARED and self.renames:
+                self.said.append(
+                    f"{counted(count, 'row')} of {table} left out: what the engine has prepared is of the "
+                    "original conversation"
+                )
             elif count:
                 yield table
 

@@ -17,12 +17,14 @@ from lcm_core.change.errors import RefusedError, said
 from lcm_core.change.plan import Cell, Cells, Keeping, Plan, Update, row_counts
 from lcm_core.dag.checks.facts import counted, told
 from lcm_core.operations.deleting import Piece, pieces
+from lcm_core.operations.prepared import refuse_active
 from lcm_core.paths import resolve_transcript
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.families import owned_keys
 from lcm_core.store.lifecycle import foreign_uses, transcripts
+from lcm_core.store.prepared import batches_of
 from lcm_core.store.rows import rows_by
 from lcm_core.store.sizes import ConversationSize, conversation_counts, measured
 from lcm_core.times import iso_z, parse_utc, sql_utc
@@ -247,6 +249,7 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
     Raises:
         RefusedError: something else needs a row of this conversation.
     """
+    refuse_active(await batches_of(reader, one), f"conversation {one} cannot be deleted")
     uses = await foreign_uses(reader, one)
     needed = [
         f"{use.user} of conversation {use.conversation_id} needs {use.used}" for use in uses if not use.file

@@ -163,6 +163,14 @@ class Schema:
         )
 
     @property
+    def indexes_blank_messages(self) -> bool:
+        """Whether the engine that last migrated the file gives blank messages a row in ``messages_fts``.
+
+        Recorded: 0.3.0 does, 0.5.3 does not.
+        """
+        return not (self.is_beta or self.has("conversation_bootstrap_state"))
+
+    @property
     def counts_code_points(self) -> bool:
         """Whether the engine that last migrated the file weighs code points (0.8 on; engine.md 2.1)."""
         return self.is_beta or self.has("lcm_migration_state")

@@ -137,6 +137,15 @@ def a_message_left_the_context(con: Con) -> Rows:
     return [row("messages", lost)]
 
 
+@plant("A11", SUSPICIOUS)
+def a_message_left_the_context_of_an_archived_conversation(con: Con) -> Rows:
+    ordinal, lost = con.execute(
+        "SELECT max(ordinal), message_id FROM context_items WHERE conversation_id = 6"
+    ).fetchone()
+    take_item(con, 6, ordinal - 1, close=True)
+    return [row("messages", lost - 1)]
+
+
 @plant("A11", BROKEN, also="B16 B17 D4")
 def a_message_left_the_middle_of_a_leaf(con: Con) -> Rows:
     lost = one(con, "SELECT message_id FROM summary_messages WHERE summary_id = ? AND ordinal = 3", LEAF)

@@ -91,6 +91,28 @@ def a_block_was_imported_again_without_parts(con: Con) -> Rows:
     return copy_messages(con, BARE, 1, 19, parts=False, created="2026-03-05 10:00:00")
 
 
+@plant("E3", also="D1 E2 E6 E8 E12 E18")
+def a_block_was_replayed_and_its_payload_stored_again(con: Con) -> Rows:
+    """The copy of the payload is another file: the reference to it is all that differs."""
+    payload = message(con, BARE, 9)
+    reference = "[LCM Tool Output: file_{} | tool=read | 91,002 bytes]"
+    run(
+        con,
+        "UPDATE messages SET content = ?, identity_hash = 'a' WHERE message_id = ?",
+        reference.format("0" * 16),
+        payload,
+    )
+    copies = copy_messages(con, BARE, 1, 19, parts=True, created=None)
+    run(
+        con,
+        "UPDATE messages SET content = ?, identity_hash = 'b' WHERE content = ? AND message_id <> ?",
+        reference.format("1" * 16),
+        reference.format("0" * 16),
+        payload,
+    )
+    return copies
+
+
 @plant("E3")
 def a_flood(con: Con) -> Rows:
     text = "Please have another look at the lease table and tell me what you find."
@@ -566,7 +588,7 @@ def a_lease_ran_out(con: Con) -> Rows:
     return [row("pending_summary_nodes", "n")]
 
 
-@plant("G17", SUSPICIOUS)
+@plant("G17", BY_DESIGN)
 def anchors_are_suspect(con: Con) -> Rows:
     con.execute(
         "CREATE TABLE message_transcript_anchor_trust (message_id INTEGER PRIMARY KEY, trust_state TEXT)"
@@ -579,7 +601,7 @@ def anchors_are_suspect(con: Con) -> Rows:
     return [row("message_transcript_anchor_trust")]
 
 
-@plant("G18", SUSPICIOUS, also="E9 E15")
+@plant("G18", SUSPICIOUS, also="A11 E9 E15")
 def a_conversation_was_copied(con: Con) -> Rows:
     run(con, "INSERT INTO conversations (conversation_id, session_id, active) VALUES (99, 'copy', 0)")
     con.execute("UPDATE conversations SET archived_at = created_at WHERE conversation_id = 99")

@@ -226,7 +226,7 @@ STATE: Final = (
     ),
     _file(
         "G17",
-        _W,
+        _I,
         "transcript anchors not trusted",
         "Are anchors suspect or unproven, or epochs corrupt?",
         "message_transcript_anchor_trust",

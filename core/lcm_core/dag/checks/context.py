@@ -233,10 +233,6 @@ def _reordered(rows: Tally, check: str, structure: Structure, noun: str, words: 
         yield from rows.told(check, _SUSPICIOUS, structure, noun, words)
 
 
-def _message_holes(structure: Structure, limits: Limits) -> Iterable[Finding]:
-    return () if structure.archived else holes(structure, limits)
-
-
 def _empty_context(structure: Structure, limits: Limits) -> Iterator[Finding]:
     if structure.items or not len(structure.messages) or structure.archived:
         return
@@ -291,7 +287,7 @@ RULES: Final[Mapping[str, StructureRule]] = {
     "A8": _gaps,
     "A9": _abnormal_ordinals,
     "A10": _disorder,
-    "A11": _message_holes,
+    "A11": holes,
     "A12": _behind_newer_summary,
     "A13": _empty_context,
     "A14": _over_budget,

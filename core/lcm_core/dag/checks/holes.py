@@ -137,6 +137,9 @@ def holes(structure: Structure, limits: Limits) -> Iterator[Finding]:
             why = f"were summarised by what is gone and stands in the context ({where}, A2)."
         elif block in lost:
             confidence, fix = Confidence.BROKEN, FixId.RESTORE_MESSAGES
+        elif structure.archived and not structure.items:
+            confidence = Confidence.BY_DESIGN
+            why = f"are out of the context ({where}): the conversation is archived and has none."
         yield rows.finding(
             "A11", confidence, structure.id, told(rows.count, "message", structure.id, why), fix
         )

@@ -26,6 +26,7 @@ SYNTHETIC_RESULT: Final = (
     "[lossless-claw] missing tool result in session history; "
     "inserted synthetic error result for transcript repair."
 )
+_FILE_ID: Final = re.compile(r"\bfile_[0-9a-f]{16}\b")
 _REFERENCE: Final = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|\| LCM file: file_")
 _HEARTBEAT: Final = re.compile(
     r"\s*(?:HEARTBEAT_OK\b.{0,40}\Z|Read HEARTBEAT\.md\b|NO_REPLY\s*\Z"
@@ -156,7 +157,7 @@ class MessageScan:
             self._add("E6 null", place)
         elif digest is not None and digest != stored:
             self._add("E6 user" if role == "user" else "E6", place)
-        key = stored or digest or ""
+        key = _without_file_ids(role, body.content) or stored or digest or ""
         try:
             self._texts[place] = int(key[:16], 16)
         except ValueError:
@@ -336,6 +337,17 @@ def _counts_easily(stored: int, body: MessageBody) -> bool:
 
 def _utf16_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _without_file_ids(role: str, content: str) -> str | None:
+    """What identifies a message that names a stored file; None when it names none.
+
+    Each time a payload is stored its file gets a new id, so the ids may differ between copies of a message.
+    """
+    if not _REFERENCE.search(content):
+        return None
+    same = _FILE_ID.sub("file_", content)
+    return sha256(f"{role}\0{same}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _text_differs(body: MessageBody) -> bool:

@@ -160,10 +160,11 @@ def untrusted(anchors: int, doubtful: int, corrupt: Sequence[int]) -> Iterator[F
     if doubtful:
         yield found(
             "G17",
-            _SUSPICIOUS,
+            _BY_DESIGN,
             None,
             [RowRef("message_transcript_anchor_trust", ())],
-            f"{doubtful:,} of {counted(anchors, 'transcript anchor')} cannot be trusted.",
+            f"{doubtful:,} of {counted(anchors, 'transcript anchor')} cannot be trusted. The engine keeps "
+            "the messages and ignores these anchors: nothing has to be done.",
         )
     for conversation_id in corrupt:
         yield found(
