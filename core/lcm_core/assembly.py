@@ -113,8 +113,8 @@ class Resolver:
                 piece = ResolvedContext(tuple([one for _, one in pairs]))
             else:
                 piece = resolve(run, overlay, self.rules, self.zone)
-                messages = [item for item in run if isinstance(item, StoredMessage)]
-                pairs = list(zip(messages, (one for one in piece.items if one.is_message), strict=True))
+                messages = {item.ordinal: item for item in run if isinstance(item, StoredMessage)}
+                pairs = [(messages[one.ordinal], one) for one in piece.items if one.is_message]
             context = piece.behind(context)
             spare = KEPT - len(self.read)
             self.read.update({pair[0].ordinal: pair for pair in pairs[-spare:]} if spare > 0 else {})

@@ -83,6 +83,7 @@ class MessagePart:
     file_mime: str | None
     file_url: str | None
     metadata: str | None  #: JSON; ``raw`` holds the block as the host sent it
+    part_id: str = ""  #: of which the engine makes the id of a tool call that has none
 
 
 @dataclass(frozen=True, slots=True)

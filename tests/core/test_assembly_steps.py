@@ -18,6 +18,7 @@ from lcm_core.assemble.assembler import (
 from lcm_core.assemble.clamp import OPAQUE_TOKENS, clamp, serialized_tokens
 from lcm_core.assemble.export import api_request, host_messages, markdown
 from lcm_core.assemble.fill import Selection
+from lcm_core.assemble.js import stringify
 from lcm_core.assemble.live import live_message
 from lcm_core.assemble.mend import MISSING_RESULT, Mended
 from lcm_core.assemble.message import OriginKind, Role, SentMessage
@@ -38,7 +39,7 @@ from lcm_core.records import (
     Timestamp,
 )
 from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules
-from lcm_core.tokens import Estimator
+from lcm_core.tokens import Estimator, estimate_weighted
 
 NOON = Timestamp("2026-03-06 12:00:00")
 
@@ -83,7 +84,8 @@ def call(ordinal: int, *ids: str, text: str = "") -> StoredMessage:
 
 
 def result(ordinal: int, call_id: str, text: str = "done") -> StoredMessage:
-    metadata = {"toolCallId": call_id, "toolName": "bash", "isError": False, "raw": {"type": "text"}}
+    metadata: dict[str, Any] = {"toolCallId": call_id, "toolName": "bash", "isError": False}
+    metadata["raw"] = {"type": "text", "text": text}
     return message(ordinal, "tool", text, {"text": text, "tool_call_id": call_id, "metadata": metadata})
 
 
@@ -246,6 +248,7 @@ def test_what_says_nothing_is_dropped_by_the_present_engine():
     found = sent(items)
     assert [one.origin.ordinal for one in found.messages] == [0, 3]
     assert len(found.messages[1].blocks) == 1
+    assert [one.ordinal for one in found.evicted] == [1, 2, 4]
     assert [one.origin.ordinal for one in sent(items, RULES_0_1).messages] == [0, 1, 2, 3]
 
 
@@ -272,12 +275,20 @@ def test_calls_are_rebuilt_from_columns_where_the_block_is_not_recorded():
 
 
 def test_an_answer_in_the_column_wins_over_the_text():
-    row = {"part_type": "tool", "tool_call_id": "x", "tool_output": "out", "tool_error": "broke"}
+    metadata = {"originalRole": "toolResult", "rawType": "tool_result", "isError": True}
+    row = {
+        "part_type": "tool",
+        "tool_call_id": "x",
+        "tool_output": '{"n":1}',
+        "text": "t",
+        "metadata": metadata,
+    }
     found = sent([message(0, "user", "go"), call(1, "x"), message(2, "tool", "", row)])
     assert found.messages[2].document() == {
         "role": "toolResult",
-        "content": [{"type": "text", "text": "out"}],
+        "content": [{"type": "tool_result", "output": {"n": 1}, "tool_use_id": "x"}],
         "toolCallId": "x",
+        "toolName": "unknown",
         "isError": True,
     }
 
@@ -293,7 +304,7 @@ def test_system_rows_are_sent_by_the_user():
 
 
 @pytest.mark.parametrize(
-    "metadata", ["{", "[]", "null", '{"raw":7}', '{"raw":[1]}', '{"raw":{"type":7,"text":[]}}', "\x00"]
+    "metadata", ["{", "[]", "null", '{"raw":7}', '{"raw":null,"rawType":7,"originalRole":[]}', "\x00"]
 )
 def test_broken_metadata_costs_nothing_but_itself(metadata: str):
     rows = ({"text": "hi", "metadata": metadata}, {"part_type": "agent", "metadata": metadata})
@@ -304,8 +315,9 @@ def test_broken_metadata_costs_nothing_but_itself(metadata: str):
 
 def test_a_sender_in_a_group_is_named():
     found = sent([message(0, "user", "hello", sender='{"senderName":"Ada\\nL.","senderId":"7"}')])
-    assert found.messages[0].content == "Ada L.: hello"
-    assert found.estimated_tokens == 4
+    sender = {"senderId": "7", "senderName": "Ada\nL."}
+    assert found.messages[0].document() == {"role": "user", "content": "hello", "__openclaw": sender}
+    assert found.estimated_tokens == estimate_weighted(f"hello\n{stringify(sender)}")
 
 
 # -- tail and budget -------------------------------------------------------------------------------------
@@ -363,7 +375,8 @@ def test_large_answers_before_the_tail_become_references_when_asked():
     items = [message(0, "user", "go"), call(1, "x"), large, *tail(3)]
     found = sent(items, tail_count=2, stub_payloads=True)
     assert found.messages[2].text == (
-        "[LCM Tool Output: file_1 | tool=bash | 123,456 bytes]\n\nExploration Summary:\nLines: 9."
+        "[LCM Tool Output: file_1 | tool=bash | 123,456 bytes]\n\nExploration Summary:\nLines: 9.\n\n"
+        'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full output content from disk.'
     )
     assert sent(items, tail_count=2).messages[2].text == "y" * 8000
     assert sent(items, tail_count=9, stub_payloads=True).messages[2].text == "y" * 8000

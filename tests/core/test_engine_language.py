@@ -151,7 +151,7 @@ BYTES, READ = b"a\xffb\xf0\x9f\x92".decode("utf-8", "surrogateescape"), "a\ufffd
 
 
 def test_what_is_no_utf_8_is_sent_as_the_engine_reads_it():
-    metadata = json.dumps({"raw": {"type": "text", "said": BYTES}}, ensure_ascii=False)
+    metadata = json.dumps({"raw": {"type": "text", "text": BYTES}}, ensure_ascii=False)
     answer = message(1, "assistant", BYTES, {"text": BYTES, "metadata": metadata})
     brief = FocusBrief(
         "focus_0", ConversationId(1), BYTES, BYTES, "active", 1, 1, None, 1, None, None, NOON, NOON
@@ -160,7 +160,7 @@ def test_what_is_no_utf_8_is_sent_as_the_engine_reads_it():
         sums = sent([summary(0, content=BYTES), answer, message(2, "user", BYTES)], rules)
         assert READ in sums.messages[0].text
         block: Any = sums.messages[1].document()["content"]
-        assert block == [{"type": "text", "said": READ, "text": READ}]
+        assert block == [{"type": "text", "text": READ}]
         assert sums.messages[2].content == READ
     assert wrap_brief(brief, UTC).count(READ) == 2
     source = SourceMessage(message(0, "user", BYTES).message)

@@ -12,9 +12,12 @@ from lcm_core.assemble.result import Evicted, Shares, Step, TailReport
 
 
 def absent(context: ResolvedContext) -> Iterator[Evicted]:
-    """Items that are not sent whatever the budget: without a row, or under a focus brief."""
+    """Items that are not sent whatever the budget: without a row, void, or under a focus brief."""
     for item in context.dangling:
         yield Evicted(item.ordinal, None, 0, Step.RESOLVE, f"{item.name} has no row")
+    for origin in context.void:
+        why = "the engine does not see an answer with neither text nor parts"
+        yield Evicted(origin.ordinal or 0, origin, 0, Step.RESOLVE, why)
     for one in context.covered:
         why = f"{context.brief_id} stands for it"
         yield Evicted(one.ordinal, one.sent.origin, one.tokens, Step.FOCUS, why)

@@ -187,7 +187,7 @@ def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: Sur
     if not items:
         return _or_live("the context holds no items", live, Source.FALLBACK_EMPTY)
     raw_only = all(item.is_message for item in items) and not (unread and unread.summaries)
-    rows = len(items) + len(context.dangling) + (unread.items if unread else 0)
+    rows = len(items) + len(context.dangling) + len(context.void) + (unread.items if unread else 0)
     if live is not None and raw_only and rows < len(live):
         return _Fallback(Source.FALLBACK_LIVE, "the database holds fewer messages than the host", live)
     if not sent:

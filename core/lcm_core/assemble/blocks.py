@@ -1,261 +1,309 @@
-"""A stored message as the blocks and fields it was sent with: ``message_parts`` put together again.
+"""Blocks: what the parts of a stored message are sent as (docs/engine/assembly.md, Blocks).
 
-The host's own block (``raw`` in the metadata) is what is sent; columns stand in where it is not recorded, and
-the text column wins over the block's, since the engine redacts and takes out payloads there (engine.md 3, 5).
-From 0.8 on the engine counts a message in this very form when it stores it, so stored counts prove it.
+Two tables. The present engine sends the host's own block unless that belongs to a tool: calls and results are
+made anew from columns and block together, without whatever else the host noted in it. The engine of 0.1 sends
+the host's block whatever it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from lcm_core.assemble.js import parsed, parsed_object, stringify
-from lcm_core.assemble.message import Block, BlockKind, Content, Identity, Role
+from lcm_core.assemble.js import MISSING, Missing, parsed, parsed_object, parsed_or, stringify
+from lcm_core.assemble.message import Block, BlockKind
 from lcm_core.assemble.rules import AssemblyRules
-from lcm_core.dag.markers import BLANKS
 from lcm_core.frozen import dataclass
 from lcm_core.javascript import Json, JsonObject
-from lcm_core.records import Message, MessagePart
+from lcm_core.records import MessagePart
 
-_TEXT = {"text", "inputtext", "outputtext"}
-_REASONING = {"thinking", "redactedthinking", "reasoning"}
-_CALL = {"tooluse", "toolcall", "functioncall"}
-_RESULT = {"toolresult", "tooluseresult", "functioncalloutput", "functionresult"}
-_IMAGE = {"image", "inputimage", "imageurl"}
-_FILE = {"file", "inputfile", "document"}
-_SIGNATURES = ("thinkingSignature", "thoughtSignature", "signature")
-_CALL_IDS = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callId", "id")
+#: How hosts name a block that calls a tool, and one that answers; spelt otherwise it is neither.
+CALL_TYPES: Final = frozenset(
+    {"toolCall", "tool_use", "tool-use", "toolUse", "functionCall", "function_call"}
+)
+RESULT_TYPES: Final = frozenset({"function_call_output", "toolResult", "tool_result"})
+TOOL_TYPES: Final = CALL_TYPES | RESULT_TYPES
+REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+#: Calls whose input is named ``arguments``; that of others is named ``input``.
+_WITH_ARGUMENTS: Final = frozenset({"toolCall", "functionCall"})
+_FUNCTION_CALL: Final = "function_call"
+_FUNCTION_OUTPUT: Final = "function_call_output"
+#: What stands before the id of a part where a call has no id of its own.
+MADE_ID: Final = "toolu_lcm_"
+#: The signature of a block that only repeats a field beside the content.
+_NO_SIGNATURE: Final = "reasoning_content"
+
+# For reading alone: what a screen or an export shows of a block. No rule of assembly asks for these.
+_IMAGES: Final = frozenset({"image", "input_image", "image_url"})
+_FILES: Final = frozenset({"file", "input_file", "document"})
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What a stored message is sent as."""
-
-    role: Role
-    content: Content
-    call_id: str | None = None
-    tool_name: str | None = None
-    is_error: bool | None = None
-    identity: Identity | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """A row of ``message_parts`` with its metadata read."""
 
     row: MessagePart
-    metadata: JsonObject
-    raw: JsonObject
-    raw_type: str  #: of the host's block, as `plain` writes it
+    metadata: JsonObject  #: empty where it is no object
+    noted: Json  #: the metadata as parsed: an object or a list; else None
+    raw: Json  #: the host's block, an object (or a list); None: none is recorded
+    raw_type: str | None  #: as the metadata says it, not as the block does; not empty
+    original_role: str | None  #: not empty
+
+    @property
+    def block(self) -> JsonObject:
+        """The host's block where it is an object; else an empty one."""
+        return self.raw if isinstance(self.raw, dict) else _NOTHING
+
+    @property
+    def type(self) -> str | None:
+        """The type that the block names, else the metadata."""
+        return word(self.block.get("type")) or self.raw_type
 
 
-def rebuild(message: Message, rows: tuple[MessagePart, ...], rules: AssemblyRules) -> Rebuilt:
-    """Put a message together from its parts, or from its text where this version stored none."""
-    parts = [_part(row) for row in rows]
-    if message.role == "tool":
-        call_id = _call_id(parts)
-        if call_id is not None:
-            return Rebuilt(
-                Role.TOOL_RESULT,
-                _result_content(message, parts, rules),
-                call_id,
-                _first_text([part.row.tool_name or part.metadata.get("toolName") for part in parts]),
-                _is_error(parts),
-            )
-        return Rebuilt(Role.ASSISTANT, _result_content(message, parts, rules), identity=_identity(parts))
-    if message.role == "assistant":
-        identity = _identity(parts)
-        vouched = identity is not None or not rules.signatures_need_identity
-        found = [block for part in parts if (block := _block(part, rules, vouched=vouched)) is not None]
-        return Rebuilt(Role.ASSISTANT, tuple(found) if found else message.content, identity=identity)
-    found = [block for part in parts if (block := _block(part, rules)) is not None]
-    if not found:
-        return Rebuilt(Role.USER, message.content)
-    if len(found) == 1 and found[0].kind is BlockKind.TEXT:
-        return Rebuilt(Role.USER, found[0].text)
-    return Rebuilt(Role.USER, tuple(found))
+_NOTHING: Final[JsonObject] = {}
 
 
-def host_block(raw: JsonObject) -> Block:
-    """A block of the host as it stands; a call keeps its id, a text what it says."""
-    kind = plain(raw.get("type"))
-    if kind in _TEXT:
-        return Block(BlockKind.TEXT, raw, _text(raw.get("text")))
-    if kind in _REASONING:
-        return Block(BlockKind.REASONING, raw, _text(raw.get("thinking") or raw.get("text")))
-    if kind in _CALL:
-        return Block(
-            BlockKind.TOOL_CALL,
-            raw,
-            stringify(_first(raw, "arguments", "input", "args", "params")),
-            _first_text([raw[key] for key in _CALL_IDS if key in raw]),
-            _first_text([raw.get("name"), raw.get("toolName")]),
-        )
-    if kind in _IMAGE:
-        return Block(BlockKind.IMAGE, raw)
-    if kind in _FILE:
-        return Block(BlockKind.FILE, raw, _text(raw.get("name") or raw.get("fileName")))
-    return Block(BlockKind.OTHER, raw, _text(raw.get("text")))
+def read_parts(rows: Iterable[MessagePart]) -> list[Part]:
+    """The parts of a message, in order."""
+    return [_part(row) for row in rows]
+
+
+def _part(row: MessagePart) -> Part:
+    noted = parsed(row.metadata) if row.metadata else None
+    if not isinstance(noted, dict):
+        return Part(row, _NOTHING, noted if isinstance(noted, list) else None, None, None, None)
+    raw = noted.get("raw")
+    return Part(
+        row,
+        noted,
+        noted,
+        raw if isinstance(raw, dict | list) else None,
+        word(noted.get("rawType")),
+        word(noted.get("originalRole")),
+    )
+
+
+def blocks_of(parts: Sequence[Part], rules: AssemblyRules, *, vouched: bool) -> tuple[Block, ...]:
+    """What parts are sent as, in order; *vouched*: the message names the model that signed its reasoning."""
+    if not rules.rebuilds_tools:
+        return tuple([host_block(_block_of_0_1(part)) for part in parts])
+    found: list[Block] = []
+    for part in parts:
+        if part.metadata.get("topLevelReasoningOnly") is True:
+            continue
+        document = _document(part, rules, vouched=vouched)
+        if document is not MISSING:
+            found.append(host_block(document))
+    return tuple(found)
 
 
 def text_block(text: str) -> Block:
     """A text as a block."""
-    return Block(BlockKind.TEXT, {"type": "text", "text": text}, text)
+    return Block(BlockKind.TEXT, _text(text), text)
 
 
-def plain(name: Json) -> str:
-    """The name of a type as all hosts would write it: ``tool_use``, ``toolUse`` and ``tool-use`` are one."""
-    return _plain(name) if isinstance(name, str) else ""
-
-
-@lru_cache(maxsize=256)
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
-
-
-# -- one part --------------------------------------------------------------------------------------------
-
-
-def _part(row: MessagePart) -> _Part:
-    metadata = parsed_object(row.metadata)
-    raw = metadata.get("raw")
-    block: JsonObject = raw if isinstance(raw, dict) else {}
-    return _Part(row, metadata, block, plain(block.get("type") or metadata.get("rawType")))
-
-
-def _block(part: _Part, rules: AssemblyRules, *, vouched: bool = True) -> Block | None:
-    """What a part is sent as; None for one that says nothing (a snapshot, a step)."""
-    row = part.row
-    if row.part_type == "reasoning" or part.raw_type in _REASONING:
-        return _reasoning(part, rules, vouched=vouched)
-    if row.part_type == "text" or part.raw_type in _TEXT:
-        return _text_of(part)
-    if part.raw_type in _CALL or part.raw_type in _RESULT:
-        return _tool(part)
-    if part.raw:
-        return host_block(part.raw)
-    if row.part_type == "tool":
-        return _tool(part)
-    if row.part_type == "file" and (row.file_url or row.file_name):
-        return text_block(row.text or f"[file: {row.file_name or row.file_url}]")
-    return text_block(row.text) if row.text else None
-
-
-def _text_of(part: _Part) -> Block:
-    """A text with whatever the host or the engine noted in its block, such as the file of a picture."""
-    text = part.row.text if part.row.text is not None else _text(part.raw.get("text"))
-    if part.raw_type not in _TEXT or not part.raw:
-        return text_block(text)
-    document = part.raw if part.raw.get("text") == text else {**part.raw, "text": text}
-    return Block(BlockKind.TEXT, document, text)
-
-
-def _reasoning(part: _Part, rules: AssemblyRules, *, vouched: bool) -> Block:
-    """Reasoning with its provider's signature, or without one that nobody can vouch for (engine.md 3)."""
-    raw: dict[str, Json] = dict(part.raw)
-    if not raw:
+def host_block(document: Json) -> Block:
+    """A block of a message as it stands there; a call keeps its id, a text what it says."""
+    if not isinstance(document, dict):
+        return Block(BlockKind.OTHER, document, document if isinstance(document, str) else "")
+    named = document.get("type")
+    kind = named if isinstance(named, str) else ""
+    if kind == "text":
+        says = document.get("text")
         return Block(
-            BlockKind.REASONING, {"type": "thinking", "thinking": part.row.text or ""}, part.row.text or ""
+            BlockKind.TEXT if isinstance(says, str) else BlockKind.OTHER, document, read_as_text(says)
         )
-    if not vouched:
-        raw = {name: value for name, value in raw.items() if name not in _SIGNATURES}
-        return host_block(raw)
-    if rules.restores_reasoning_items and plain(raw.get("type")) == "thinking":
-        # The host keeps the whole item of OpenAI's Responses API where others keep a signature.
-        item = parsed_object(_text(raw.get("thinkingSignature")))
-        if item.get("type") == "reasoning":
-            return Block(BlockKind.REASONING, item, part.row.text or _text(raw.get("thinking")))
-    return host_block(raw)
+    if kind in CALL_TYPES:
+        given = document.get("arguments")
+        return Block(
+            BlockKind.TOOL_CALL,
+            document,
+            stringify(document.get("input") if given is None else given),
+            word(document.get("id")) or word(document.get("call_id")),
+            word(document.get("name")),
+        )
+    if kind in REASONING_TYPES:
+        return Block(
+            BlockKind.REASONING, document, read_as_text(document.get("thinking") or document.get("text"))
+        )
+    if kind in RESULT_TYPES:
+        output = document.get("output")
+        return Block(
+            BlockKind.TOOL_RESULT,
+            document,
+            read_as_text(document.get("content") if output is None else output),
+        )
+    if kind in _IMAGES:
+        return Block(BlockKind.IMAGE, document)
+    if kind in _FILES:
+        return Block(BlockKind.FILE, document, read_as_text(document.get("name") or document.get("fileName")))
+    return Block(BlockKind.OTHER, document, read_as_text(document.get("text")))
 
 
-def _tool(part: _Part) -> Block:
-    """A tool call, by the host's block or the columns; an answer inside another message is sent as it was."""
-    row = part.row
-    if part.raw_type in _RESULT and part.raw:
-        return Block(BlockKind.OTHER, part.raw, row.tool_output or "")
-    if part.raw:
-        block = host_block(part.raw)
-        if block.call_id is None and row.tool_call_id:
-            document: JsonObject = {**part.raw, "id": row.tool_call_id}
-            return Block(BlockKind.TOOL_CALL, document, block.text, row.tool_call_id, block.tool_name)
-        return block
-    arguments = parsed(row.tool_input)
-    call: JsonObject = {
-        "type": "toolCall",
-        "id": row.tool_call_id or "",
-        "name": row.tool_name or "",
-        "arguments": arguments if arguments is not None else row.tool_input or {},
-    }
-    return Block(BlockKind.TOOL_CALL, call, row.tool_input or "", row.tool_call_id, row.tool_name)
+def word(value: Json) -> str | None:
+    """A text of at least one character, be it a blank; else None."""
+    return value if isinstance(value, str) and value else None
 
 
-# -- tool results ----------------------------------------------------------------------------------------
+def first_word(values: Iterable[Json]) -> str | None:
+    """The first text of at least one character."""
+    return next((found for value in values if (found := word(value)) is not None), None)
 
 
-def _result_content(message: Message, parts: list[_Part], rules: AssemblyRules) -> Content:
-    """What a tool answered: the texts of its parts, its pictures as they were."""
-    found = [block for part in parts if (block := _result_block(part, rules)) is not None]
-    return tuple(found) if found else (text_block(message.content),)
-
-
-def _result_block(part: _Part, rules: AssemblyRules) -> Block | None:
-    row = part.row
-    if row.tool_output is not None:
-        return text_block(row.tool_output)
-    if part.raw_type in _RESULT:
-        output = _first(part.raw, "output", "content", "result", "text")
-        return text_block(row.text if row.text is not None else _text(output))
-    return _block(part, rules)
-
-
-def _call_id(parts: list[_Part]) -> str | None:
-    """The call that a tool's message answers: the column, the metadata, or the host's block."""
-    return (
-        _first_text([part.row.tool_call_id for part in parts])
-        or _first_text([part.metadata.get("toolCallId") for part in parts])
-        or _first_text([part.raw.get(key) for part in parts if part.raw_type in _RESULT for key in _CALL_IDS])
-    )
-
-
-def _is_error(parts: list[_Part]) -> bool | None:
-    if any(part.row.tool_error for part in parts):
-        return True
-    said = [part.metadata.get("isError") for part in parts]
-    said += [part.raw.get(key) for part in parts for key in ("isError", "is_error")]
-    return next((one for one in said if isinstance(one, bool)), None)
-
-
-# -- values ----------------------------------------------------------------------------------------------
-
-
-def _identity(parts: list[_Part]) -> Identity | None:
-    """The model that wrote a message, as its first part notes it."""
-    if not parts:
-        return None
-    noted = [_said(parts[0].metadata.get(name)) for name in ("modelProvider", "modelApi", "modelId")]
-    return Identity(*noted) if any(noted) else None
-
-
-def _text(value: Json) -> str:
+def read_as_text(value: Json) -> str:
+    """What a value says to a reader: a text, the texts of blocks, else its JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        texts = [_text(one.get("text")) for one in value if isinstance(one, Mapping)]
+        texts = [read_as_text(one.get("text")) for one in value if isinstance(one, dict)]
         return "\n".join(filter(None, texts))
     return "" if value is None else stringify(value)
 
 
-def _first(block: JsonObject, *keys: str) -> Json:
-    return next((block[key] for key in keys if block.get(key) is not None), None)
+# -- the present engine ----------------------------------------------------------------------------------
 
 
-def _first_text(values: Iterable[Json]) -> str | None:
-    for one in values:
-        if (text := _said(one)) is not None:
-            return text
-    return None
+def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | Missing:
+    """What a part is sent as; `MISSING` for one that is not sent."""
+    if isinstance(part.raw, list):
+        return part.raw
+    named = part.type
+    if isinstance(part.raw, dict):
+        if named == "thinking" and isinstance(signed := part.raw.get("thinkingSignature"), str):
+            return _signed(part.raw, signed, rules, vouched=vouched)
+        if named not in TOOL_TYPES:
+            return part.raw
+    row = part.row
+    if row.part_type == "reasoning":
+        return _reasoning(part)
+    if row.part_type == "tool":
+        answers = part.original_role == "toolResult" or part.raw_type == _FUNCTION_OUTPUT
+        return _result(part) if answers else _call(part)
+    if part.raw_type in CALL_TYPES:
+        return _call(part)
+    if part.raw_type in RESULT_TYPES:
+        return _result(part)
+    if row.part_type == "text":
+        return _text(row.text or "")
+    return _otherwise(part)
 
 
-def _said(value: Json) -> str | None:
-    return value if isinstance(value, str) and value.strip(BLANKS) else None
+def _signed(raw: JsonObject, signature: str, rules: AssemblyRules, *, vouched: bool) -> Json | Missing:
+    """Reasoning with its provider's signature, or without one that nobody can vouch for."""
+    if rules.restores_reasoning_items and signature.startswith("{") and raw.get("type") == "thinking":
+        # The host keeps the whole item of OpenAI's Responses API where others keep a signature.
+        item = parsed_object(signature)
+        if item.get("type") == "reasoning" and isinstance(item.get("id"), str):
+            return item
+    if vouched:
+        return raw
+    if signature == _NO_SIGNATURE:
+        return MISSING
+    return {name: value for name, value in raw.items() if name != "thinkingSignature"}
+
+
+def _reasoning(part: Part) -> JsonObject:
+    kind = "thinking" if part.raw_type == "thinking" else "reasoning"
+    if not part.row.text:
+        return {"type": kind}
+    return {"type": kind, "thinking" if kind == "thinking" else "text": part.row.text}
+
+
+def _call(part: Part) -> JsonObject:
+    """A tool call by columns and block together; what else the host noted in its block is gone."""
+    named = part.raw_type if part.raw_type in CALL_TYPES else "toolCall"
+    call: dict[str, Json] = {"type": named}
+    call_id = _call_id(part)
+    if named != _FUNCTION_CALL:
+        call["id"] = call_id or f"{MADE_ID}{part.row.part_id}"
+    elif call_id:
+        call["call_id"] = call_id
+    if name := _tool_name(part):
+        call["name"] = name
+    given = _input(part)
+    if given is not MISSING:
+        call["arguments" if named in _WITH_ARGUMENTS or named == _FUNCTION_CALL else "input"] = given
+    return call
+
+
+def _result(part: Part) -> JsonObject:
+    """A tool's answer, likewise; plain text where the host sent nothing else."""
+    row, raw = part.row, part.block
+    says = raw.get("text")
+    bare = "output" not in raw and "content" not in raw and not row.tool_output
+    if bare and isinstance(says, str) and (row.text is None or row.text == says):
+        return _text(says)
+    named = part.raw_type if part.raw_type in RESULT_TYPES else "tool_result"
+    result: dict[str, Json] = {"type": named}
+    if name := _tool_name(part):
+        result["name"] = name
+    if row.tool_output:
+        result["output"] = parsed_or(row.tool_output, row.tool_output)
+    elif row.text is not None:
+        result["output"] = row.text
+    elif "output" in raw:
+        result["output"] = raw["output"]
+    elif "content" in raw:
+        result["content"] = raw["content"]
+    else:
+        result["output"] = ""
+    for failed in ("is_error", "isError"):
+        if isinstance(raw.get(failed), bool):
+            result[failed] = raw[failed]
+            break
+    if call_id := _call_id(part):
+        result["call_id" if named == _FUNCTION_OUTPUT else "tool_use_id"] = call_id
+    return result
+
+
+def _call_id(part: Part) -> str | None:
+    raw = part.block
+    return part.row.tool_call_id or word(raw.get("id")) or word(raw.get("call_id"))
+
+
+def _tool_name(part: Part) -> str | None:
+    return part.row.tool_name or word(part.block.get("name"))
+
+
+def _input(part: Part) -> Json | Missing:
+    """What a tool is called with; JSON in a text becomes a value. `MISSING` without any."""
+    given: Json = part.row.tool_input
+    if not given:
+        given = part.block.get("arguments")
+        if given is None:
+            given = part.block.get("input")
+    if isinstance(given, str) and given:
+        return parsed_or(given, given)
+    return MISSING if given is None or given == "" else given
+
+
+# -- both ------------------------------------------------------------------------------------------------
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _otherwise(part: Part) -> JsonObject:
+    """A part that is neither text, reasoning nor a tool's, without a block of the host."""
+    if part.row.text:
+        return _text(part.row.text)
+    return _text("" if part.noted is None else stringify(part.noted))
+
+
+# -- 0.1 -------------------------------------------------------------------------------------------------
+
+
+def _block_of_0_1(part: Part) -> Json:
+    if part.raw is not None:
+        return part.raw
+    row = part.row
+    if row.part_type in ("text", "reasoning"):
+        return _text(row.text or "")
+    if row.part_type == "tool":
+        output = parsed_or(row.tool_output, MISSING) if row.tool_output else MISSING
+        if output is not MISSING:
+            return output
+        texts = (row.text, row.tool_output, row.tool_input)
+        return _text(next((text for text in texts if text is not None), ""))
+    return _otherwise(part)

@@ -57,7 +57,8 @@ def _may_hold_payload(text: str) -> bool:
 
 def _around(message: SentMessage, estimator: Estimator) -> int | None:
     """What a message weighs beside its content, in quarters; None when a payload may be there."""
-    if message.role is Role.ASSISTANT and message.origin.kind is not OriginKind.LIVE:
+    plain = message.reasoning is None and message.origin.kind is not OriginKind.LIVE
+    if message.role is Role.ASSISTANT and plain:
         return _around_answer(message.identity, len(str(message.tokens)), estimator)
     text = stringify({"role": str(message.role), "content": [], **message.around()})
     return None if _may_hold_payload(text) else quarters(text, estimator) - len("[]")

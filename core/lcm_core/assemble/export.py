@@ -14,6 +14,8 @@ from lcm_core.javascript import Json, JsonObject
 
 #: What the API takes in the id of a tool call; others are written with underscores.
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9_-]")
+#: Texts by another name, which that API does not take.
+_TEXTS: Final = frozenset({"input_text", "output_text"})
 _FENCE: Final = re.compile(r"`{3,}")
 
 
@@ -117,7 +119,7 @@ def _api_blocks(message: SentMessage) -> Iterator[JsonObject]:
 
 
 def _api_block(block: Block) -> JsonObject | None:
-    document = block.document
+    document = block.document if isinstance(block.document, Mapping) else {}
     match block.kind:
         case BlockKind.TEXT:
             return {"type": "text", "text": block.text} if block.text.strip() else None
@@ -137,8 +139,10 @@ def _api_block(block: Block) -> JsonObject | None:
             return {"type": "thinking", "thinking": block.text, "signature": signature}
         case BlockKind.IMAGE:
             return _api_image(document)
+        case _ if document.get("type") in _TEXTS or (block.kind is BlockKind.TOOL_RESULT and block.text):
+            return {"type": "text", "text": block.text} if block.text.strip() else None
         case _:
-            return {"type": "text", "text": stringify(document)}
+            return {"type": "text", "text": stringify(block.document)}
 
 
 def _api_image(document: JsonObject) -> JsonObject:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from lcm_core.assemble.blocks import host_block, plain
+from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage
 from lcm_core.javascript import JsonObject
 
-_ROLES = {"assistant": Role.ASSISTANT, "toolresult": Role.TOOL_RESULT, "tool": Role.TOOL_RESULT}
-_FAILED = frozenset({"error", "aborted"})
+_ROLES = {"assistant": Role.ASSISTANT, "toolResult": Role.TOOL_RESULT, "tool": Role.TOOL_RESULT}
 
 
 def live_message(document: JsonObject) -> SentMessage:
     """A message of the host, which is sent as it is; content that is no text and no blocks says nothing."""
-    role = plain(document.get("role"))
+    role = document.get("role")
     given = document.get("content")
     content: Content = ""
     if isinstance(given, str):
         content = given
     elif isinstance(given, list):
-        content = tuple(host_block(block) for block in given if isinstance(block, Mapping))
+        content = tuple(map(host_block, given))
     call_id, name, failed = document.get("toolCallId"), document.get("toolName"), document.get("isError")
     return SentMessage(
-        _ROLES.get(role, Role.USER),
+        _ROLES.get(role, Role.USER) if isinstance(role, str) else Role.USER,
         content,
         Origin(OriginKind.LIVE),
         call_id=call_id if isinstance(call_id, str) else None,
         tool_name=name if isinstance(name, str) else None,
         is_error=failed if isinstance(failed, bool) else None,
-        failed=plain(document.get("stopReason")) in _FAILED,
+        failed=document.get("stopReason") in ("error", "aborted"),
         given=document,
     )

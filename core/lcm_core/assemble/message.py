@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -27,6 +26,7 @@ class BlockKind(StrEnum):
     TEXT = "text"
     REASONING = "reasoning"
     TOOL_CALL = "tool call"
+    TOOL_RESULT = "tool result"
     IMAGE = "image"
     FILE = "file"
     OTHER = "other"
@@ -37,8 +37,8 @@ class Block:
     """One block of a message's content."""
 
     kind: BlockKind
-    document: JsonObject  #: as it is sent
-    text: str = ""  #: what it says, for reading and for choosing by the prompt
+    document: Json  #: as it is sent: an object, or what else a host (or 0.1) put into the list
+    text: str = ""  #: what it says, for reading
     call_id: str | None = None  #: of a tool call
     tool_name: str | None = None
 
@@ -47,6 +47,9 @@ class Block:
 _TOOL_CALL: Final = BlockKind.TOOL_CALL
 
 Content: TypeAlias = "str | tuple[Block, ...]"
+
+#: The members of a result that the engine makes up, as it writes them.
+_ORDER_WHEN_MADE_UP: Final = ("role", "toolCallId", "toolName", "content", "isError")
 
 
 class OriginKind(StrEnum):
@@ -76,14 +79,17 @@ class Origin:
 class Identity:
     """The model that wrote an assistant message; recorded since 0.15.2."""
 
-    provider: str | None
-    api: str | None
-    model: str | None
+    provider: str
+    api: str
+    model: str
+    response_model: str | None = None  #: as the provider named it in its answer
 
     def document(self) -> JsonObject:
-        """The fields that are recorded."""
-        fields: Mapping[str, Json] = {"provider": self.provider, "api": self.api, "model": self.model}
-        return {name: value for name, value in fields.items() if value is not None}
+        """The fields of a message that say it."""
+        fields: dict[str, Json] = {"provider": self.provider, "api": self.api, "model": self.model}
+        if self.response_model is not None:
+            fields["responseModel"] = self.response_model
+        return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,8 @@ class SentMessage:
     tool_name: str | None = None  #: of a tool result
     is_error: bool | None = None  #: of a tool result; None: not said
     identity: Identity | None = None  #: of an assistant message
+    reasoning: str | None = None  #: of an assistant message: what its provider keeps beside the content
+    sender: JsonObject | None = None  #: of a user's message: who in a group said it
     failed: bool = False  #: an assistant's turn that ended in an error or was aborted
     given: JsonObject | None = field(default=None, repr=False)  #: as the host holds it; sent as it is
     #: What the JSON of its blocks weighs, in quarters of a token, once it was counted; None: not counted, or
@@ -131,8 +139,10 @@ class SentMessage:
         """The message as JSON, in the form that the host takes."""
         if self.given is not None:
             return self.given
-        content: Json = self.content if isinstance(self.content, str) else [b.document for b in self.content]
-        return {"role": str(self.role), "content": content, **self.around()}
+        found = {"role": str(self.role), "content": content_document(self.content), **self.around()}
+        if self.origin.kind is OriginKind.SYNTHETIC:
+            return {name: found[name] for name in _ORDER_WHEN_MADE_UP}
+        return found
 
     def around(self) -> JsonObject:
         """The fields of the document beside role and content."""
@@ -146,7 +156,11 @@ class SentMessage:
         elif self.role is Role.ASSISTANT and self.origin.kind is not OriginKind.LIVE:
             if self.identity is not None:
                 found |= self.identity.document()
+            if self.reasoning is not None:
+                found["reasoning_content"] = self.reasoning
             found["usage"] = usage(self.tokens)
+        elif self.sender is not None:
+            found["__openclaw"] = self.sender
         return found
 
 
@@ -163,8 +177,11 @@ def usage(tokens: int) -> JsonObject:
     }
 
 
+def content_document(content: Content) -> Json:
+    """A content as JSON: the text, or the list of its blocks."""
+    return content if isinstance(content, str) else [block.document for block in content]
+
+
 def content_text(content: Content) -> str:
     """The text by which a content is counted: itself, or the JSON of its blocks."""
-    if isinstance(content, str):
-        return content
-    return stringify([block.document for block in content])
+    return content if isinstance(content, str) else stringify(content_document(content))

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import tzinfo
+from typing import Final
 
-from lcm_core.assemble.blocks import rebuild, text_block
+from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.clamp import content_quarters
 from lcm_core.assemble.focus import FocusOverlay
-from lcm_core.assemble.js import estimate
+from lcm_core.assemble.js import estimate, stringify
 from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage, content_text
-from lcm_core.assemble.sender import sender_label
+from lcm_core.assemble.rebuild import UNKNOWN_TOOL, Rebuilt, is_void, rebuild
+from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
 from lcm_core.assemble.wrapper import wrap_summary
+from lcm_core.dag.markers import BLANKS
 from lcm_core.frozen import dataclass
 from lcm_core.records import LargeFile
 from lcm_core.rules import Rules
+from lcm_core.tokens import quarters
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class ResolvedContext:
     items: tuple[Resolved, ...]  #: by ordinal
     covered: tuple[Resolved, ...] = ()  #: summaries in whose place a focus brief stands
     dangling: tuple[Dangling, ...] = ()
+    void: tuple[Origin, ...] = ()  #: answers with neither text nor parts, which the engine does not see
     brief_id: str | None = None  #: of the active brief that covers something
     unread: Unread | None = None
 
@@ -71,6 +76,7 @@ class ResolvedContext:
             older.items + self.items,
             older.covered + self.covered,
             older.dangling + self.dangling,
+            older.void + self.void,
             self.brief_id or older.brief_id,
             older.unread,
         )
@@ -86,8 +92,11 @@ def resolve(
     found: list[Resolved] = []
     covered: list[Resolved] = []
     dangling: list[Dangling] = []
+    void: list[Origin] = []
     for item in items:
         match item:
+            case StoredMessage() if is_void(item.message, item.parts, rules.assembly):
+                void.append(_origin(item))
             case StoredMessage():
                 found.append(_message(item.as_engine_read(), rules))
             case StoredSummary():
@@ -97,59 +106,73 @@ def resolve(
             case Dangling():
                 dangling.append(item)
     brief_id = overlay.brief.brief_id if overlay is not None else None
-    return ResolvedContext(tuple(found), tuple(covered), tuple(dangling), brief_id)
+    return ResolvedContext(tuple(found), tuple(covered), tuple(dangling), tuple(void), brief_id)
+
+
+#: The last line of a reference; the engine writes it so, without the id.
+FETCHING: Final = (
+    'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full output content from disk.'
+)
 
 
 def stub(item: Resolved, rules: Rules) -> Resolved:
-    """A tool's large answer as the reference to the file that holds it; anything else as it is."""
+    """A tool's answer whose payload is in a file as a reference to that; anything else as it is.
+
+    Also where the reference weighs more (docs/engine/assembly.md, References to payloads).
+    """
     sent, payload = item.sent, item.payload
-    if payload is None or sent.role is not Role.TOOL_RESULT:
+    if payload is None or sent.role is not Role.TOOL_RESULT or not payload.file_id.startswith("file_"):
         return item
-    size = "" if payload.byte_size is None else f" | {payload.byte_size:,} bytes"
-    text = f"[LCM Tool Output: {payload.file_id} | tool={sent.tool_name or 'unknown'}{size}]"
-    if payload.exploration_summary:
-        text += f"\n\nExploration Summary:\n{payload.exploration_summary}"
-    content: Content = (text_block(text),)
+    tool = (sent.tool_name or "").strip(BLANKS) or UNKNOWN_TOOL
+    digest = (payload.exploration_summary or "").strip(BLANKS) or "(no summary available)"
+    text = (
+        f"[LCM Tool Output: {payload.file_id} | tool={tool} | {payload.byte_size or 0:,} bytes]\n\n"
+        f"Exploration Summary:\n{digest}\n\n"
+        f"{FETCHING}"
+    )
+    content: Content = text if isinstance(sent.content, str) else (text_block(text),)
     tokens = _tokens(content, rules)
-    if tokens >= item.tokens:
-        return item
     return replace(item, sent=replace(sent.with_content(content), tokens=tokens), tokens=tokens)
 
 
 def _message(item: StoredMessage, rules: Rules) -> Resolved:
     message, how = item.message, rules.assembly
     built = rebuild(message, item.parts, how)
-    content = _labelled(built.content, message.sender) if built.role is Role.USER else built.content
     if how.trusts_stored_tokens and message.tokens > 0:
         tokens, counted = message.tokens, None
     else:
-        weight, adds_up = content_quarters(content, how.estimator)
-        tokens, counted = -(-weight // 4), weight if adds_up else None
-    origin = Origin(
-        OriginKind.MESSAGE, item.ordinal, message_id=message.message_id, stored_tokens=message.tokens
-    )
+        weight, adds_up = content_quarters(built.content, how.estimator)
+        counted = weight if adds_up else None
+        tokens = -(-(weight + _beside(built, how)) // 4)
     sent = SentMessage(
         built.role,
-        content,
-        origin,
+        built.content,
+        _origin(item),
         tokens,
         built.call_id,
         built.tool_name,
         built.is_error,
         built.identity,
+        built.reasoning,
+        built.sender,
         quarters=counted,
     )
     return Resolved(item.ordinal, sent, True, message.role, tokens, message.tokens, item.payload)
 
 
-def _labelled(content: Content, sender: str | None) -> Content:
-    """What somebody in a group said, with their name before it (0.15.2 on)."""
-    label = sender_label(sender)
-    if not label:
-        return content
-    if isinstance(content, str):
-        return f"{label}: {content}"
-    return (text_block(f"{label}:"), *content)
+def _origin(item: StoredMessage) -> Origin:
+    message = item.message
+    return Origin(
+        OriginKind.MESSAGE, item.ordinal, message_id=message.message_id, stored_tokens=message.tokens
+    )
+
+
+def _beside(built: Rebuilt, rules: AssemblyRules) -> int:
+    """What the fields beside a content weigh, in quarters of a token: each stands on a line of its own."""
+    texts = [built.reasoning or "", "" if built.sender is None else stringify(built.sender)]
+    found = [quarters(text, rules.estimator) for text in texts if text]
+    lines = len(found) if built.content != "" else max(0, len(found) - 1)
+    return sum(found) + lines
 
 
 def _summary(item: StoredSummary, rules: Rules, zone: tzinfo | None) -> Resolved:

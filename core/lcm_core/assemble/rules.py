@@ -21,6 +21,10 @@ class AssemblyRules:
     strips_unanswered_calls: bool  #: tool calls before the fresh tail whose result is not sent
     calls_once: bool  #: a tool call whose id was seen is removed, and those of failed turns
     finds_displaced_results: bool  #: a result counts wherever it stands; else only before the next call
+    rebuilds_tools: bool  #: calls and results are made anew from columns; else the host's block is sent
+    names_results: bool  #: what metadata say of a result counts: its call, its tool, whether that failed
+    names_authors: bool  #: the model that wrote an answer, and who in a group said something, are sent
+    skips_void_answers: bool  #: an answer with neither text nor parts is not there
     restores_reasoning_items: bool  #: OpenAI's, which the host keeps as a signature
     signatures_need_identity: bool  #: of reasoning: sent only when the message names its model
     clamp_share: float | None  #: of the budget, to which what is still too large is cut; None: no clamp
@@ -39,6 +43,10 @@ ASSEMBLY_0_1 = AssemblyRules(
     strips_unanswered_calls=False,
     calls_once=False,
     finds_displaced_results=False,
+    rebuilds_tools=False,
+    names_results=False,
+    names_authors=False,
+    skips_void_answers=False,
     restores_reasoning_items=False,
     signatures_need_identity=False,
     clamp_share=None,
@@ -56,6 +64,10 @@ ASSEMBLY_PRESENT = AssemblyRules(
     strips_unanswered_calls=True,
     calls_once=True,
     finds_displaced_results=True,
+    rebuilds_tools=True,
+    names_results=True,
+    names_authors=True,
+    skips_void_answers=True,
     restores_reasoning_items=True,
     signatures_need_identity=True,
     clamp_share=0.9,

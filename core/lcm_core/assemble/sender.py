@@ -11,8 +11,26 @@ from typing import Final
 
 from lcm_core.assemble.js import parsed_object
 from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import JsonObject
 
 _BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
+
+#: What is sent and said of a sender, in this order.
+_MEMBERS: Final = ("senderId", "senderName", "senderUsername")
+
+
+def sender_of(recorded: str | None) -> JsonObject | None:
+    """The members of a recorded sender that say something, unchanged; None without any.
+
+    docs/engine/assembly.md, Messages.
+    """
+    if not recorded:
+        return None
+    value = parsed_object(recorded)
+    found = {
+        name: said for name in _MEMBERS if isinstance(said := value.get(name), str) and said.strip(BLANKS)
+    }
+    return found or None
 
 
 def sender_label(recorded: str | None) -> str:

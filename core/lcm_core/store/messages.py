@@ -99,7 +99,7 @@ def whole_message_of(row: Row) -> Message:
 
 
 def part_of(row: Row) -> MessagePart:
-    """A row of `PART_COLUMNS` and `PART_TEXTS`, in this order, as a record."""
+    """A row of `PART_COLUMNS`, `PART_TEXTS` and ``part_id``, in this order, as a record."""
     message_id, ordinal, part_type, call_id, tool_name, tool_status, text, *others = row
     return MessagePart(
         message_id, ordinal or 0, part_type or "", text, call_id, tool_name, tool_status, *others
@@ -196,7 +196,8 @@ async def parts_of(
     if not reader.schema.has("message_parts"):
         return []
     texts = (_text_column(reader, name, head) for name in PART_TEXTS)
-    columns = ", ".join([reader.schema.select("message_parts", PART_COLUMNS, "p"), *texts])
+    own_id = reader.schema.typed("message_parts", "part_id", "ifnull(p.part_id, '')")
+    columns = ", ".join([reader.schema.select("message_parts", PART_COLUMNS, "p"), *texts, own_id])
     rows = await reader.rows_in(
         f"SELECT {columns} FROM message_parts AS p WHERE p.message_id IN (?*)", message_ids
     )

@@ -1,0 +1,163 @@
+"""A stored message as the message that it was: role, content and what stands beside it.
+
+Pure; docs/engine/assembly.md, Messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lcm_core.assemble.blocks import Part, blocks_of, first_word, read_parts, text_block, word
+from lcm_core.assemble.message import BlockKind, Content, Identity, Role
+from lcm_core.assemble.rules import AssemblyRules
+from lcm_core.assemble.sender import sender_of
+from lcm_core.dag.markers import BLANKS
+from lcm_core.frozen import dataclass
+from lcm_core.javascript import Json, JsonObject
+from lcm_core.records import Message, MessagePart
+
+#: What a result is said to come from where no name was noted.
+UNKNOWN_TOOL = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a stored message is sent as."""
+
+    role: Role
+    content: Content
+    call_id: str | None = None
+    tool_name: str | None = None
+    is_error: bool | None = None
+    identity: Identity | None = None
+    reasoning: str | None = None
+    sender: JsonObject | None = None
+
+
+def rebuild(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules) -> Rebuilt:
+    """Put a message together from its parts, or from its text where this version stored none."""
+    parts = read_parts(rows)
+    role = _role(message.role, parts)
+    call_id = _call_id(parts, rules) if role is Role.TOOL_RESULT else None
+    if role is Role.TOOL_RESULT and call_id is None:
+        role = Role.ASSISTANT
+    content = _content(message.content, parts, role, rules)
+    if role is Role.TOOL_RESULT:
+        if not rules.names_results:
+            return Rebuilt(role, content, call_id)
+        return Rebuilt(role, content, call_id, _tool_name(parts), _is_error(parts))
+    if role is Role.ASSISTANT:
+        if not rules.names_authors:
+            return Rebuilt(role, content)
+        return Rebuilt(role, content, identity=_identity(parts), reasoning=_reasoning(parts))
+    sender = sender_of(message.sender) if rules.names_authors and message.role == "user" else None
+    return Rebuilt(role, content, sender=sender)
+
+
+def rebuilt_content(text: str, rows: Sequence[MessagePart], role: Role, rules: AssemblyRules) -> Content:
+    """The content that a message of *role* has by its parts; by *text*, its own, where they give none.
+
+    *role* is as given, whatever the parts say of it.
+    """
+    return _content(text, read_parts(rows), role, rules)
+
+
+def is_void(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules) -> bool:
+    """Whether a message is not there at all to the present engine: an answer with neither text nor parts."""
+    return (
+        rules.skips_void_answers
+        and not rows
+        and message.role == "assistant"
+        and not message.content.strip(BLANKS)
+    )
+
+
+# -- content ---------------------------------------------------------------------------------------------
+
+
+def _content(text: str, parts: Sequence[Part], role: Role, rules: AssemblyRules) -> Content:
+    vouched = not rules.signatures_need_identity or (
+        role is Role.ASSISTANT and any(_identity_of(part) is not None for part in parts)
+    )
+    found = blocks_of(parts, rules, vouched=vouched)
+    if not found:
+        if role is Role.USER:
+            return text
+        return (text_block(text),) if text or role is Role.TOOL_RESULT else ()
+    if role is Role.USER and len(found) == 1 and found[0].kind is BlockKind.TEXT:
+        return found[0].text
+    return found
+
+
+# -- what stands beside it -------------------------------------------------------------------------------
+
+_ROLES = {
+    "toolResult": Role.TOOL_RESULT,
+    "assistant": Role.ASSISTANT,
+    "user": Role.USER,
+    "system": Role.USER,
+}
+_ROLES_OF_ROWS = {"tool": Role.TOOL_RESULT, "assistant": Role.ASSISTANT}
+
+
+def _role(row: str, parts: Sequence[Part]) -> Role:
+    noted = next((part.original_role for part in parts if part.original_role is not None), "")
+    return _ROLES.get(noted) or _ROLES_OF_ROWS.get(row, Role.USER)
+
+
+def _call_id(parts: Sequence[Part], rules: AssemblyRules) -> str | None:
+    """The call that a result answers, of the first part that names one."""
+    return first_word(
+        value
+        for part in parts
+        for value in (
+            part.row.tool_call_id,
+            part.metadata.get("toolCallId") if rules.names_results else None,
+            part.block.get("toolCallId"),
+            part.block.get("tool_call_id"),
+        )
+    )
+
+
+def _tool_name(parts: Sequence[Part]) -> str:
+    found = first_word(
+        value
+        for part in parts
+        for value in (
+            part.row.tool_name,
+            part.metadata.get("toolName"),
+            part.block.get("name"),
+            part.block.get("toolName"),
+        )
+    )
+    return found or UNKNOWN_TOOL
+
+
+def _is_error(parts: Sequence[Part]) -> bool | None:
+    said: list[Json] = [part.metadata.get("isError") for part in parts]
+    return next((one for one in said if isinstance(one, bool)), None)
+
+
+def _identity(parts: Sequence[Part]) -> Identity | None:
+    return next((found for part in parts if (found := _identity_of(part)) is not None), None)
+
+
+def _identity_of(part: Part) -> Identity | None:
+    """The model that wrote a message, where one part says all of it."""
+    noted = part.metadata
+    if "modelProvider" not in noted:
+        return None
+    provider, api, model = (word(noted.get(key)) for key in ("modelProvider", "modelApi", "modelId"))
+    if provider is None or api is None or model is None:
+        return None
+    return Identity(provider, api, model, word(noted.get("responseModelId")))
+
+
+def _reasoning(parts: Sequence[Part]) -> str | None:
+    """What a provider keeps as ``reasoning_content`` beside the content."""
+    for part in parts:
+        if part.metadata.get("topLevelReasoningField") == "reasoning_content":
+            said = word(part.metadata.get("topLevelReasoningContent"))
+            if said is not None:
+                return said
+    return None
