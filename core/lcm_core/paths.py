@@ -13,6 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
@@ -47,6 +48,10 @@ _WEAK_SIGNATURES = ((b"BM", "BMP image"), (b"ID3", "MP3 audio"))
 LARGE_FILES_FOLDER = "lcm-files"
 AGENTS_FOLDER = "agents"
 SESSIONS_FOLDER = "sessions"
+#: Where OpenClaw keeps an agent's sessions from 2026.8.1 on, inside the agent's folder.
+HOST_DATABASE = Path("agent", "openclaw-agent.sqlite")
+#: What is said wherever only the sessions in files can be listed.
+HOST_DATABASE_NOT_READ = "sessions are in OpenClaw's database, not read yet"
 
 
 class FileState(StrEnum):
@@ -108,6 +113,18 @@ def resolve_stored(
     candidates += _below(parsed, LARGE_FILES_FOLDER, large_files_dir)
     candidates += _below(parsed, LARGE_FILES_FOLDER, state_dir / LARGE_FILES_FOLDER)
     return _first_inside(stored, candidates, (large_files_dir, state_dir / LARGE_FILES_FOLDER))
+
+
+def host_databases(sessions: Path) -> tuple[Path, ...]:
+    """OpenClaw's own databases that belong to a sessions folder, an agent's folder or a folder of agents.
+
+    They are looked for by name and never opened. Source: docs/host.md, "Sessions in SQLite".
+    """
+    folders = [sessions, sessions.parent if sessions.name == SESSIONS_FOLDER else sessions]
+    with suppress(OSError):
+        folders += sorted(folder for folder in sessions.iterdir() if folder.is_dir())
+    found = (folder / HOST_DATABASE for folder in folders)
+    return tuple(dict.fromkeys(one for one in found if one.is_file()))
 
 
 def resolve_transcript(stored: str, *, sessions: Path, state_dir: Path) -> StoredFile:

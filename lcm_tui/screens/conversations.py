@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+from lcm_core.paths import HOST_DATABASE_NOT_READ
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry
 from textual import on
@@ -66,6 +67,7 @@ importing a session that only the disk knows.
         super().__init__(first)
         self._disk: Collection[DiskSession] = ()  #: all sessions in the folder, known to the database or not
         self._disk_index: SessionIndex | None = None
+        self._not_read = False  #: OpenClaw keeps sessions in its own database
         self._listed = False
 
     def on_mount(self) -> None:
@@ -125,8 +127,9 @@ importing a session that only the disk knows.
         folder = self.session.settings.sessions.value
         listing = await asyncio.to_thread(find_sessions, folder, self._disk_index)
         self._disk_index = listing.index
-        if listing.sessions != self._disk:
-            self._disk = listing.sessions
+        not_read = bool(listing.databases)
+        if (listing.sessions, not_read) != (self._disk, self._not_read):
+            self._disk, self._not_read = listing.sessions, not_read
             if self._listed:
                 self._add_sessions()
                 self.relist()
@@ -150,7 +153,11 @@ importing a session that only the disk knows.
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or there is nothing."""
-        return "No conversation matches." if self._rows else "This database holds no conversation."
+        if self._rows:
+            return "No conversation matches."
+        return (
+            f"This database holds no conversation{f'; {HOST_DATABASE_NOT_READ}' if self._not_read else ''}."
+        )
 
     def note(self) -> str:
         """How many the database knows and how many more the disk, by what they are sorted, and the marks."""
@@ -160,6 +167,8 @@ importing a session that only the disk knows.
         if self._sort != "activity" or self._turned:
             title = next(column.title for column in COLUMNS if column.name == self._sort)
             said += f"  by {title} {'↓' if ORDERS[self._sort][1] != self._turned else '↑'}"
+        if self._not_read:
+            said += f"  {HOST_DATABASE_NOT_READ}"
         return f"{said}  {self.marked_text()}".rstrip()
 
     def action_sort(self) -> None:

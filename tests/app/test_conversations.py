@@ -432,6 +432,18 @@ async def test_a_session_that_comes_appears_and_one_that_becomes_known_goes(open
             await wait_for(pilot, lambda: "on disk" not in shown_lines(pilot)[0])
 
 
+async def test_sessions_in_the_hosts_database_are_said_to_be_there(
+    openclaw_home: Path, database_file: DatabaseFactory
+):
+    """OpenClaw 2026.8.1 keeps none of them in files; that is not the same as having none."""
+    home = openclaw_home / "newer"
+    held = home / "agents" / "main" / "agent"
+    held.mkdir(parents=True)
+    (held / "openclaw-agent.sqlite").write_bytes(b"never opened")
+    async with open_app(database_file("0.1.2"), state_dir=home) as pilot:
+        await wait_for_text(pilot, "sessions are in OpenClaw's database, not read yet")
+
+
 async def test_the_time_of_a_session_on_disk_is_shown_in_the_same_zone_as_all(
     openclaw_home: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -474,6 +474,15 @@ def test_a_folder_that_cannot_be_read_is_named(openclaw_home: Path, monkeypatch:
         find_transcript(openclaw_home / "agents", "research", ODD)
 
 
+def test_a_session_in_the_hosts_database_is_not_called_missing(tmp_path: Path):
+    held = tmp_path / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
+    held.parent.mkdir(parents=True)
+    held.touch()
+    for folder in (tmp_path / "agents", held.parent.parent, held.parent.parent / "sessions"):
+        with pytest.raises(NotFoundError, match=f"in OpenClaw's database, not read yet .{held}"):
+            find_transcript(folder, "main", ODD)
+
+
 def test_the_database_is_not_made(tmp_path: Path) -> None:
     file = transcript(tmp_path / "s.jsonl", "hi")
     assert run("backfill", "--file", file, "--db", tmp_path / "none.db", "--apply", "--yes").code == 5

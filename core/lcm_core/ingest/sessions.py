@@ -29,6 +29,7 @@ from lcm_core.ingest.jsonl import (
     open_regular,
     string,
 )
+from lcm_core.paths import host_databases
 
 #: A registry that is larger than this (bytes) is reported instead of read.
 REGISTRY_LIMIT = 64 * 1024 * 1024
@@ -107,6 +108,7 @@ class SessionListing:
     problems: tuple[SessionProblem, ...]
     index: SessionIndex
     opened: int  #: files whose content was read for this listing
+    databases: tuple[Path, ...] = ()  #: OpenClaw's own, whose sessions are not listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,7 @@ class _Finder:
             problems=tuple(self.problems),
             index=SessionIndex(self.headers, self.registries),
             opened=self.opened,
+            databases=host_databases(self.folder),
         )
 
     def _problem(self, path: Path, reason: str) -> None:

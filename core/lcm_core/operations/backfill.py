@@ -22,6 +22,7 @@ from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import Append, Session, Target, target_of
 from lcm_core.operations.importing import ImportRules, Piece, Tally, Transcript, anchor_of, pieces, read_known
+from lcm_core.paths import HOST_DATABASE_NOT_READ
 from lcm_core.store.database import Reader
 
 #: Sessions that a refusal names at most.
@@ -70,6 +71,8 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
     passed_over = [one for one in listing.problems if agent in one.path.parts or not listed]
     if passed_over:
         hint += f" Passed over: {passed_over[0].path} ({passed_over[0].reason.rstrip('.')})."
+    if listing.databases:
+        hint += f" Its {HOST_DATABASE_NOT_READ} ({listing.databases[0]})."
     raise NotFoundError(
         f"Agent {agent} has no session {session_id} in {sessions}.{hint} Give another id, or the file itself "
         "with --file.",

@@ -234,3 +234,15 @@ def test_there_are_122_checks_each_with_a_question() -> None:
     assert len(CHECKS) == 122
     assert all(check.question.endswith("?") and check.title for check in CHECKS.values())
     assert len({check.question for check in CHECKS.values()}) == 122
+
+
+async def test_transcripts_are_not_missed_where_the_host_keeps_them_in_its_database(
+    openclaw_home: Path, database_file: DatabaseFactory
+) -> None:
+    held = openclaw_home / "agents" / "main" / "agent"
+    held.mkdir()
+    (held / "openclaw-agent.sqlite").touch()
+    folders = Folders(openclaw_home / "lcm-files", openclaw_home, openclaw_home / "agents")
+    report = await report_of(database_file("0.15.3"), only={"G6", "G7"}, folders=folders)
+    said = {(one.check.id, one.reason) for one in report.not_run}
+    assert said == {(one, "sessions are in OpenClaw's database, not read yet") for one in ("G6", "G7")}

@@ -11,6 +11,7 @@ from lcm_core.dag.checks.facts import Limits
 from lcm_core.dag.checks.registry import choose
 from lcm_core.errors import DatabaseError
 from lcm_core.findings import Check, CheckResult, CheckScope, CheckState, Progress, Report
+from lcm_core.paths import HOST_DATABASE_NOT_READ, host_databases
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database
@@ -121,6 +122,8 @@ def _why_not(
         )
     if check.id in _IN_SESSIONS and not (folders.sessions is not None and folders.sessions.is_dir()):
         return "the folder of sessions is not there" if folders.sessions else "no folder of sessions is known"
+    if check.id in _IN_SESSIONS and folders.sessions is not None and host_databases(folders.sessions):
+        return HOST_DATABASE_NOT_READ
     return ""
 
 
