@@ -8,7 +8,7 @@ from typing import Any, Final
 from lcm_core.operations.compaction.forecast import Foresight
 from lcm_core.operations.compaction.reading import Chunk
 from lcm_core.operations.compaction.run import Step
-from lcm_core.operations.compaction.sweep import Made, Moved, Skipped
+from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped, UnderResult
 
 from lcm_tui.writing import Modelling
 
@@ -19,6 +19,16 @@ KEY_REFUSED: Final = (
     "The provider refused the key: the pass was not made, and what was made before stays. Give another key, "
     "and go on with the same command."
 )
+
+
+_GOES_ON: Final = "The engine itself would go on, and condense what is there."
+
+
+def refusal_of(result: object) -> str:
+    """What is to be said of a key that was refused; empty when none was."""
+    if not (isinstance(result, Result | UnderResult) and result.auth_failure):
+        return ""
+    return f"{KEY_REFUSED} {_GOES_ON}" if isinstance(result, Result) and result.cut_short else KEY_REFUSED
 
 
 def cost_of(foresight: Foresight[Any], model: Modelling) -> float | None:

@@ -49,8 +49,10 @@ class SweepRules:
         bool  #: a chunk that says nothing is passed over (0.15 on); else the zero marker stands for it
     )
     meaningful_fanout: bool  #: leaves that say nothing do not count towards the fan-out
+    running_total: bool  #: each pass is reckoned with its weights; else the database is added up each time
+    outlives_refusal: bool  #: a refused key ends a phase of a sweep; else it ends the operation
+    endless_depth: bool  #: a negative depth of what is condensed by itself is no limit, not none
     keeps_turn_whole: bool  #: the fresh tail begins at the newest user message at the latest
-    tidy_previous: bool  #: previous context loses blank lines, unless a sweep hands it on
     writes_events: bool  #: a message is stored for each pass (up to 0.6.0)
 
 
@@ -80,7 +82,7 @@ class CompactionSettings:
 
     @property
     def smallest_condensation(self) -> int:
-        """Tokens that sources must have together to be condensed (engine.md 2.2)."""
+        """Tokens that a condensed chunk must have (docs/engine/compaction.md, Condensed chunk)."""
         return max(self.condensed_target_tokens, self.leaf_chunk_tokens // 10)
 
     def threshold(self, budget: int) -> int:
@@ -88,10 +90,10 @@ class CompactionSettings:
         return math.floor(self.context_threshold * budget)
 
     def prefix_target(self, budget: int) -> int:
-        """Tokens that the summaries of a context should come down to (engine.md 2.5)."""
+        """Tokens that the summaries of a context should come down to (docs/engine/compaction.md, Sweep)."""
         if self.prefix_target_tokens is not None:
             return self.prefix_target_tokens
-        half = math.floor(self.context_threshold * budget * 0.5)
+        half = math.floor(max(1, self.threshold(budget)) * 0.5)
         return max(self.condensed_target_tokens, min(self.leaf_chunk_tokens, half))
 
 
@@ -147,8 +149,10 @@ COMPACTION_0_1 = CompactionRules(
         prefix_target=False,
         skips_empty=False,
         meaningful_fanout=False,
+        running_total=False,
+        outlives_refusal=False,
+        endless_depth=False,
         keeps_turn_whole=False,
-        tidy_previous=False,
         writes_events=True,
     ),
     defaults=replace(
@@ -173,8 +177,10 @@ COMPACTION_PRESENT = CompactionRules(
         prefix_target=True,
         skips_empty=True,
         meaningful_fanout=True,
+        running_total=True,
+        outlives_refusal=True,
+        endless_depth=True,
         keeps_turn_whole=True,
-        tidy_previous=True,
         writes_events=False,
     ),
     defaults=_DEFAULTS_PRESENT,

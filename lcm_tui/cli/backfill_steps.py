@@ -214,13 +214,11 @@ class Steps:
 def _with_import(loaded: Loaded, shown: Backfill) -> Loaded:
     """The context as it will be behind the import."""
     items = list(loaded.context.items)
-    ordinals = list(loaded.ordinals)
     number = shown.present
     for message in shown.messages:
         number += 1
         items.append(Standing(number, message.tokens, is_user=message.role == "user"))
-        ordinals.append(ordinals[-1] + 1 if ordinals else 0)
-    return Loaded(ConversationId(shown.conversation_id), Context.of(items), tuple(ordinals))
+    return Loaded(ConversationId(shown.conversation_id), Context.of(items))
 
 
 def _joined(told: Answer, name: str, more: Answer) -> Answer:

@@ -15,7 +15,7 @@ from lcm_core.operations.compaction.forecast import Foresight, foresee
 from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback, setting_of
 from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
 from lcm_core.operations.compaction.run import Operation, Runner, Setting, Step
-from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped, UnderResult
+from lcm_core.operations.compaction.sweep import Made, Moved, Skipped, UnderResult
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.models.opening import Writer
@@ -31,7 +31,7 @@ from lcm_tui.cli.readable import Note
 from lcm_tui.cli.registry import command
 from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
-from lcm_tui.compacting import KEY_REFUSED, step_words
+from lcm_tui.compacting import refusal_of, step_words
 
 Leaf: TypeAlias = Annotated[
     bool,
@@ -243,6 +243,7 @@ class CompactWork:
             writer,
             self.operation,
             accept=refuse_fallback if self.no_fallback else None,
+            ends_at_refusal=True,
         )
         try:
             async for step in runner.steps():
@@ -267,9 +268,8 @@ class CompactWork:
             output.write(sys.stderr, f"{line}\n", utf8=False)
 
     def _answer(self, shown: compact_report.Shown, done: _Done) -> Answer:
-        refused = isinstance(done.result, Result) and done.result.auth_failure
-        if refused and done.failed is None:
-            done.failed = ProviderAuthError(KEY_REFUSED)
+        if done.failed is None and (refused := refusal_of(done.result)):
+            done.failed = ProviderAuthError(refused)
             if not done.made:
                 raise done.failed
         after = shown.foresight.tokens_before - done.saved

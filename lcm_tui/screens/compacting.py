@@ -300,7 +300,9 @@ n search it.
         self.course.rule = Rule(self.rule.value)
         who = "" if self._model is None else self._model.words
         await self.course.go(order, self._writer, who, whole=whole)
-        if self.course.failure == KEY_REFUSED:  # it is looked for again; a limit of cost would start anew
+        if self.course.failure.startswith(
+            KEY_REFUSED
+        ):  # it is looked for again; a limit of cost would start anew
             await self._writer.aclose()
             self._writer = self._model = None
         await self.session.database.refresh()

@@ -24,7 +24,7 @@ from lcm_core.summarize.remembering import Kept, Remembering
 from lcm_core.summarize.request import NO_USAGE, Summarizer, Usage
 from lcm_core.summarize.stopping import Stoppable
 
-from lcm_tui.compacting import KEY_REFUSED
+from lcm_tui.compacting import refusal_of
 
 
 class Rule(StrEnum):
@@ -171,6 +171,7 @@ class Course:
             self._accept,
             self._clock,
             batch=self.batch,
+            ends_at_refusal=True,
         )
         self._steps = self._runner.steps()
 
@@ -179,8 +180,7 @@ class Course:
         while True:
             step = await anext(self._steps, None)
             if step is None:
-                if getattr(self._runner and self._runner.result, "auth_failure", False):
-                    self.failure = KEY_REFUSED
+                self.failure = refusal_of(self._runner.result if self._runner is not None else None)
                 self._forget()
                 return
             put_off = isinstance(step.outcome, Refused) and self._keeps

@@ -63,7 +63,7 @@ async def test_the_tail_is_that_of_the_context_screen(version: str, database_fil
                 items = [_Item(one.item.ordinal, one.role, one.tokens or 0) for one in entries]
                 for count in (1, 7, 64):
                     start = tail_start(loaded.context, count, rules.sweep, rules.defaults)
-                    ours = loaded.ordinals[start] if start < len(loaded.ordinals) else None
+                    ours = loaded.context.ordinals[start] if start < len(loaded.context) else None
                     pairs.append(
                         (ours, fresh_tail(items, rules_of(reader.schema), count=count).first_ordinal)
                     )

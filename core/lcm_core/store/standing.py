@@ -10,12 +10,12 @@ from lcm_core.records import ConversationId, Message, MessageId, MessagePart
 from lcm_core.store import messages as message_store
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.rows import StoredRow
-from lcm_core.store.typed import NO_MESSAGE
 
 #: An item of a context: ordinal, message id, summary id; then, of what it stands for, the conversation (None
-#: where that row is gone), the stored estimate, whether a user said it (1 or 0) and the depth of a summary,
-#: all 0 where there is none. Tuples as SQLite gives them: of 46,000 every object that is not made is felt.
-StandingRow: TypeAlias = tuple[int, int | None, str | None, int | None, int, int, int]
+#: where that row is gone), the stored estimate, whether a user said it (1 or 0), the depth of a summary, all
+#: 0 where there is none, and of a user's row the sender as the host recorded it. Tuples as SQLite gives them:
+#: of 46,000 every object that is not made is felt.
+StandingRow: TypeAlias = tuple[int, int | None, str | None, int | None, int, int, int, str | None]
 
 
 async def standing_rows(reader: Reader, conversation_id: ConversationId) -> list[StandingRow]:
@@ -23,12 +23,13 @@ async def standing_rows(reader: Reader, conversation_id: ConversationId) -> list
     if not reader.schema.has("context_items"):
         return []
     depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
+    has_sender = reader.schema.has("messages", "openclaw_sender_metadata")
+    sender = "CASE m.role WHEN 'user' THEN CAST(m.openclaw_sender_metadata AS TEXT) END"
     rows = await reader.tuples(
-        f"""SELECT CAST(c.ordinal AS INTEGER), CASE typeof(c.message_id) WHEN 'integer' THEN c.message_id
-        WHEN 'null' THEN NULL ELSE {NO_MESSAGE} END, CAST(c.summary_id AS TEXT),
+        f"""SELECT c.ordinal, c.message_id, c.summary_id,
         coalesce(s.conversation_id, m.conversation_id),
         CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER), ifnull(m.role = 'user', 0),
-        ifnull({depth}, 0)
+        ifnull({depth}, 0), {sender if has_sender else "NULL"}
         FROM context_items AS c
         LEFT JOIN messages AS m ON m.message_id = c.message_id
         LEFT JOIN summaries AS s ON s.summary_id = c.summary_id
@@ -36,6 +37,15 @@ async def standing_rows(reader: Reader, conversation_id: ConversationId) -> list
         conversation_id,
     )
     return cast(list[StandingRow], rows)
+
+
+async def contents_of(reader: Reader, message_ids: Sequence[MessageId]) -> dict[MessageId, str]:
+    """What some messages say, whole."""
+    rows = await reader.rows_in(
+        "SELECT message_id, CAST(content AS TEXT) AS content FROM messages WHERE message_id IN (?*)",
+        message_ids,
+    )
+    return {MessageId(row["message_id"]): row["content"] or "" for row in rows}
 
 
 async def standing_refs(
@@ -56,7 +66,7 @@ async def context_rows(
     reader: Reader, conversation_id: ConversationId, first: int, last: int
 ) -> list[StoredRow]:
     """The whole rows of a context from one ordinal to another, both included."""
-    rows = await reader.stored(
+    rows = await reader.rows(
         "SELECT * FROM context_items WHERE conversation_id = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
         conversation_id,
         first,

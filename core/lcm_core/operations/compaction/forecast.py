@@ -73,7 +73,7 @@ def foresee(
     """Go through an operation with answers of the size that is asked for. Pure; *loaded* stays as it is."""
     context = loaded.context.copy()
     before = context.tokens
-    compaction = setting.compaction(Loaded(loaded.conversation_id, context, loaded.ordinals), lambda: 0)
+    compaction = setting.compaction(Loaded(loaded.conversation_id, context), lambda: 0)
     tail = compaction.tail_start()
     passes: list[Foreseen] = []
     running = operation(compaction)
@@ -92,7 +92,7 @@ def foresee(
         tuple(passes),
         before,
         context.tokens,
-        loaded.ordinals[tail] if tail < len(loaded.ordinals) else None,
+        loaded.context.ordinals[tail] if tail < len(loaded.context) else None,
         sum(loaded.context.weights[tail:]),
         loaded.context.sound.count(False),
         result,

@@ -6,16 +6,14 @@ import json
 import re
 import secrets
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from lcm_core.assemble.sender import sender_label
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, Symbol, SymbolKind
-from lcm_core.compaction_rules import CompactionRules
 from lcm_core.operations.compaction.host import still_resting
 from lcm_core.operations.compaction.reading import Chunk, read_source
 from lcm_core.records import ConversationId, SummaryText, Timestamp
@@ -73,7 +71,7 @@ async def plan_pass(
             _whole(
                 reader.schema,
                 "summaries",
-                _summary(conversation_id, draft, source, stamp, source_tokens(source, rendering.rules)),
+                _summary(conversation_id, draft, source, stamp),
             ),
         )
     ]
@@ -81,8 +79,8 @@ async def plan_pass(
     edits += await still_resting(reader, conversation_id, now)
     edits.append(await _splice(reader, conversation_id, standing, start, draft, stamp))
     if rendering.rules.sweep.writes_events:
-        before = _tokens(await standing_rows(reader, conversation_id))
-        edits += await _event(reader, conversation_id, draft, before, rendering, stamp)
+        rows = await standing_rows(reader, conversation_id)
+        edits += await _event(reader, conversation_id, draft, rows, rendering, stamp)
     return Plan(
         kind="compact",
         title=_title(draft),
@@ -126,15 +124,14 @@ def _whole(schema: Schema, table: str, values: Mapping[str, Cell]) -> Cells:
     return Cells.of({column: values.get(column) for column in schema.tables[table]})
 
 
-def _summary(
-    conversation_id: ConversationId, draft: Draft, source: Source, stamp: str, below_tokens: int
-) -> dict[str, Cell]:
-    below = source.summaries
+def _summary(conversation_id: ConversationId, draft: Draft, source: Source, stamp: str) -> dict[str, Cell]:
+    below, is_leaf = source.summaries, draft.chunk.due.is_leaf
     earliest, latest = _range(source)
+    inherited = sum(one.summary.source_message_tokens or 0 for one in below)
     return {
         "summary_id": draft.summary_id,
         "conversation_id": conversation_id,
-        "kind": "leaf" if draft.chunk.due.is_leaf else "condensed",
+        "kind": "leaf" if is_leaf else "condensed",
         "depth": draft.chunk.due.depth,
         "content": draft.text.content,
         "token_count": draft.text.tokens,
@@ -144,33 +141,27 @@ def _summary(
         "descendant_token_count": sum(
             one.summary.tokens + (one.summary.descendant_tokens or 0) for one in below
         ),
-        "source_message_token_count": below_tokens,
+        "source_message_token_count": draft.chunk.tokens if is_leaf else inherited,
         "created_at": stamp,
         "file_ids": json.dumps(file_ids(source), separators=(",", ":")),
         "model": draft.model,
     }
 
 
-def source_tokens(source: Source, rules: CompactionRules) -> int:
-    """The tokens of all messages below a summary, and those of their senders' labels (engine.md 2.3)."""
-    tokens = sum(one.summary.source_message_tokens or 0 for one in source.summaries)
-    for one in source.messages:
-        tokens += one.message.tokens
-        if rules.source.names_sender and (label := sender_label(one.message.sender)):
-            tokens += estimate(label, rules.estimator)
-    return tokens
-
-
 def _range(source: Source) -> tuple[str | None, str | None]:
-    """The times that a summary covers, as the engine stores them (engine.md 2.3)."""
+    """The times that a summary covers, as the engine stores them; none where one cannot be read.
+
+    docs/engine/compaction.md, Running total.
+    """
     starts: list[Timestamp | None] = [one.message.created_at for one in source.messages]
     ends = list(starts)
     for one in source.summaries:
         starts.append(one.summary.earliest_at or one.summary.created_at)
         ends.append(one.summary.latest_at or one.summary.created_at)
-    first = min((moment for stamp in starts if (moment := parse_utc(stamp))), default=None)
-    last = max((moment for stamp in ends if (moment := parse_utc(stamp))), default=None)
-    return (iso_z(first) if first else None, iso_z(last) if last else None)
+    first, last = [list(map(parse_utc, stamps)) for stamps in (starts, ends)]
+    if not first or None in first or None in last:
+        return None, None
+    return iso_z(min(filter(None, first))), iso_z(max(filter(None, last)))
 
 
 def file_ids(source: Source) -> list[str]:
@@ -234,21 +225,19 @@ async def _splice(
 # -- what an engine up to 0.6.0 notes of a pass ----------------------------------------------------------
 
 
-def _tokens(rows: list[StandingRow]) -> int:
-    return sum(tokens or 0 for _, _, _, _, tokens, _, _ in rows)
-
-
 async def _event(
     reader: Reader,
     conversation_id: ConversationId,
     draft: Draft,
-    before: int,
+    rows: Sequence[StandingRow],
     rendering: Rendering,
     stamp: str,
 ) -> list[Edit]:
     """The message that stands for a pass, which no context holds (engine.md 2.2)."""
     conversation = await conversation_store.get_conversation(reader, conversation_id)
-    after = before - draft.chunk.tokens + draft.text.tokens
+    stored = {row[2] or row[1]: row[4] for row in rows}
+    before = sum(row[4] for row in rows)
+    after = before - sum(stored[ref] for ref in draft.chunk.refs) + draft.text.tokens
     kind = "leaf" if draft.chunk.due.is_leaf else "condensed"
     text = f"LCM compaction {kind} pass ({draft.text.level}): {before} -> {after}"
     message = Symbol("event", SymbolKind.ID)

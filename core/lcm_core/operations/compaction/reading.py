@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from lcm_core.assemble.sender import sender_label
 from lcm_core.change.preview import STOP_THE_HOST
 from lcm_core.javascript import BLANKS
-from lcm_core.operations.compaction.selection import Context
+from lcm_core.operations.compaction.selection import Context, compact_ordinals
 from lcm_core.operations.compaction.sweep import Pass
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import rows_by
-from lcm_core.store.standing import standing_rows
+from lcm_core.store.standing import contents_of, standing_rows
 from lcm_core.store.state import MAINTENANCE
+from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.reading import Rendering, Source, source_of_messages, source_of_summaries
-from lcm_core.summarize.source import said_by, tidied
+from lcm_core.summarize.source import said_by
+from lcm_core.tokens import Estimator
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,6 @@ class Loaded:
 
     conversation_id: ConversationId
     context: Context
-    ordinals: tuple[int, ...]  #: of the items
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +39,82 @@ class Chunk:
 
     due: Pass
     refs: tuple[int | str, ...]  #: message ids or summary ids, in order
-    tokens: int  #: stored estimates of them
+    tokens: int  #: that the pass takes out of the running total
     source: Source
     previous: str | None  #: None: nothing is given; at 0.1 an empty summary is handed on as an empty text
 
 
 async def load_context(reader: Reader, conversation_id: ConversationId, rendering: Rendering) -> Loaded:
-    """The whole context with what selection needs to know."""
+    """The whole context with what selection needs to know (docs/engine/compaction.md, Weights)."""
     rows = await standing_rows(reader, conversation_id)
     if not rows:
-        return Loaded(conversation_id, Context.of([]), ())
+        return Loaded(conversation_id, Context.of([]))
     # Column by column: of a long context, what is done for each item is felt.
-    ordinals, messages, summaries, owners, tokens, users, depths = zip(*rows, strict=True)
+    ordinals, messages, summaries, owners, tokens, users, depths, senders = zip(*rows, strict=True)
     refs = [summary or message for summary, message in zip(summaries, messages, strict=True)]
     copies = Counter(refs)
+    texts = await _texts(reader, summaries, tokens, rendering)
     blank: set[str] = set()
     if rendering.rules.sweep.meaningful_fanout:
-        standing = zip(summaries, depths, strict=True)
-        leaves = [SummaryId(one) for one, depth in standing if one and depth == 0]
-        blank = await _blank(reader, leaves, rendering)
+        rules, tags = rendering.rules.source, rendering.tags
+        blank = {one for one, text in texts.items() if not said_by(text, rules, tags)}
     sound = [owner == conversation_id and copies[ref] == 1 for owner, ref in zip(owners, refs, strict=True)]
     says_nothing = list(map(blank.__contains__, summaries))
-    context = Context(refs, list(tokens), list(map(bool, users)), list(depths), sound, says_nothing)
-    return Loaded(conversation_id, context, ordinals)
+    weights = list(tokens)
+    await _weigh_uncounted(reader, weights, refs, texts, rendering)
+    if rendering.rules.source.names_sender:
+        estimator = rendering.rules.estimator
+        for at, sender in enumerate(senders):
+            if sender is not None:
+                weights[at] += _sender_tokens(sender, estimator)
+    context = Context(
+        refs,
+        weights,
+        list(map(bool, users)),
+        list(depths),
+        sound,
+        says_nothing,
+        list(tokens),
+        compact_ordinals(ordinals),
+    )
+    return Loaded(conversation_id, context)
+
+
+async def _texts(
+    reader: Reader, summaries: Sequence[str | None], tokens: Sequence[int], rendering: Rendering
+) -> dict[str, str]:
+    """The texts of the summaries that must be looked into."""
+    all_of_them = rendering.rules.sweep.meaningful_fanout
+    wanted = [
+        SummaryId(one)
+        for one, stored in zip(summaries, tokens, strict=True)
+        if one and (all_of_them or not stored)
+    ]
+    return {one.summary.summary_id: one.content for one in await summary_store.texts_of(reader, wanted)}
+
+
+async def _weigh_uncounted(
+    reader: Reader,
+    weights: list[int],
+    refs: Sequence[int | str | None],
+    texts: Mapping[str, str],
+    rendering: Rendering,
+) -> None:
+    """Give what has no stored count the estimate of its content."""
+    uncounted = [at for at, tokens in enumerate(weights) if not tokens]
+    ids = [MessageId(ref) for at in uncounted if isinstance(ref := refs[at], int)]
+    contents = await contents_of(reader, ids)
+    for at in uncounted:
+        ref = refs[at]
+        text = texts.get(ref) if isinstance(ref, str) else contents.get(MessageId(ref or 0))
+        weights[at] = estimate(text or "", rendering.rules.estimator)
+
+
+@lru_cache(maxsize=1024)  # a few people say all there is
+def _sender_tokens(recorded: str, estimator: Estimator) -> int:
+    """What the label of a sender adds to the weight of a message."""
+    label = sender_label(recorded)
+    return estimate(label, estimator) if label else 0
 
 
 async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[str, ...]:
@@ -84,20 +140,13 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
     return tuple(found)
 
 
-async def _blank(reader: Reader, leaves: list[SummaryId], rendering: Rendering) -> set[str]:
-    """The leaves that say nothing."""
-    texts = await summary_store.texts_of(reader, leaves)
-    rules, tags = rendering.rules.source, rendering.tags
-    return {one.summary.summary_id for one in texts if not said_by(one.content, rules, tags)}
-
-
 async def read_chunk(reader: Reader, context: Context, due: Pass, rendering: Rendering) -> Chunk:
     """What a pass on this context is made from."""
     run = slice(due.run.start, due.run.stop)
     refs = tuple(ref for ref in context.refs[run] if ref is not None)
     source = await read_source(reader, refs, rendering)
     previous = due.given if due.given is not None else await _previous(reader, due, rendering)
-    return Chunk(due, refs, sum(context.weights[run]), source, previous)
+    return Chunk(due, refs, context.removed(due.run, is_leaf=due.is_leaf), source, previous)
 
 
 async def read_source(reader: Reader, refs: Iterable[int | str], rendering: Rendering) -> Source:
@@ -112,13 +161,10 @@ async def read_source(reader: Reader, refs: Iterable[int | str], rendering: Rend
 
 
 async def _previous(reader: Reader, due: Pass, rendering: Rendering) -> str | None:
-    """The previous context as the engine joins it: a sweep hands a summary on word for word."""
+    """The previous context as the engine joins it (docs/engine/compaction.md, Previous context)."""
     texts = await summary_store.texts_of(reader, [SummaryId(one) for one in due.previous])
     if due.handed_on:
         return texts[0].content if texts else None
-    tidy = tidied if rendering.rules.sweep.tidy_previous else _stripped
-    return "\n\n".join(filter(None, (tidy(one.content) for one in texts))) or None
-
-
-def _stripped(text: str) -> str:
-    return text.strip(BLANKS)
+    rules, tags = rendering.rules.source, rendering.tags
+    said = (said_by(one.content, rules, tags).strip(BLANKS) for one in texts)
+    return "\n\n".join(filter(None, said)) or None

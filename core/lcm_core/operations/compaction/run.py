@@ -55,15 +55,16 @@ class Setting:
     rendering: Rendering
     settings: CompactionSettings
     budget: int  #: tokens
-    fresh_tail_count: int | None = None  #: a caller's own; None: that of the settings
-    leaf_chunk_tokens: int | None = None
+    fresh_tail_count: int | None = None  #: a caller's own; None or 0: that of the settings
+    leaf_chunk_tokens: int | None = None  #: likewise
 
     def bounds(self) -> Bounds:
         """The numbers by which chunks are selected."""
-        count, limit = self.fresh_tail_count, self.leaf_chunk_tokens
+        own, settings = self.fresh_tail_count or 0, self.settings
+        chunk = self.leaf_chunk_tokens or 0
         return Bounds(
-            self.settings.fresh_tail_count if count is None else count,
-            self.settings.leaf_chunk_tokens if limit is None else limit,
+            own if own > 0 else settings.fresh_tail_count,
+            chunk if chunk > 0 else settings.leaf_chunk_tokens,
         )
 
     def compaction(self, loaded: Loaded, clock: Callable[[], int]) -> Compaction:
@@ -111,6 +112,7 @@ class Runner(Generic[T]):
     clock: Callable[[], int] = milliseconds
     now: Callable[[], datetime] = utc_now
     batch: str = ""
+    ends_at_refusal: bool = False  #: a refused key ends the operation, also where the engine goes on
     result: T | None = None
     made: int = 0  #: passes that were committed
     leaves: int = 0  #: of them
@@ -193,7 +195,7 @@ class Runner(Generic[T]):
                 settings=self.setting.settings,
             )
         except ProviderAuthError:
-            return Step(chunk, Refused())
+            return Step(chunk, Refused(ends=self.ends_at_refusal))
         draft: Draft | None = Draft(new_summary_id(), chunk, text, text.model)
         if self.accept is not None and draft is not None:
             draft = await self.accept(draft)

@@ -1,8 +1,8 @@
-"""What a pass compacts: chunks of raw messages and runs of summaries. Pure (engine.md 2.2, 2.5)."""
+"""What a pass compacts: chunks of raw messages and of summaries. Pure (docs/engine/compaction.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -14,11 +14,13 @@ class Standing(NamedTuple):
     """An item of a context with what selection needs to know of it."""
 
     ref: int | str | None  #: message id or summary id; None: the item names neither
-    tokens: int  #: stored estimate; 0 when the row is gone
+    weight: int  #: tokens by which it is selected; 0 when the row is gone
     is_user: bool = False  #: a message of the user
     depth: int = 0  #: of a summary
     sound: bool = True  #: its row is there, of this conversation, and stands once: it may be compacted
     blank: bool = False  #: a summary that says nothing
+    stored: int | None = None  #: its ``token_count``; None: what it weighs
+    ordinal: int | None = None  #: None: one more than that of the item before
 
 
 @dataclass(slots=True)
@@ -30,21 +32,37 @@ class Context:
     """
 
     refs: list[int | str | None]
-    weights: list[int]  #: tokens of each
+    weights: list[int]  #: tokens by which they are selected
     users: list[bool]
     depths: list[int]
     sound: list[bool]
     blank: list[bool]
-    tokens: int = field(init=False)  #: of all of them
+    stored: list[int]  #: ``token_count`` of each
+    ordinals: Sequence[int]  #: a range where none is missing, as in nearly every context
+    tokens: int = field(init=False)  #: the stored total
 
     def __post_init__(self) -> None:
-        self.tokens = sum(self.weights)
+        self.tokens = sum(self.stored)
 
     @classmethod
     def of(cls, items: Sequence[Standing]) -> Self:
         """A context of some items."""
-        refs, weights, users, depths, sound, blank = zip(*items, strict=True) if items else [()] * 6
-        return cls(list(refs), list(weights), list(users), list(depths), list(sound), list(blank))
+        whole: list[Standing] = []
+        for item in items:
+            following = whole[-1].ordinal + 1 if whole and whole[-1].ordinal is not None else 0
+            whole.append(
+                item._replace(
+                    stored=item.weight if item.stored is None else item.stored,
+                    ordinal=following if item.ordinal is None else item.ordinal,
+                )
+            )
+        *columns, ordinals = zip(*whole, strict=True) if whole else [()] * len(Standing._fields)
+        return cls._of_columns([list(column) for column in columns], compact_ordinals(ordinals))
+
+    @classmethod
+    def _of_columns(cls, columns: Iterable[list[Any]], ordinals: Sequence[int]) -> Self:
+        refs, weights, users, depths, sound, blank, stored = columns
+        return cls(refs, weights, users, depths, sound, blank, stored, ordinals)
 
     def __len__(self) -> int:
         return len(self.refs)
@@ -52,22 +70,28 @@ class Context:
     @property
     def items(self) -> list[Standing]:
         """The items one by one."""
-        return list(map(Standing._make, zip(*self._columns, strict=True)))
+        return list(map(Standing._make, zip(*self._columns, self.ordinals, strict=True)))
 
     def copy(self) -> Self:
         """The same, to be changed."""
-        return type(self)(*(column[:] for column in self._columns))
+        return self._of_columns((column[:] for column in self._columns), self.ordinals)
 
     def adopt(self, other: Context) -> None:
         """Take over a context that was read again."""
-        self.refs, self.weights, self.users, self.depths, self.sound, self.blank = other._columns
-        self.tokens = other.tokens
+        self.refs, self.weights, self.users, self.depths, self.sound, self.blank, self.stored = other._columns
+        self.ordinals, self.tokens = other.ordinals, other.tokens
 
     def replace(self, run: range, summary: Standing) -> None:
-        """A summary takes the place of a run."""
-        self.tokens += summary.tokens - sum(self.weights[run.start : run.stop])
-        for column, value in zip(self._columns, summary, strict=True):
+        """A summary takes the place of a run, and what follows moves up."""
+        stored = summary.weight if summary.stored is None else summary.stored
+        self.tokens += stored - sum(self.stored[run.start : run.stop])
+        for column, value in zip(self._columns, summary._replace(stored=stored), strict=False):
             column[run.start : run.stop] = [value]
+        gone, old = len(run) - 1, self.ordinals
+        if isinstance(old, range):
+            self.ordinals = range(old.start, old.stop - gone)
+        else:
+            self.ordinals = [*old[: run.start + 1], *(one - gone for one in old[run.stop :])]
 
     def is_message(self, at: int) -> bool:
         """Whether there is a raw message that may be compacted."""
@@ -77,9 +101,20 @@ class Context:
         """Whether there is a summary that may be condensed."""
         return self.sound[at] and isinstance(self.refs[at], str)
 
+    def removed(self, run: range, *, is_leaf: bool) -> int:
+        """The tokens that a pass on a run takes out of the running total."""
+        return sum((self.weights if is_leaf else self.stored)[run.start : run.stop])
+
     @property
     def _columns(self) -> tuple[list[Any], ...]:
-        return self.refs, self.weights, self.users, self.depths, self.sound, self.blank
+        return self.refs, self.weights, self.users, self.depths, self.sound, self.blank, self.stored
+
+
+def compact_ordinals(ordinals: Sequence[int]) -> Sequence[int]:
+    """The same numbers, as a range where they follow each other."""
+    if not ordinals or ordinals[-1] - ordinals[0] != len(ordinals) - 1:
+        return ordinals
+    return range(ordinals[0], ordinals[-1] + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +126,7 @@ class Bounds:
 
 
 def tail_start(context: Context, count: int, rules: SweepRules, settings: CompactionSettings) -> int:
-    """The index from which on everything is protected; one past the end when nothing is.
-
-    docs/engine/compaction.md, Fresh tail.
-    """
+    """The index from which on everything is protected; one past the end when nothing is (Fresh tail)."""
     places: list[int] = []
 
     def newest_first() -> Iterator[tuple[int, bool]]:
@@ -112,26 +144,18 @@ def tail_start(context: Context, count: int, rules: SweepRules, settings: Compac
     return places[size - 1] if size else len(context)
 
 
-def leaf_chunk(
-    context: Context, tail: int, limit: int, passed_over: Collection[int | str | None] = ()
-) -> range:
+def leaf_chunk(context: Context, tail: int, limit: int, above: int | None = None) -> range:
     """The oldest run of raw messages before the tail, at least one, of at most *limit* tokens; maybe empty.
 
-    Messages that were *passed over* count as compacted.
+    Only items with an ordinal *above* that of the last chunk that was skipped are looked at (Leaf chunk).
     """
 
     def is_due(at: int) -> bool:
-        return context.is_message(at) and context.refs[at] not in passed_over
+        return context.is_message(at) and (above is None or context.ordinals[at] > above)
 
-    return _run(context, next(filter(is_due, range(tail)), tail), tail, limit, is_due)
-
-
-def _run(context: Context, first: int, tail: int, limit: int, belongs: Callable[[int], bool]) -> range:
-    """From *first* on while items belong: one at least, then as many as stay within *limit* tokens."""
+    first = next(filter(is_due, range(tail)), tail)
     end, spent = first, 0
-    while end < tail and belongs(end):
-        if end > first and spent + context.weights[end] > limit:
-            break
+    while end < tail and is_due(end) and (end == first or spent + context.weights[end] <= limit):
         spent += context.weights[end]
         end += 1
         if spent >= limit:
@@ -140,31 +164,46 @@ def _run(context: Context, first: int, tail: int, limit: int, belongs: Callable[
 
 
 def raw_tokens(context: Context, tail: int) -> int:
-    """The tokens of the raw messages before the tail."""
+    """What the raw messages before the tail weigh."""
     return sum(context.weights[at] for at in range(tail) if context.is_message(at))
 
 
-def oldest_run(context: Context, tail: int, depth: int, limit: int) -> range:
-    """The oldest run of summaries of one depth before the tail, of at most *limit* tokens; maybe empty."""
+def condensed_chunk(context: Context, tail: int, depth: int, limit: int) -> range:
+    """The oldest run of summaries of one depth before the tail, of at most *limit* tokens; maybe empty.
 
-    def belongs(at: int) -> bool:
-        return context.is_summary(at) and context.depths[at] == depth
+    Those that say nothing are passed over at its beginning, and weigh nothing within it (Condensed chunk).
+    """
+    belongs = _belongs(context, depth)
+    first = next((at for at in range(tail) if belongs(at) and not context.blank[at]), tail)
+    return _condensed_run(context, first, tail, limit, belongs)
 
-    return _run(context, next(filter(belongs, range(tail)), tail), tail, limit, belongs)
+
+def _belongs(context: Context, depth: int) -> Callable[[int], bool]:
+    return lambda at: context.is_summary(at) and context.depths[at] == depth
+
+
+def _condensed_run(
+    context: Context, first: int, tail: int, limit: int, belongs: Callable[[int], bool]
+) -> range:
+    end, spent = first, 0
+    while end < tail and belongs(end):
+        if not context.blank[end]:
+            if end > first and spent + context.weights[end] > limit:
+                break
+            spent += context.weights[end]
+        end += 1
+    return range(first, end)
 
 
 def runs(context: Context, tail: int, depth: int, limit: int) -> Iterator[range]:
     """All runs of summaries of one depth before the tail, two at least where two stand side by side."""
-
-    def belongs(at: int) -> bool:
-        return context.is_summary(at) and context.depths[at] == depth
-
+    belongs = _belongs(context, depth)
     at = 0
     while at < tail:
         if not belongs(at):
             at += 1
             continue
-        found = _run(context, at, tail, limit, belongs)
+        found = _condensed_run(context, at, tail, limit, belongs)
         if len(found) == 1 and at + 1 < tail and belongs(at + 1):
             found = range(at, at + 2)
         yield found
@@ -183,27 +222,28 @@ def fanout(depth: int, settings: CompactionSettings, *, hard: bool) -> int:
     return settings.leaf_min_fanout if depth == 0 else settings.condensed_min_fanout
 
 
-def is_enough(
-    context: Context, run: range, depth: int, rules: SweepRules, settings: CompactionSettings, *, hard: bool
-) -> bool:
-    """Whether a run has the count and the tokens to be condensed."""
-    counted = [at for at in run if not (rules.meaningful_fanout and context.blank[at])]
-    tokens = sum(context.weights[run.start : run.stop])
-    return len(counted) >= fanout(depth, settings, hard=hard) and tokens >= settings.smallest_condensation
+def is_enough(context: Context, run: range, depth: int, settings: CompactionSettings, *, hard: bool) -> bool:
+    """Whether a run has the count and the tokens to be condensed; what says nothing has neither."""
+    counted = [context.weights[at] for at in run if not context.blank[at]]
+    return (
+        len(run) > 0
+        and len(counted) >= fanout(depth, settings, hard=hard)
+        and sum(counted) >= settings.smallest_condensation
+    )
 
 
 def prefix_tokens(context: Context, tail: int) -> int:
-    """The tokens of the summaries before the tail."""
+    """What the summaries before the tail weigh."""
     return sum(context.weights[at] for at in range(tail) if context.is_summary(at))
 
 
 def nearest_summaries(context: Context, before: int, most: int) -> list[str]:
-    """The last *most* summaries before an index, in order."""
+    """The last *most* summaries before an index that say something, in order."""
     found: list[str] = []
     for at in range(before - 1, -1, -1):
         ref = context.refs[at]
         if len(found) >= most:
             break
-        if isinstance(ref, str):
+        if isinstance(ref, str) and not context.blank[at]:
             found.append(ref)
     return found[::-1]

@@ -1,4 +1,4 @@
-"""The order of passes: leaf pass, incremental, full sweep, until under. Pure (engine.md 2.2, 2.5).
+"""The order of passes: leaf pass, incremental, full sweep, until under. Pure (docs/engine/compaction.md).
 
 Each is a generator: it yields the next pass on the context as it stands, is sent what became of it, and
 returns the result. Whoever drives it keeps the context up to date; a dry run, a test and a live database are
@@ -8,7 +8,7 @@ driven alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lcm_core.compaction_rules import CompactionRules, CompactionSettings
@@ -16,10 +16,8 @@ from lcm_core.operations.compaction import selection
 from lcm_core.operations.compaction.selection import Bounds, Context
 from lcm_core.summarize.escalate import Level
 
-#: How many summaries a leaf pass of its own, or a condensation of leaves, is given (engine.md 2.2).
+#: How many summaries a leaf pass of its own is given at the most (Previous context).
 PREVIOUS: Final = 2
-#: How far back the previous context of a condensation is looked for (engine.md 2.2).
-PREVIOUS_WINDOW: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Made:
 
     summary_id: str
     level: Level
-    saved: int  #: tokens by which the context is smaller for it
+    saved: int  #: tokens that it took out of the running total, less those of the summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,10 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing was made, and nothing more is to be: the provider refused the key, or the operator stopped."""
+    """Nothing was made: the provider refused the key, or the operator stopped, and then nothing more is."""
 
     by_provider: bool = True
+    ends: bool = False  #: whoever runs it ends the operation here, also where the engine goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,14 @@ class Result:
     """What an operation did, as the engine reports it."""
 
     acted: bool
-    tokens_before: int
-    tokens_after: int
+    tokens_before: int  #: the stored total
+    tokens_after: int  #: the running total, which may differ from what is stored
     created: tuple[str, ...] = ()
     condensed: bool = False
     level: Level | None = None  #: of the last pass
     auth_failure: bool = False
-    halted: bool = False  #: by the provider or the operator
+    halted: bool = False  #: nothing more was made, for whoever runs it wanted so
+    cut_short: bool = False  #: of these, the engine would have gone on to condense
     stopped_at_bound: bool = False  #: of iterations or time
 
 
@@ -113,16 +113,25 @@ class _Run:
     level: Level | None = None
     auth_failure: bool = False
     halted: bool = False
+    cut_short: bool = False
     stopped: bool = False
+    fell: bool = False  #: the last pass made something, and the total fell
     before: int = field(init=False)
+    total: int = field(init=False)  #: the running total
+    reached: int = field(init=False)  #: the total after the last pass that counted as progress
 
     def __post_init__(self) -> None:
-        self.before = self.context.tokens
+        self.before = self.total = self.reached = self.context.tokens
 
     def tail(self) -> int:
         return selection.tail_start(
             self.context, self.bounds.fresh_tail_count, self.rules.sweep, self.settings
         )
+
+    def settings_tail(self) -> int:
+        """The tail of the settings, whatever the caller gave."""
+        count = self.settings.fresh_tail_count
+        return selection.tail_start(self.context, count, self.rules.sweep, self.settings)
 
     def ended(self) -> bool:
         """Whether a bound of iterations or time is reached."""
@@ -135,33 +144,53 @@ class _Run:
     def do(self, due: Pass) -> Generator[Pass, Outcome, Outcome]:
         """Have a pass made and note what became of it."""
         self.passes += 1
+        self.fell = False
+        before = self.total
         outcome = yield due
         match outcome:
-            case Made(summary_id=made, level=level):
+            case Made(summary_id=made, level=level, saved=saved):
                 self.created.append(made)
                 self.level = level
                 self.condensed = self.condensed or due.depth > 0
-            case Refused(by_provider=by_provider):
-                self.halted = True
-                self.auth_failure = by_provider
+                running = self.rules.sweep.running_total
+                self.total = max(0, self.total - saved) if running else self.context.tokens
+                self.fell = self.total < before and self.total < self.reached
+            case Refused(by_provider=by_provider, ends=ends):
+                self.auth_failure = self.auth_failure or by_provider
+                outlives = by_provider and self.rules.sweep.outlives_refusal
+                self.halted = self.halted or ends or not outlives
             case Moved():
                 self.passes -= 1
             case Skipped():
                 pass
         return outcome
 
+    def counts(self) -> None:
+        """What the last pass left is what the next one is measured by."""
+        self.reached = self.total
+
     def result(self) -> Result:
         return Result(
             acted=bool(self.created),
             tokens_before=self.before,
-            tokens_after=self.context.tokens,
+            tokens_after=self.total,
             created=tuple(self.created),
             condensed=self.condensed,
             level=self.level,
             auth_failure=self.auth_failure,
             halted=self.halted,
+            cut_short=self.cut_short,
             stopped_at_bound=self.stopped,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What a caller asked of the condensations of a sweep."""
+
+    force: bool
+    hard: bool  #: the hard fan-out
+    mark: int | None  #: the stop mark: tokens to which the total is to come
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,64 +207,63 @@ class Compaction:
     def _run(self, deadline: int | None = None) -> _Run:
         return _Run(self.context, self.rules, self.settings, self.bounds, self.clock, deadline)
 
-    def is_due(self, observed: int = 0, *, leaf_trigger: bool = True) -> bool:
-        """Whether the engine would compact by itself; *observed*: tokens of the prompt as a host saw it."""
-        if max(self.context.tokens, observed) > self.settings.threshold(self.budget):
-            return True
-        return leaf_trigger and self.raw_outside_tail() >= self.bounds.leaf_chunk_tokens
+    def is_over(self, observed: int = 0) -> bool:
+        """Whether the context is above its threshold; *observed*: tokens of the prompt as a host saw it."""
+        return max(self.context.tokens, observed) > self.settings.threshold(self.budget)
 
     def tail_start(self) -> int:
         """The index from which on everything is protected."""
         return self._run().tail()
 
-    def raw_outside_tail(self) -> int:
-        """The tokens of raw messages that compaction may touch."""
-        return selection.raw_tokens(self.context, self.tail_start())
+    def is_chunk_due(self) -> bool:
+        """Whether the raw messages that compaction may touch make a leaf chunk."""
+        raw = selection.raw_tokens(self.context, self.tail_start())
+        return raw >= self.bounds.leaf_chunk_tokens
 
     # -- one leaf pass, and what follows it ------------------------------------------------------------
 
     def leaf(self, *, force: bool = True, given: str | None = None, incremental: bool = True) -> Passes:
-        """One leaf pass, and (*incremental*) condensed ones up to the depth that is condensed by itself."""
+        """One leaf pass, and (*incremental*) condensed ones up to the depth that is condensed by itself.
+
+        docs/engine/compaction.md, Leaf pass of its own; *given* is a previous context that the caller chose.
+        """
         run = self._run()
-        if not force and not self.is_due():
+        if not (force or self.is_over() or self.is_chunk_due()):
             return run.result()
         while True:
             chunk = selection.leaf_chunk(self.context, run.tail(), self.bounds.leaf_chunk_tokens)
             if not chunk:
                 return run.result()
-            previous = selection.nearest_summaries(self.context, chunk.start, PREVIOUS)
-            due = Pass(run.passes, 0, chunk, () if given is not None else tuple(previous), given=given)
-            outcome = yield from run.do(due)
+            previous = () if given is not None else self._nearest(chunk)
+            outcome = yield from run.do(Pass(run.passes, 0, chunk, previous, given=given))
             if not isinstance(outcome, Moved):
                 break
-        if incremental and isinstance(outcome, Made) and outcome.saved > 0:
+        if not isinstance(outcome, Made):
+            return run.result()
+        if incremental:
             yield from self._incremental(run)
-        return run.result()
+        # The engine does not report a key that is refused after the leaf; whoever ends there wants to know.
+        return replace(run.result(), auth_failure=run.auth_failure and run.halted)
+
+    def _nearest(self, chunk: range) -> tuple[str, ...]:
+        return tuple(selection.nearest_summaries(self.context, chunk.start, PREVIOUS))
 
     def _incremental(self, run: _Run) -> Generator[Pass, Outcome, None]:
-        limit = self.settings.max_depth
-        depth = 0
-        while limit < 0 or depth < limit:
-            found = selection.oldest_run(self.context, run.tail(), depth, self.bounds.leaf_chunk_tokens)
-            if not selection.is_enough(
-                self.context, found, depth, self.rules.sweep, self.settings, hard=False
-            ):
+        settings, depth = self.settings, 0
+        limit = settings.max_depth
+        while depth < limit or (limit < 0 and self.rules.sweep.endless_depth):
+            found = selection.condensed_chunk(
+                self.context, run.settings_tail(), depth, settings.leaf_chunk_tokens
+            )
+            if not selection.is_enough(self.context, found, depth, settings, hard=False):
                 return
-            outcome = yield from run.do(self._condensed(run, depth, found))
+            run.counts()
+            outcome = yield from run.do(Pass(run.passes, depth + 1, found))
             if isinstance(outcome, Moved):
                 continue
-            if not isinstance(outcome, Made) or outcome.saved <= 0:
+            if not run.fell:
                 return
             depth += 1
-
-    def _condensed(self, run: _Run, depth: int, found: range) -> Pass:
-        """The pass that condenses a run of summaries of *depth*."""
-        previous: list[str] = []
-        if depth == 0:
-            near = selection.nearest_summaries(self.context, found.start, PREVIOUS_WINDOW)
-            depths = dict(zip(self.context.refs[: found.start], self.context.depths, strict=False))
-            previous = [one for one in near if depths.get(one) == 0][-PREVIOUS:]
-        return Pass(run.passes, depth + 1, found, tuple(previous))
 
     # -- sweeps ----------------------------------------------------------------------------------------
 
@@ -245,88 +273,113 @@ class Compaction:
         force: bool = True,
         hard: bool = False,
         stop_at: int | None = None,
+        threshold: float | None = None,
         observed: int = 0,
         deadline: int | None = None,
     ) -> Passes:
         """Leaf passes until nothing is left outside the tail, then condensed ones.
 
-        *hard* takes the small fan-out throughout; *stop_at* goes on condensing until the context is so small.
+        docs/engine/compaction.md, Sweep. *hard* takes the small fan-out throughout, *stop_at* is the mark in
+        tokens, *threshold* a share of the budget in place of the setting's.
         """
+        if threshold is not None and 0 <= threshold <= 1:
+            own = replace(self, settings=replace(self.settings, context_threshold=threshold))
+            return (
+                yield from own.sweep(
+                    force=force, hard=hard, stop_at=stop_at, observed=observed, deadline=deadline
+                )
+            )
         until = self.clock() + self.settings.sweep_deadline_ms
         run = self._run(until if deadline is None else min(until, deadline))
-        if not force and not self.is_due(observed, leaf_trigger=self.rules.sweep.leaf_trigger):
+        mark = stop_at if stop_at is not None and stop_at > 0 and self.rules.sweep.running_total else None
+        over = self.is_over(observed) or (mark is not None and self.context.tokens > mark)
+        if not (force or over or (self.rules.sweep.leaf_trigger and self.is_chunk_due())):
             return run.result()
-        yield from self._leaves(run)
+        yield from self._leaves(run, mark)
+        run.cut_short = run.halted and run.auth_failure and self.rules.sweep.outlives_refusal
         if not (run.halted or run.stopped):
-            yield from self._condensations(run, hard, stop_at)
+            yield from self._condensations(run, _Wish(force, hard, mark))
         return run.result()
 
-    def _leaves(self, run: _Run) -> Generator[Pass, Outcome, None]:
-        passed_over: set[int | str | None] = set()
-        handed_on: tuple[str, ...] = ()
-        while True:
-            chunk = selection.leaf_chunk(self.context, run.tail(), self.bounds.leaf_chunk_tokens, passed_over)
+    def _leaves(self, run: _Run, mark: int | None = None) -> Generator[Pass, Outcome, None]:
+        skipped: int | None = None  # ordinal of the last message that was
+        made: str | None = None
+        while not run.ended():
+            chunk = selection.leaf_chunk(self.context, run.tail(), self.bounds.leaf_chunk_tokens, skipped)
             if not chunk or run.ended():
                 return
-            refs = self.context.refs[chunk.start : chunk.stop]
-            outcome = yield from run.do(Pass(run.passes, 0, chunk, handed_on, handed_on=True))
-            match outcome:
+            last = self.context.ordinals[chunk.stop - 1]
+            if made is None and skipped is not None:
+                due = Pass(run.passes, 0, chunk, self._nearest(chunk))
+            else:
+                due = Pass(run.passes, 0, chunk, () if made is None else (made,), handed_on=True)
+            match (yield from run.do(due)):
                 case Skipped():
-                    passed_over.update(refs)
-                case Made(saved=saved) if saved > 0:
-                    handed_on = (outcome.summary_id,)
+                    skipped = last
+                case Made(summary_id=made):
+                    if not run.fell or (mark is not None and run.total <= mark):
+                        return
+                    run.counts()
                 case Moved():
                     continue
-                case _:
+                case Refused():
                     return
 
-    def _condensations(self, run: _Run, hard: bool, stop_at: int | None) -> Generator[Pass, Outcome, None]:
+    def _condensations(self, run: _Run, wish: _Wish) -> Generator[Pass, Outcome, None]:
         if not self.rules.sweep.prefix_target:
-            yield from self._condense(run, hard, None, None)
+            yield from self._condense(run, wish, None)
             return
-        if not (yield from self._condense(run, hard, self.settings.max_depth, stop_at)):
-            return
-        yield from self._condense(run, True, None, stop_at)
+        goes_on = yield from self._condense(run, wish, self.settings.max_depth)
+        if goes_on and not run.auth_failure:
+            yield from self._condense(run, replace(wish, hard=True), None)
 
-    def _condense(
-        self, run: _Run, hard: bool, depth_limit: int | None, stop_at: int | None
-    ) -> Generator[Pass, Outcome, bool]:
+    def _condense(self, run: _Run, wish: _Wish, depth_limit: int | None) -> Generator[Pass, Outcome, bool]:
         """Condensed passes, shallowest first, while there is one and it helps; whether to try harder."""
-        while self._is_wanted(run, stop_at):
-            found = self._candidate(run, hard, depth_limit)
+        while self._is_wanted(run, wish):
+            if run.ended():
+                return False
+            found = self._candidate(run, wish, depth_limit)
             if found is None:
                 return True
             if run.ended():
                 return False
-            outcome = yield from run.do(self._condensed(run, *found))
+            depth, chunk = found
+            outcome = yield from run.do(Pass(run.passes, depth + 1, chunk))
             if isinstance(outcome, Moved):
                 continue
-            if not isinstance(outcome, Made) or outcome.saved <= 0:
+            if not isinstance(outcome, Made) or not (run.fell or self._is_reached(run, wish)):
                 return False
-        return False
+            run.counts()
+        return True
 
-    def _is_wanted(self, run: _Run, stop_at: int | None) -> bool:
+    def _is_wanted(self, run: _Run, wish: _Wish) -> bool:
         """Whether condensation goes on: always at 0.1, else while the summaries are over their target."""
         if not self.rules.sweep.prefix_target:
             return True
-        if stop_at is not None and self.context.tokens > stop_at:
+        if wish.mark is not None and run.total > wish.mark:
             return True
         summaries = selection.prefix_tokens(self.context, run.tail())
         return summaries > self.settings.prefix_target(self.budget)
 
-    def _candidate(self, run: _Run, hard: bool, depth_limit: int | None) -> tuple[int, range] | None:
-        """The shallowest depth with a run that can be condensed.
+    def _is_reached(self, run: _Run, wish: _Wish) -> bool:
+        """Whether a pass brought the total to where it was to come, even if it did not fall."""
+        if not self.rules.sweep.prefix_target:
+            return False
+        if wish.mark is not None and run.total <= wish.mark:
+            return True
+        return not wish.force and run.total <= self.settings.threshold(self.budget)
 
-        What a caller overrides does not count here: so it is in the engine (engine.md 2.5).
+    def _candidate(self, run: _Run, wish: _Wish, depth_limit: int | None) -> tuple[int, range] | None:
+        """The shallowest depth with a chunk that is enough; None also when it is too deep.
+
+        What a caller overrides does not count here (docs/engine/compaction.md, Condensed chunk).
         """
-        settings = self.settings
-        tail = selection.tail_start(self.context, settings.fresh_tail_count, run.rules.sweep, settings)
+        settings, tail = self.settings, run.settings_tail()
         for depth in selection.depths_before(self.context, tail):
-            if depth_limit is not None and 0 <= depth_limit <= depth:
-                return None
-            found = selection.oldest_run(self.context, tail, depth, settings.leaf_chunk_tokens)
-            if selection.is_enough(self.context, found, depth, self.rules.sweep, self.settings, hard=hard):
-                return depth, found
+            found = selection.condensed_chunk(self.context, tail, depth, settings.leaf_chunk_tokens)
+            if selection.is_enough(self.context, found, depth, settings, hard=wish.hard):
+                too_deep = depth_limit is not None and 0 <= depth_limit <= depth
+                return None if too_deep else (depth, found)
         return None
 
     # -- a single root ---------------------------------------------------------------------------------
@@ -339,7 +392,7 @@ class Compaction:
         """
         run = self._run()
         yield from self._leaves(run)
-        while not run.halted:
+        while not (run.halted or run.auth_failure):
             found = self._neighbours(run)
             if found is None:
                 break
@@ -349,6 +402,7 @@ class Compaction:
                 continue
             if not isinstance(outcome, Made) or outcome.saved <= 0:
                 break
+            run.counts()
         return run.result()
 
     def _neighbours(self, run: _Run) -> range | None:
@@ -368,19 +422,26 @@ class Compaction:
     def until_under(
         self, target: int | None = None, *, observed: int = 0
     ) -> Generator[Pass, Outcome, UnderResult]:
-        """Sweep after sweep until the context has no more than *target* tokens (None: the budget)."""
-        target = self.budget if target is None else target
+        """Sweep after sweep until the context has no more than *target* tokens (None or 0: the budget).
+
+        docs/engine/compaction.md, Until under; *observed*: tokens of the prompt as a host saw it.
+        """
+        target = target if target is not None and target > 0 else self.budget
         last = max(self.context.tokens, observed)
         if last < target:
             return UnderResult(True, 0, last)
+        bounded = self.rules.sweep.bounded
         deadline = self.clock() + self.settings.until_under_deadline_ms
         for number in range(1, self.settings.max_rounds + 1):
+            if bounded and number > 1 and self.clock() >= deadline:
+                return UnderResult(False, number - 1, last)
             result = yield from self.sweep(deadline=deadline)
-            after = self.context.tokens
-            if after <= target and not result.halted:
-                return UnderResult(True, number, after)
-            late = self.rules.sweep.bounded and self.clock() >= deadline
-            if result.halted or not result.acted or after >= last or late:
+            after = result.tokens_after
+            if result.auth_failure or result.halted:
                 return UnderResult(False, number, after, result.auth_failure)
+            if after <= target:
+                return UnderResult(True, number, after)
+            if not result.acted or after >= last:
+                return UnderResult(False, number, after)
             last = after
-        return UnderResult(False, self.settings.max_rounds, self.context.tokens)
+        return UnderResult(last <= target, self.settings.max_rounds, last)
