@@ -6,19 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lcm_core.change import apply as applying
 from lcm_core.change import commit as committing
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import Writer
 from lcm_core.change.errors import RefusedError, StalePlanError
-from lcm_core.change.plan import Cells, Edit, Insert, Plan, Symbol, SymbolKind
+from lcm_core.change.plan import Cells, Edit, Insert, Plan, SqlValue, Symbol, SymbolKind
 from lcm_core.change.undo import plan_undo
 from lcm_core.operations.transplant import plan_transplant
 
 from tests.change.support import dump, reading, search_faults, value
 from tests.conftest import DatabaseFactory
-
-BY_ONE = 10**9
 
 
 def messages(count: int, *, content: str = "text", first_seq: int = 1_000) -> list[Edit]:
@@ -72,20 +69,19 @@ async def test_a_copy_is_the_same_as_one_by_one(
     single, before = tmp_path / "single.db", dump(path)
     shutil.copy(path, single)
     copy = await reading(path, lambda reader: plan_transplant(reader, 1, 7, skip_duplicates=True))
-    singly: list[int] = []
-    insert_many = applying._insert_many
+    at_once: list[int] = []
+    execute_many = Writer.execute_many
 
-    def spy(*arguments: object) -> bool:
-        done = insert_many(*arguments)
-        singly.append(not done)
-        return done
+    def spy(self: Writer, sql: str, rows: list[tuple[SqlValue, ...]]) -> int:
+        at_once.append(len(rows))
+        return execute_many(self, sql, rows)
 
-    monkeypatch.setattr(applying, "_insert_many", spy)
-    monkeypatch.setattr(applying, "MANY_ALIKE", 3)
+    monkeypatch.setattr(Writer, "execute_many", spy)
     together = commit(path, copy)
-    assert len(singly) >= 4
-    assert not any(singly)
-    monkeypatch.setattr(applying, "MANY_ALIKE", BY_ONE)
+    assert max(at_once) > 20
+    monkeypatch.setattr(
+        Writer, "execute_many", lambda self, sql, rows: sum(self.execute(sql, row).rowcount for row in rows)
+    )
     one_by_one = commit(single, copy)
     assert together.edits == one_by_one.edits
     assert dump(path) == dump(single)

@@ -1,17 +1,22 @@
-"""Write verified edits, and count what they write."""
+"""What a verified plan writes, as statements for many rows each, and writing it.
+
+Everything here but `write` is worked out before the lock is taken ("docs/changes.md, Under the lock"): the
+ids that new rows will get, the rows as tuples, text that is not valid UTF-8 as bytes. What a plan does to one
+context goes in as a whole, whatever number of splices it was planned as: the items that leave, then one pass
+over the ordinals that differ, then the items that come.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
-from operator import attrgetter
-from typing import Any, cast
+from typing import cast
 
-from lcm_core.change.connection import Fault, Writer
+from lcm_core.change.connection import Fault, Writer, as_bytes
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
+from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
     KEYS,
     Cells,
@@ -27,201 +32,194 @@ from lcm_core.change.plan import (
     Update,
 )
 from lcm_core.change.symbols import Values, fill_row, substitute
-from lcm_core.change.verify import CONTEXT, Step, quoted
+from lcm_core.change.verify import CONTEXT, Context, Step, quoted
 
 _LAST_ID = 2**63 - 1
-#: From so many new rows of one shape on they go in with one statement.
-MANY_ALIKE = 100
 #: What two writers can both want: a row that took the place of ours since it was planned.
 _TAKEN = ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID")
+_SHIFT = f"UPDATE {CONTEXT} SET ordinal = ? WHERE rowid = ?"
+_LEAVE = f"DELETE FROM {CONTEXT} WHERE rowid = ?"
+
+
+#: A table, a statement, and the values of one row.
+_Row = tuple[str, str, tuple[SqlValue, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """What was written."""
+class Write:
+    """One statement for some rows of one table; each changes exactly one row."""
 
-    edits: tuple[Edit, ...]  #: with the ids that new rows got
+    table: str
+    sql: str
+    rows: Sequence[tuple[SqlValue, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Verified edits with nothing left to be known."""
+
+    edits: tuple[Edit, ...]
     values: Values  #: what all symbols stand for
-    row_changes: int  #: how many rows the edits stand for
 
 
-def apply(writer: Writer, steps: Iterable[Step], values: Values, fault: Fault) -> Applied:
-    """Write *steps* in their order.
+# -- before the lock -------------------------------------------------------------------------------------
+
+
+def resolve(writer: Writer, steps: Iterable[Step], values: Values) -> Resolved:
+    """Give new rows the ids that the database would give them next, and put all symbols' values in place.
+
+    They hold as long as nobody else commits.
 
     Raises:
-        StalePlanError: another row holds what must be unique.
-        RefusedError: the schema does not take a row.
+        RefusedError: a table has no ids left.
     """
-    known, count = dict(values), 0
+    known = dict(values)
+    last: dict[str, int] = {}
     edits: list[Edit] = []
-    for alike in _alike(steps):
-        try:
-            if len(alike) < MANY_ALIKE or not _insert_many(writer, alike, known, edits):
-                for step in alike:
-                    count += _one_step(writer, step, known, edits)
-            else:
-                count += len(alike)
-        except sqlite3.IntegrityError as error:
-            raise _refusal(alike[0].edit, error) from error
-        for number in range(len(edits) - len(alike), len(edits)):
-            fault(f"applied {number}")
-    return Applied(tuple(edits), known, count)
+    for step in steps:
+        edit = step.edit
+        if isinstance(edit, Insert):
+            _take_id(writer, edit, known, last)
+        edits.append(substitute(edit, known))
+    return Resolved(tuple(edits), known)
 
 
-def _alike(steps: Iterable[Step]) -> Iterator[Sequence[Step]]:
-    """The steps in their order: new rows of one shape together, everything else by itself."""
-    for shape, group in groupby(steps, _shape):
-        if shape is None:
-            yield from ([step] for step in group)
-        else:
-            yield list(group)
+def _take_id(writer: Writer, edit: Insert, known: dict[str, SqlValue], last: dict[str, int]) -> None:
+    key = KEYS.get(edit.table, ("",))[0]
+    cell = edit.row.get(key)
+    if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID:
+        if edit.table not in last:
+            last[edit.table] = _last_id(writer, edit.table, key)
+        if last[edit.table] >= _LAST_ID:
+            raise RefusedError(f"Table {edit.table} has no ids left. Nothing was changed.")
+        last[edit.table] += 1
+        known[cell.name] = last[edit.table]
+    elif edit.table in last and isinstance(cell, int):
+        last[edit.table] = max(last[edit.table], cell)
 
 
-def _shape(step: Step) -> tuple[object, ...] | None:
-    """What new rows have in common that one statement can insert."""
-    edit = step.edit
-    if not isinstance(edit, Insert):
-        return None
-    return edit.table, edit.row.columns, isinstance(edit.row.get(_key(edit.table)), Symbol)
+def _last_id(writer: Writer, table: str, key: str) -> int:
+    """The largest id that a table has or ever had (``sqlite_sequence``, where it remembers)."""
+    largest = writer.value(f"SELECT max({quoted(key)}) FROM {quoted(table)}")
+    remembered = None
+    if writer.value("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"):
+        remembered = writer.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,))
+    return max([0, *(one for one in (largest, remembered) if isinstance(one, int))])
 
 
-def _one_step(writer: Writer, step: Step, known: dict[str, SqlValue], edits: list[Edit]) -> int:
-    edit = substitute(step.edit, known)
-    count = _apply(writer, edit, step, known)
-    edits.append(substitute(edit, known))
-    return count
+def writes_of(edits: Iterable[Edit], contexts: Mapping[Owner, Context], values: Values) -> list[Write]:
+    """What *edits* write, in their order; each context as a whole where it is touched first.
 
-
-def _insert_many(
-    writer: Writer, alike: Sequence[Step], known: dict[str, SqlValue], edits: list[Edit]
-) -> bool:
-    """Insert rows of one shape; False, and nothing is done, when they have to go in one by one.
-
-    Ids that the database gives follow one another, for nobody else writes: the first one says them all.
+    Raises:
+        ValueError: something refers to a row that nothing makes.
     """
-    inserts = [step.edit for step in alike if isinstance(step.edit, Insert)]
-    table = inserts[0].table
-    key = _key(table)
-    rows = [fill_row(insert.row, known) for insert in inserts]
-    own = [name for row in rows if (name := _own_id(row, key)) is not None]
-    if len(own) not in (0, len(rows)):
-        return False
-    done = 0
-    if own:
-        _insert(writer, table, rows[0], known)
-        first, done = known[own[0]], 1
-        if not isinstance(first, int) or first > _LAST_ID - len(own):
-            raise RefusedError(f"Table {table} has no ids left. Nothing was changed.")
-        known.update(zip(own, range(first, first + len(own)), strict=True))
-        rows = [fill_row(row, known) for row in rows]
-    _insert_rows(writer, table, rows[done:])
-    edits += [Insert(table, row) for row in rows]
-    return True
+    return _in_runs(_rows(edits, contexts, values))
 
 
-def _insert_rows(writer: Writer, table: str, rows: Sequence[Cells]) -> None:
-    """Insert rows of the same columns, all of them known: with one statement where their text allows it."""
-    values = list(map(_plain, rows))
-    sql = _insertion(table, rows[0].columns)
-    if all(map(_is_valid, rows)):
-        writer.execute_many(sql, values)
-    else:
-        for each in values:
-            writer.execute(sql, each)
+def writes_alike(table: str, sql: str, rows: Iterable[tuple[SqlValue, ...]]) -> list[Write]:
+    """One statement for some rows, wherever their text allows it."""
+    return _in_runs(_bound(table, sql, row) for row in rows)
 
 
-def _key(table: str) -> str:
-    """The column that the database may give the value of."""
-    return KEYS.get(table, ("",))[0]
+def _in_runs(rows: Iterable[_Row]) -> list[Write]:
+    """Neighbours that one statement writes, together."""
+    found: list[Write] = []
+    gathered: list[tuple[SqlValue, ...]] = []
+    table = sql = ""
+    for row_table, row_sql, row in rows:
+        if row_sql != sql or row_table != table:
+            table, sql, gathered = row_table, row_sql, []
+            found.append(Write(table, sql, gathered))
+        gathered.append(row)
+    return found
 
 
-def _own_id(row: Cells, key: str) -> str | None:
-    """The name of the id that the database gives a row."""
-    cell = row.get(key)
-    return cell.name if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID else None
+def _rows(edits: Iterable[Edit], contexts: Mapping[Owner, Context], values: Values) -> Iterator[_Row]:
+    written: set[int] = set()
+    for edit in edits:
+        match edit:
+            case Insert():
+                yield _bound(edit.table, _insertion(edit.table, edit.row.columns), _plain(edit.row))
+            case Update():
+                sql = _update(edit.table, edit.after.columns, edit.key.columns)
+                yield _bound(edit.table, sql, (*_plain(edit.after), *_plain(edit.key)))
+            case Delete():
+                yield _bound(edit.table, _deletion(edit.table, edit.key.columns), _plain(edit.key))
+            case Splice() | Renumber():
+                owner = _number(edit.conversation_id)
+                if owner not in written:
+                    written.add(owner)
+                    yield from _context_rows(_context_of(contexts, owner, values), values)
 
 
-def _is_valid(row: Cells) -> bool:
-    """Whether all text of a row is valid: what is not, is bound as the bytes that it was."""
-    try:
-        for cell in row.cells:
-            if isinstance(cell, str) and not cell.isascii():
-                cell.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _context_of(contexts: Mapping[Owner, Context], owner: int, values: Values) -> Context:
+    for name, context in contexts.items():
+        if name == owner or (isinstance(name, Symbol) and values.get(name.name) == owner):
+            return context
+    raise ValueError(f"the context of conversation {owner} was not verified")
 
 
-def _apply(writer: Writer, edit: Edit, step: Step, known: dict[str, SqlValue]) -> int:
-    match edit:
-        case Insert():
-            _insert(writer, edit.table, edit.row, known)
-            return 1
-        case Update():
-            columns = ", ".join(f"{quoted(name)} = ?" for name in edit.after.columns)
-            return _one(
-                writer,
-                f"UPDATE {quoted(edit.table)} SET {columns} WHERE {_where(edit.key)}",
-                [*_plain(edit.after), *_plain(edit.key)],
-            )
-        case Delete():
-            return _one(
-                writer, f"DELETE FROM {quoted(edit.table)} WHERE {_where(edit.key)}", _plain(edit.key)
-            )
-        case Splice():
-            conversation = _number(edit.conversation_id)
-            for row in edit.removed:
-                sql = "DELETE FROM context_items WHERE conversation_id = ? AND ordinal = ?"
-                _one(writer, sql, [conversation, *_plain(Cells.of({"ordinal": row["ordinal"]}))])
-            _shift(writer, conversation, step)
-            for _, rows in groupby(edit.inserted, attrgetter("columns")):
-                _insert_rows(writer, CONTEXT, list(rows))
-            return len(edit.removed) + len(step.shifts) + len(edit.inserted)
-        case Renumber():
-            _shift(writer, _number(edit.conversation_id), step)
-            return len(step.shifts)
+def _context_rows(context: Context, values: Values) -> Iterator[_Row]:
+    """From one list to another, which holds what stays in the same order."""
+    before, after = context.before, context.after
+    placed = list(zip(after.rows, after.ordinals, strict=True))
+    staying = {row: ordinal for row, ordinal in placed if isinstance(row, int)}
+    for row in before.rows:
+        if isinstance(row, int) and row not in staying:
+            yield CONTEXT, _LEAVE, (row,)
+    for rowid, ordinal in shifted(before, staying):
+        yield CONTEXT, _SHIFT, (ordinal, rowid)
+    for row, ordinal in placed:
+        if isinstance(row, Cells):
+            cells = fill_row(row, values).but(ordinal=ordinal)
+            yield _bound(CONTEXT, _insertion(CONTEXT, cells.columns), _plain(cells))
 
 
-def _insert(writer: Writer, table: str, row: Cells, known: dict[str, SqlValue]) -> None:
-    """Insert a row; the id that it gets becomes known."""
-    if not row.has_symbols:
-        given: Any = row.cells
-        writer.execute(_insertion(table, row.columns), given)
-        return
-    key = KEYS[table][0]
-    symbol, others = row[key], row.without(key)
-    if not isinstance(symbol, Symbol) or symbol.kind is not SymbolKind.ID:
-        raise ValueError(f"a row of {table} refers to a row that is not there yet")
-    known[symbol.name] = writer.execute(_insertion(table, others.columns), _plain(others)).lastrowid
+def shifted(before: Listing, staying: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Rows whose ordinal differs, with the new one, in an order in which no two rows ever share one.
+
+    What moves down goes first, from the front; then what moves up, from the end: as the order stays, what a
+    row moves to is free by then.
+    """
+    moves = [
+        (row, old, staying[row])
+        for row, old in zip(before.rows, before.ordinals, strict=True)
+        if isinstance(row, int) and staying.get(row, old) != old
+    ]
+    down = [(row, new) for row, old, new in moves if new < old]
+    return down + [(row, new) for row, old, new in reversed(moves) if new > old]
 
 
-@lru_cache(maxsize=64)
+def _bound(table: str, sql: str, values: tuple[SqlValue, ...]) -> _Row:
+    """A statement and its values; text that is not valid UTF-8 as the bytes that it was."""
+    for value in values:
+        if isinstance(value, str) and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return table, *as_bytes(sql, values)
+    return table, sql, values
+
+
+@lru_cache(maxsize=128)
 def _insertion(table: str, columns: tuple[str, ...]) -> str:
     names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
     return f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})"
 
 
-def _shift(writer: Writer, conversation_id: int, step: Step) -> None:
-    """Change ordinals row by row; by rowid, which takes half the time, where all rows are there already."""
-    if step.rowids is not None:
-        rows = zip([new for _, new in step.shifts], step.rowids, strict=True)
-        writer.execute_many("UPDATE context_items SET ordinal = ? WHERE rowid = ?", list(rows))
-        return
-    writer.execute_many(
-        "UPDATE context_items SET ordinal = ? WHERE conversation_id = ? AND ordinal = ?",
-        [(new, conversation_id, old) for old, new in step.shifts],
-    )
+@lru_cache(maxsize=128)
+def _update(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+    changes = ", ".join(f"{quoted(name)} = ?" for name in columns)
+    return f"UPDATE {quoted(table)} SET {changes} WHERE {_where(key)}"
 
 
-def _one(writer: Writer, sql: str, parameters: Sequence[SqlValue]) -> int:
-    changed = writer.execute(sql, parameters).rowcount
-    if changed != 1:
-        raise RefusedError(f"One row was to change, and {changed} would have. Nothing was changed.")
-    return changed
+@lru_cache(maxsize=128)
+def _deletion(table: str, key: tuple[str, ...]) -> str:
+    return f"DELETE FROM {quoted(table)} WHERE {_where(key)}"
 
 
-def _where(key: Cells) -> str:
-    return " AND ".join(f"{quoted(name)} IS ?" for name in key.columns)
+def _where(key: Iterable[str]) -> str:
+    return " AND ".join(f"{quoted(name)} IS ?" for name in key)
 
 
 def _plain(cells: Cells) -> tuple[SqlValue, ...]:
@@ -236,8 +234,37 @@ def _number(owner: Owner) -> int:
     return owner
 
 
-def _refusal(edit: Edit, error: sqlite3.IntegrityError) -> StalePlanError | RefusedError:
-    table = CONTEXT if isinstance(edit, Splice | Renumber) else edit.table
+# -- under the lock --------------------------------------------------------------------------------------
+
+
+def write(writer: Writer, writes: Sequence[Write], fault: Fault) -> None:
+    """Write all rows, and nothing else.
+
+    Raises:
+        StalePlanError: another row holds what must be unique.
+        RefusedError: the schema does not take a row, or more changed than these rows.
+    """
+    changes = writer.row_changes
+    for number, one in enumerate(writes):
+        try:
+            changed = writer.execute_many(one.sql, one.rows)
+        except sqlite3.IntegrityError as error:
+            raise _refusal(one.table, error) from error
+        if changed != len(one.rows):
+            raise RefusedError(
+                f"{len(one.rows):,} rows of {one.table} were to change, and {changed:,} would have. Nothing "
+                "was changed."
+            )
+        fault(f"applied {number}")
+    counted, expected = writer.row_changes - changes, sum(len(one.rows) for one in writes)
+    if counted != expected:  # nothing else may have changed: a trigger would write what no plan shows
+        raise RefusedError(
+            f"This change stands for {expected:,} rows, and the database changed {counted:,}: something in "
+            "it (a trigger?) writes along. Nothing was changed."
+        )
+
+
+def _refusal(table: str, error: sqlite3.IntegrityError) -> StalePlanError | RefusedError:
     if (getattr(error, "sqlite_errorname", "") or "") in _TAKEN:
         return StalePlanError([Moved(f"table {table}", "free for the new row", f"taken ({error})")])
     return RefusedError(

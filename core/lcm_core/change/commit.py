@@ -1,9 +1,10 @@
 """The only way to write: check a plan against the database as it is, apply it, check the outcome, journal it.
 
-One ``BEGIN IMMEDIATE`` with a bounded wait. What can be slow (packing the edits, writing an export, finding
-rows of search tables) comes before it; no model call, file access or user wait ever happens inside. Every
-edit is compared with the database in a snapshot right before the lock, and again under it unless SQLite says
-that nobody has committed anything in between: then the lock is held for the writing alone.
+One ``BEGIN IMMEDIATE`` with a bounded wait, and under it nothing but the writing ("docs/changes.md, Under the
+lock"). Everything else comes before it, in a snapshot: every edit is compared with the database, the ids of
+new rows are worked out, the change is tried in a copy of what stands around it, its rows and those of the
+search tables and of the journal are made. It is done again when SQLite says that somebody has committed
+anything by the time the lock is ours. No model call, file access or user wait ever happens inside.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core import __version__
-from lcm_core.change import exports
-from lcm_core.change.apply import Applied, apply
-from lcm_core.change.breaks import resolved
+from lcm_core.change import breaks, exports
+from lcm_core.change.apply import Resolved, Write, resolve, write, writes_of
 from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
@@ -35,14 +35,16 @@ from lcm_core.change.errors import (
     StalePlanError,
     WouldBreakError,
 )
-from lcm_core.change.journal import Entry, Operation, pack_resolution, record
+from lcm_core.change.journal import TABLE, Entry, Operation, entry_of, pack_resolution, record
 from lcm_core.change.lineage import summary_findings, touched_summaries
 from lcm_core.change.local import context_findings, subjects_of
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import Edit, Keeping, Owner, Plan, Splice, row_counts
-from lcm_core.change.references import missing, named_by
-from lcm_core.change.search_index import LookedUp, keep_in_step, look_up
+from lcm_core.change.references import missing
+from lcm_core.change.search_index import LookedUp, SearchWrites, keep_in_step, look_up, search_writes
 from lcm_core.change.snapshots import conversations_gone, drop_snapshots
+from lcm_core.change.surroundings import surroundings
+from lcm_core.change.symbols import Values
 from lcm_core.change.tokens_moved import tokens_of
 from lcm_core.change.twice import told_twice, was_read_twice
 from lcm_core.change.verify import Verified, verify
@@ -57,6 +59,9 @@ from lcm_core.times import iso_z
 #: then writes 307 MB of WAL instead of 541 MB, and holds the lock a third shorter.
 MANY_EDITS = 20_000
 PAGES_BYTES = 256 * 1024 * 1024
+#: How often a change is worked out before the lock is taken; where somebody always writes in between, it is
+#: once more done under it.
+ATTEMPTS = 3
 #: How long a commit waits for the lock by default.
 WAIT_SECONDS = 5.0
 
@@ -191,36 +196,63 @@ def _commit(
                 writer.overwrite_deleted()
             if len(plan.edits) >= MANY_EDITS:
                 writer.hold_pages(PAGES_BYTES)
+            writer.checkpoint_later()
             _check_inode(path, inode)
             step("opened")
-            catalog = read_catalog(writer)
-            looked_up = look_up(writer, catalog, plan.edits)
-            step("looked up")
-            with writer.snapshot():
-                checked, version = _check(writer, catalog, plan), writer.data_version
-            step("checked before")
-            writer.begin()
-            locked = time.monotonic()
-            step("begun")
+            locked = _lock_prepared(writer, plan, draft, step)
             _check_inode(path, inode)
-            # Nothing that anybody else committed since the snapshot: what was checked there holds here.
-            if writer.data_version != version:
-                catalog = read_catalog(writer)
-                checked = _check(writer, catalog, plan)
+            prepared = locked.prepared
             step("verified")
-            done = _carry_out(writer, catalog, plan, checked, looked_up, step)
-            operation = _record(writer, plan, draft, done) if draft else None
-            drop_snapshots(writer, conversations_gone(done.applied.edits))
+            write(writer, prepared.writes, step)
+            search = keep_in_step(writer, prepared.search)
+            step("indexed")
+            operation = record(writer, prepared.entry) if prepared.entry else None
+            drop_snapshots(writer, prepared.gone)
             step("journaled")
             writer.commit()
-            held = time.monotonic() - locked
+            held = time.monotonic() - locked.since
             step("committed")
+            writer.checkpoint(path)
     except DatabaseBusyError as error:
         if isinstance(error, BusyError):
             raise
         raise BusyError(path, time.monotonic() - begun) from error
     step("closed")
-    return Committed(operation, done.applied.edits, done.tokens, done.search, locked - begun, held)
+    return Committed(operation, prepared.edits, prepared.tokens, search, locked.since - begun, held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Locked:
+    """The lock is ours, and what is to be written fits what stands there."""
+
+    prepared: _Prepared
+    since: float  #: on the monotonic clock
+
+
+def _lock_prepared(writer: Writer, plan: Plan, draft: _Draft | None, step: Fault) -> _Locked:
+    """Work out what is to be written, then take the lock; and again when somebody wrote in between.
+
+    What was worked out in a snapshot holds under the lock when nobody has committed anything since. A host
+    that commits many times a second would outrun that for ever, so the last time it is done under the lock.
+    """
+    catalog = read_catalog(writer)
+    for attempt in range(ATTEMPTS):
+        looked_up = look_up(writer, catalog, plan.edits)
+        if not attempt:
+            step("looked up")
+        with writer.snapshot():
+            if attempt:
+                catalog = read_catalog(writer)
+            prepared, version = _prepare(writer, catalog, plan, draft, looked_up), writer.data_version
+        step("checked again" if attempt else "checked before")
+        writer.begin()
+        since = time.monotonic()
+        step("begun")
+        if writer.data_version == version:
+            return _Locked(prepared, since)
+        if attempt < ATTEMPTS - 1:
+            writer.rollback()
+    return _Locked(_prepare(writer, read_catalog(writer), plan, draft, looked_up), since)
 
 
 def _check_inode(path: Path, inode: int | None) -> None:
@@ -238,91 +270,93 @@ def _check_inode(path: Path, inode: int | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    applied: Applied
-    removed: frozenset[str]
+class _Prepared:
+    """A change as it will be written; right as long as nobody else writes."""
+
+    edits: tuple[Edit, ...]
+    writes: list[Write]
+    search: list[SearchWrites]
     tokens: int
-    search: str | None
+    entry: Entry | None
+    gone: list[int]  #: conversations that it deletes
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """A plan that fits the database, and what is wrong there before it."""
-
-    verified: Verified
-    findings: frozenset[str]
-    leaving: int  #: tokens
-
-
-def _check(writer: Writer, catalog: Catalog, plan: Plan) -> _Checked:
-    """Compare every edit with what stands there now.
+def _prepare(
+    writer: Writer, catalog: Catalog, plan: Plan, draft: _Draft | None, looked_up: LookedUp
+) -> _Prepared:
+    """Compare every edit with what stands there now, try the change, and make its rows; nothing is written.
 
     Raises:
         StalePlanError: something moved.
+        WouldBreakError: it would leave an error that was not there.
+        RefusedError: a table has no ids left.
     """
     verified = writer.answer(verify(plan.edits, catalog.tables))
     if verified.moved:
         raise StalePlanError(verified.moved)
-    contexts = {owner: context.before for owner, context in verified.contexts.items()}
-    findings = _findings(writer, catalog, verified.edits, contexts)
-    return _Checked(verified, findings, tokens_of(writer, catalog, verified.edits, entering=False))
-
-
-def _carry_out(
-    writer: Writer, catalog: Catalog, plan: Plan, checked: _Checked, looked_up: LookedUp, step: Fault
-) -> _Done:
-    """Apply, check what it left, and bring the search tables in step; all within the transaction."""
-    verified, before = checked.verified, checked.findings
-    changes = writer.row_changes
-    applied = apply(writer, verified.steps, verified.values, step)
-    _check_count(writer.row_changes - changes, applied.row_changes)
-    after = _findings(writer, catalog, applied.edits, _after(verified, applied))
-    new = after - before - {resolved(key, applied.values) for key in plan.allows}
-    if broken := frozenset(key for key in new if not was_read_twice(key, before)):
+    resolved = resolve(writer, verified.steps, verified.values)
+    tried = _try(writer, catalog, verified, resolved)
+    new = tried.after - tried.before - {breaks.resolved(key, resolved.values) for key in plan.allows}
+    if broken := frozenset(key for key in new if not was_read_twice(key, tried.before)):
         if plan.whole:
             raise StalePlanError([Moved("what belongs to it", "all in the plan", "more: it has grown")])
         raise WouldBreakError(broken)
-    tokens = tokens_of(writer, catalog, applied.edits, entering=True) - checked.leaving
-    step("checked after")
-    search = keep_in_step(writer, catalog, applied.edits, looked_up)
-    step("indexed")
-    return _Done(applied, before - after, tokens, search)
+    return _Prepared(
+        resolved.edits,
+        writes_of(resolved.edits, verified.contexts, resolved.values),
+        search_writes(writer, catalog, resolved.edits, looked_up),
+        tried.tokens,
+        _entry(catalog, plan, draft, resolved, tried) if draft else None,
+        conversations_gone(resolved.edits),
+    )
 
 
-def _after(verified: Verified, applied: Applied) -> dict[Owner, Listing]:
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """What is wrong around the touched rows before a change and after it."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+    tokens: int  #: by how much the stored estimates of the contexts grow
+
+
+def _try(writer: Writer, catalog: Catalog, verified: Verified, resolved: Resolved) -> _Tried:
+    """Make the change in a copy of what stands around it, and ask the same before and after."""
+    edits = resolved.edits
+    lacking = missing(writer, catalog, edits)
+    with surroundings(writer, catalog, edits) as copy:
+        lists = {owner: context.before for owner, context in verified.contexts.items()}
+        before = _findings(copy.memory, catalog, edits, lists)
+        leaving = tokens_of(copy.memory, catalog, edits, entering=False)
+        copy.apply(edits)
+        after = _findings(copy.memory, catalog, edits, _after(verified, resolved.values))
+        entering = tokens_of(copy.memory, catalog, edits, entering=True)
+    return _Tried(before | lacking.before, after | lacking.after, entering - leaving)
+
+
+def _after(verified: Verified, values: Values) -> dict[Owner, Listing]:
     """The lists behind the change, with real ids."""
     found: dict[Owner, Listing] = {}
     for owner, context in verified.contexts.items():
-        known = owner if isinstance(owner, int) else applied.values.get(owner.name)
+        known = owner if isinstance(owner, int) else values.get(owner.name)
         if isinstance(known, int):
-            found[known] = context.after.filled(applied.values)
+            found[known] = context.after.filled(values)
     return found
 
 
 def _findings(
-    writer: Writer, catalog: Catalog, edits: tuple[Edit, ...], contexts: Mapping[Owner, Listing]
+    memory: Writer, catalog: Catalog, edits: tuple[Edit, ...], contexts: Mapping[Owner, Listing]
 ) -> frozenset[str]:
-    """What is wrong, now, with what some edits touch."""
-    found = missing(writer, catalog, named_by(edits, catalog))
-    found |= summary_findings(writer, catalog, touched_summaries(edits))
-    found |= told_twice(writer, catalog, edits)
+    """What is wrong with what some edits touch, beside references without a target."""
+    found = summary_findings(memory, catalog, touched_summaries(edits)) | told_twice(memory, catalog, edits)
     for owner, listing in contexts.items():
         splices = [edit for edit in edits if isinstance(edit, Splice) and edit.conversation_id == owner]
         if isinstance(owner, int) and splices:
-            found |= context_findings(Walks(writer, catalog), owner, listing, subjects_of(splices))
+            found |= context_findings(Walks(memory, catalog), owner, listing, subjects_of(splices))
     return found
 
 
-def _check_count(counted: int, expected: int) -> None:
-    """Nothing else may have changed: a trigger, for example, would write what no plan shows."""
-    if counted != expected:
-        raise RefusedError(
-            f"This change stands for {expected:,} rows, and the database changed {counted:,}: something in "
-            "it (a trigger?) writes along. Nothing was changed."
-        )
-
-
-def _record(writer: Writer, plan: Plan, draft: _Draft, done: _Done) -> Operation:
+def _entry(catalog: Catalog, plan: Plan, draft: _Draft, resolved: Resolved, tried: _Tried) -> Entry:
     operation = Operation(
         id=draft.id,
         place=0,
@@ -330,14 +364,14 @@ def _record(writer: Writer, plan: Plan, draft: _Draft, done: _Done) -> Operation
         title=plan.title,
         conversation_id=plan.conversation_id,
         batch=plan.batch,
-        rows=row_counts(done.applied.edits),
-        tokens=done.tokens,
-        removed=done.removed,
+        rows=row_counts(resolved.edits),
+        tokens=tried.tokens,
+        removed=tried.before - tried.after,
         tool_version=__version__,
         created_at=Timestamp(iso_z(datetime.now(UTC))),
         undoes=plan.undoes,
         undone_by=None,
         export=draft.export,
     )
-    resolution = pack_resolution(plan.edits, done.applied.edits, done.applied.values)
-    return record(writer, Entry(operation, draft.packed, resolution))
+    resolution = pack_resolution(plan.edits, resolved.edits, resolved.values)
+    return entry_of(operation, draft.packed, resolution, table_exists=catalog.schema.has(TABLE))

@@ -29,6 +29,8 @@ T = TypeVar("T")
 CHUNK = 30_000
 #: Bytes of the first piece of the file that processes share beside a write-ahead log.
 SHARED_MEMORY = 32_768
+#: From so many bytes on a write-ahead log is moved into its file: SQLite's own default, 1,000 pages.
+LONG_LOG_BYTES = 1_000 * 4_096
 #: How long SQLite waits for a lock at a time, where somebody may want to stop: it hears nothing meanwhile.
 _STEP_SECONDS = 0.1
 #: Steps of SQLite's machine after which a long statement looks whether to stop: less than a millisecond.
@@ -79,11 +81,11 @@ class Writer:
         try:
             return self._connection.execute(sql, parameters)
         except UnicodeEncodeError:
-            return self._connection.execute(*_as_bytes(sql, parameters))
+            return self._connection.execute(*as_bytes(sql, parameters))
 
-    def execute_many(self, sql: str, parameters: Iterable[Sequence[SqlValue]]) -> None:
-        """Run one statement for many rows; their text has to be valid UTF-8."""
-        self._connection.executemany(sql, parameters)
+    def execute_many(self, sql: str, parameters: Iterable[Sequence[SqlValue]]) -> int:
+        """Run one statement for many rows, whose text has to be valid UTF-8; how many rows it changed."""
+        return self._connection.executemany(sql, parameters).rowcount
 
     def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
         """All rows of a query."""
@@ -158,6 +160,16 @@ class Writer:
     def hold_pages(self, size: int) -> None:
         """Keep up to *size* bytes of pages in memory: what does not fit is written more than once."""
         self.execute(f"PRAGMA cache_size = -{size // 1024}")
+
+    def checkpoint_later(self) -> None:
+        """Leave it to `checkpoint` to move what is committed from a write-ahead log into the file."""
+        self.execute("PRAGMA wal_autocheckpoint = 0")
+
+    def checkpoint(self, path: Path) -> None:
+        """Move a long write-ahead log into the file as far as that holds nobody up, as SQLite would."""
+        with contextlib.suppress(OSError, sqlite3.Error):  # whoever writes next does it
+            if os.stat(f"{path}-wal").st_size >= LONG_LOG_BYTES:
+                self.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def overwrite_deleted(self) -> None:
         """Have what this connection deletes overwritten with zeros in the file."""
@@ -302,13 +314,13 @@ def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _as_bytes(sql: str, parameters: Sequence[SqlValue]) -> tuple[str, list[SqlValue]]:
+def as_bytes(sql: str, parameters: Sequence[SqlValue]) -> tuple[str, tuple[SqlValue, ...]]:
     """The statement with text that is not valid UTF-8 bound as the bytes that stood in the file."""
     pieces = sql.split("?")
     texts = [isinstance(value, str) for value in parameters]
-    bound: list[SqlValue] = [
-        value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value for value in parameters
-    ]
+    bound = tuple(
+        [one.encode("utf-8", "surrogateescape") if isinstance(one, str) else one for one in parameters]
+    )
     marks = ["CAST(? AS TEXT)" if text else "?" for text in texts]
     return "".join(piece + mark for piece, mark in zip(pieces, [*marks, ""], strict=True)), bound
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lcm_core.change.asking import Ask, Asking
@@ -76,11 +76,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An operation and what its row needs besides."""
+    """An operation, and its row."""
 
     operation: Operation
-    packed: bytes | None  #: the planned edits; None: they are in the export
-    resolution: bytes
+    values: tuple[SqlValue, ...] = field(repr=False)
+    table_exists: bool  #: else it is to be made
 
 
 # -- reading ---------------------------------------------------------------------------------------------
@@ -263,37 +263,45 @@ def record(writer: Writer, entry: Entry) -> Operation:
     Raises:
         StalePlanError: what it undoes has been undone meanwhile, or its row is gone.
     """
-    writer.execute(_CREATE)
     one = entry.operation
-    counts: Mapping[str, Mapping[str, int]] = {
-        count.table: {"insert": count.insert, "update": count.update, "delete": count.delete}
-        for count in one.rows
-    }
-    cursor = writer.execute(
-        f"""INSERT INTO {TABLE} (id, batch, kind, conversation_id, title, edits, resolution, export_path,
-        export_sha256, removed_findings, row_counts, tokens, tool_version, created_at, undoes)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        (
-            one.id,
-            one.batch,
-            one.kind,
-            one.conversation_id,
-            one.title,
-            entry.packed,
-            entry.resolution,
-            str(one.export.path) if one.export else None,
-            one.export.sha256 if one.export else None,
-            json.dumps(sorted(one.removed)),
-            json.dumps(counts),
-            one.tokens,
-            one.tool_version,
-            one.created_at,
-            one.undoes,
-        ),
-    )
+    if not entry.table_exists:
+        writer.execute(_CREATE)
+    place = writer.execute(_INSERT, entry.values).lastrowid or 0
     if one.undoes is not None:
         mark_undone(writer, one.undoes, one.id)
-    return writer.answer(_placed(cursor.lastrowid or 0))
+    return replace(one, place=place)
+
+
+_INSERT = f"""INSERT INTO {TABLE} (id, batch, kind, conversation_id, title, edits, resolution, export_path,
+    export_sha256, removed_findings, row_counts, tokens, tool_version, created_at, undoes)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+def entry_of(operation: Operation, packed: bytes | None, resolution: bytes, *, table_exists: bool) -> Entry:
+    """An operation as its row will be: made before the lock is taken."""
+    counts: Mapping[str, Mapping[str, int]] = {
+        count.table: {"insert": count.insert, "update": count.update, "delete": count.delete}
+        for count in operation.rows
+    }
+    export = operation.export
+    values = (
+        operation.id,
+        operation.batch,
+        operation.kind,
+        operation.conversation_id,
+        operation.title,
+        packed,
+        resolution,
+        str(export.path) if export else None,
+        export.sha256 if export else None,
+        json.dumps(sorted(operation.removed)),
+        json.dumps(counts),
+        operation.tokens,
+        operation.tool_version,
+        operation.created_at,
+        operation.undoes,
+    )
+    return Entry(operation, values, table_exists)
 
 
 def mark_undone(writer: Writer, undone: str, by: str) -> None:
@@ -301,11 +309,6 @@ def mark_undone(writer: Writer, undone: str, by: str) -> None:
     sql = f"UPDATE {TABLE} SET undone_by = ? WHERE id = ? AND undone_by IS NULL"
     if writer.execute(sql, (by, undone)).rowcount != 1:
         raise StalePlanError([Moved(f"operation {undone}", "in effect", "undone already, or forgotten")])
-
-
-def _placed(rowid: int) -> Asking[Operation]:
-    [row] = yield Ask(f"SELECT {_COLUMNS} FROM {TABLE} WHERE rowid = ?", (rowid,))
-    return _operation(row)
 
 
 def forget(writer: Writer, ids: Iterable[SqlValue]) -> list[Path]:

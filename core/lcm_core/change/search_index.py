@@ -7,14 +7,16 @@ them is broken the commit goes on and says `NOT_UPDATED`; `reindex` mends it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from lcm_core.change.apply import Write, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
 from lcm_core.change.plan import Cell, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
 from lcm_core.javascript import BLANKS
+from lcm_core.store.database import Row
 from lcm_core.store.schema import Schema
 
 MESSAGES: Final = "messages_fts"
@@ -70,6 +72,15 @@ class LookedUp:
     broken: frozenset[str]  #: tables that could not be asked
 
 
+@dataclass(frozen=True, slots=True)
+class SearchWrites:
+    """What one search table has to follow; nothing to write where it could not even be asked."""
+
+    table: str
+    writes: Sequence[Write]
+    broken: bool = False
+
+
 def touches_search(edits: Iterable[Edit]) -> bool:
     """Whether search tables have to follow these edits."""
     found = _entries(edits)
@@ -83,11 +94,9 @@ def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> LookedUp
     found: dict[tuple[str, SqlValue], tuple[int, ...]] = {}
     broken: set[str] = set()
     for table in (name for name in SUMMARIES if wanted and catalog.schema.has(name)):
-        try:
-            rows = writer.rows_in(f"SELECT rowid, summary_id FROM {table} WHERE summary_id IN (?*)", wanted)
-        except sqlite3.DatabaseError as error:
-            if is_fatal(error):
-                raise
+        sql = f"SELECT rowid, summary_id FROM {table} WHERE summary_id IN (?*)"
+        rows = _asked(writer, sql, wanted)
+        if rows is None:
             broken.add(table)
             continue
         for row in rows:
@@ -96,35 +105,39 @@ def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> LookedUp
     return LookedUp(found, frozenset(broken))
 
 
-def keep_in_step(writer: Writer, catalog: Catalog, edits: Iterable[Edit], looked_up: LookedUp) -> str | None:
-    """Bring every search table in step; `NOT_UPDATED` when one of them would not follow."""
-    entries, outcome = _entries(edits), None
+def search_writes(
+    writer: Writer, catalog: Catalog, edits: Iterable[Edit], looked_up: LookedUp
+) -> list[SearchWrites]:
+    """What brings every search table in step with resolved *edits*, table by table; nothing is written."""
+    entries = _entries(edits)
+    found: list[SearchWrites] = []
     if catalog.schema.has(MESSAGES) and (entries.gone or entries.come):
-        outcome = _guarded(writer, _message_statements(writer, entries, catalog.schema))
+        found.append(_of_messages(writer, entries, catalog.schema))
     if entries.gone_summaries or entries.come_summaries:
         for table in (name for name in SUMMARIES if catalog.schema.has(name)):
             if table in looked_up.broken:
-                outcome = NOT_UPDATED
-                continue
-            outcome = _guarded(writer, _summary_statements(entries, table, looked_up)) or outcome
+                found.append(SearchWrites(table, (), broken=True))
+            else:
+                found.append(_of_summaries(entries, table, looked_up))
+    return found
+
+
+def keep_in_step(writer: Writer, tables: Iterable[SearchWrites]) -> str | None:
+    """Write to the search tables, each in a savepoint; `NOT_UPDATED` when one of them would not follow."""
+    outcome = None
+    for each in tables:
+        if each.broken or not _written(writer, each.writes):
+            outcome = NOT_UPDATED
     return outcome
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
-    sql: str
-    parameters: tuple[SqlValue, ...]
-    must_hit: bool = False  #: a row that was looked up must still be there
-
-
-def _guarded(writer: Writer, statements: Iterable[_Statement]) -> str | None:
-    """Run statements on one search table in a savepoint of its own."""
+def _written(writer: Writer, writes: Iterable[Write]) -> bool:
+    """Whether one search table took all of it; else it is as it was."""
     writer.execute("SAVEPOINT search")
     try:
-        for statement in statements:
-            cursor = writer.execute(statement.sql, statement.parameters)
-            if statement.must_hit and cursor.rowcount != 1:
-                raise sqlite3.DatabaseError("the row has moved")
+        for one in writes:
+            if writer.execute_many(one.sql, one.rows) != len(one.rows):
+                raise sqlite3.DatabaseError("a row has moved")
         writer.execute("SAVEPOINT flush")  # makes the module write out now what it would at COMMIT
         writer.execute("RELEASE flush")
     except sqlite3.DatabaseError as error:
@@ -132,9 +145,19 @@ def _guarded(writer: Writer, statements: Iterable[_Statement]) -> str | None:
             raise
         writer.execute("ROLLBACK TO search")
         writer.execute("RELEASE search")
-        return NOT_UPDATED
+        return False
     writer.execute("RELEASE search")
-    return None
+    return True
+
+
+def _asked(writer: Writer, sql: str, keys: Iterable[SqlValue]) -> list[Row] | None:
+    """The rows of a search table for some keys; None when it is broken."""
+    try:
+        return writer.rows_in(sql, keys)
+    except sqlite3.DatabaseError as error:
+        if is_fatal(error):
+            raise
+        return None
 
 
 def is_fatal(error: sqlite3.DatabaseError) -> bool:
@@ -142,25 +165,36 @@ def is_fatal(error: sqlite3.DatabaseError) -> bool:
     return (getattr(error, "sqlite_errorname", "") or "").startswith(_FATAL)
 
 
-def _message_statements(writer: Writer, entries: _Entries, schema: Schema) -> Iterator[_Statement]:
+def _of_messages(writer: Writer, entries: _Entries, schema: Schema) -> SearchWrites:
     # A row that is left over of an older message of the same id would be in the way of the new one.
-    left = writer.rows_in("SELECT rowid FROM messages_fts WHERE rowid IN (?*)", entries.come)
-    for message_id in {**entries.gone, **dict.fromkeys(row[0] for row in left)}:
-        yield _Statement("DELETE FROM messages_fts WHERE rowid = ?", (message_id,))
-    for message_id, content in entries.come.items():
-        text = indexed_text(content, schema)
-        if text is not None:
-            yield _Statement("INSERT INTO messages_fts (rowid, content) VALUES (?, ?)", (message_id, text))
+    wanted = {**entries.gone, **dict.fromkeys(entries.come)}
+    left = _asked(writer, f"SELECT rowid FROM {MESSAGES} WHERE rowid IN (?*)", wanted)
+    if left is None:
+        return SearchWrites(MESSAGES, (), broken=True)
+    texts = ((message_id, indexed_text(content, schema)) for message_id, content in entries.come.items())
+    come = [(message_id, text) for message_id, text in texts if text is not None]
+    writes = [
+        *writes_alike(MESSAGES, f"DELETE FROM {MESSAGES} WHERE rowid = ?", [(row[0],) for row in left]),
+        *writes_alike(MESSAGES, f"INSERT INTO {MESSAGES} (rowid, content) VALUES (?, ?)", come),
+    ]
+    return SearchWrites(MESSAGES, writes)
 
 
-def _summary_statements(entries: _Entries, table: str, looked_up: LookedUp) -> Iterator[_Statement]:
-    for summary_id in {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}:
-        for rowid in looked_up.rowids.get((table, summary_id), ()):
-            sql = f"DELETE FROM {table} WHERE rowid = ? AND summary_id IS ?"
-            yield _Statement(sql, (rowid, summary_id), must_hit=True)
-    for summary_id, content in entries.come_summaries.items():
-        text = content if isinstance(content, str | int | float | bytes) else ""
-        yield _Statement(f"INSERT INTO {table} (summary_id, content) VALUES (?, ?)", (summary_id, text))
+def _of_summaries(entries: _Entries, table: str, looked_up: LookedUp) -> SearchWrites:
+    gone = [
+        (rowid, summary_id)
+        for summary_id in {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}
+        for rowid in looked_up.rowids.get((table, summary_id), ())
+    ]
+    come = [
+        (summary_id, content if isinstance(content, str | int | float | bytes) else "")
+        for summary_id, content in entries.come_summaries.items()
+    ]
+    writes = [
+        *writes_alike(table, f"DELETE FROM {table} WHERE rowid = ? AND summary_id IS ?", gone),
+        *writes_alike(table, f"INSERT INTO {table} (summary_id, content) VALUES (?, ?)", come),
+    ]
+    return SearchWrites(table, writes)
 
 
 def _entries(edits: Iterable[Edit]) -> _Entries:

@@ -33,13 +33,13 @@ def told_twice(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> froze
     if not all(catalog.schema.has(table) for table in ("summaries", "context_items", *_LINES)):
         return frozenset()
     walks = Walks(writer, catalog)
-    concerned = _concerned(walks, edits)
+    suspects = concerned(walks, edits)
     found: set[str] = set()
     for check, table, column, joined in (
         ("B14", "summary_parents", "parent_summary_id", _CONSUMERS),
         ("B15", "summary_messages", "message_id", _LEAVES),
     ):
-        holders = _shared(writer, concerned, table, column, joined)
+        holders = _shared(writer, suspects, table, column, joined)
         for owner in {owner for owner, _ in holders}:
             of_owner = {ref: held for (one, ref), held in holders.items() if one == owner}
             live = _live(writer, walks, owner, frozenset().union(*of_owner.values()))
@@ -105,7 +105,8 @@ def _summaries(rows: Iterable[Cells]) -> Iterator[str]:
     return (ref for row in rows if isinstance(ref := ref_of(row), str))
 
 
-def _concerned(walks: Walks, edits: Iterable[Edit]) -> frozenset[str]:
+def concerned(walks: Walks, edits: Iterable[Edit]) -> frozenset[str]:
+    """Summaries of which something may be read twice: those that edits join, or bring in or out of reach."""
     touched = _Touched()
     for edit in edits:
         touched.take(edit)
@@ -115,15 +116,15 @@ def _concerned(walks: Walks, edits: Iterable[Edit]) -> frozenset[str]:
     return frozenset(touched.named | reached)
 
 
-def _shared(writer: Writer, concerned: frozenset[str], table: str, column: str, joined: str) -> Holders:
+def _shared(writer: Writer, suspects: frozenset[str], table: str, column: str, joined: str) -> Holders:
     """What some summaries share with others as their source, with all that were made from it."""
-    if not concerned:
+    if not suspects:
         return {}
     several = writer.rows_in(
         f"""SELECT line.{column} {joined}
         WHERE line.{column} IN (SELECT {column} FROM {table} WHERE summary_id IN (?*))
         GROUP BY line.{column} HAVING count(*) > 1""",
-        concerned,
+        suspects,
     )
     found: dict[tuple[int, int | str], set[str]] = {}
     for ref, summary, owner in writer.rows_in(

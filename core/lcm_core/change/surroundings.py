@@ -1,0 +1,330 @@
+"""What stands around the rows of a plan, copied into memory: there a change is tried before it is made.
+
+The structural checks of a commit ask the database before a change and after it. So that the lock is held for
+the writing alone, "after" is asked of a copy: the rows that the checks can reach from those that the edits
+touch, up and down the DAG, with the few columns that they look at. The same SQL runs on both; a declared type
+converts values as it does in the file ("docs/changes.md, Checked before the lock").
+
+What is loaded, for edits that name the summaries S and the messages M:
+
+- D: S and all below, over edges that are there and edges that the edits make, with the lines to all sources;
+- what else was made from the sources of what may be read twice (`concerned`): those lines and summaries;
+- U: S, what was made from M, those others, and all above; the edges between them;
+- the rows of all these summaries, and of the messages that M or a line of S names;
+- of the contexts of all their conversations: the summaries, and the items of M.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lcm_core.change.apply import writes_alike
+from lcm_core.change.catalog import Catalog
+from lcm_core.change.connection import Writer
+from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
+from lcm_core.change.twice import concerned
+from lcm_core.change.verify import quoted
+from lcm_core.change.walks import Walks
+
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "summaries": ("summary_id", "conversation_id", "kind", "depth", "created_at", "token_count"),
+    "messages": ("message_id", "conversation_id", "token_count"),
+    "summary_messages": ("summary_id", "message_id"),
+    "summary_parents": ("summary_id", "parent_summary_id"),
+    "context_items": ("conversation_id", "message_id", "summary_id"),
+}
+#: What is looked up in the copy by itself.
+_INDEXED: Final[Mapping[str, tuple[str, ...]]] = {
+    "summaries": ("summary_id",),
+    "messages": ("message_id",),
+    "summary_messages": ("summary_id", "message_id"),
+    "summary_parents": ("summary_id", "parent_summary_id"),
+    "context_items": ("conversation_id", "summary_id", "message_id"),
+}
+_LINES: Final = ("summary_messages", "summary_parents")
+_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "summaries": ("summary_id",),
+    "messages": ("message_id",),
+    "summary_messages": ("summary_id", "message_id"),
+    "summary_parents": ("summary_id", "parent_summary_id"),
+}
+
+
+@dataclass(slots=True)
+class Named:
+    """What edits name: keys of summaries and messages, conversations, and lines that they make."""
+
+    summaries: set[str] = field(default_factory=set)
+    messages: set[int] = field(default_factory=set)
+    owners: set[int] = field(default_factory=set)
+    sources: dict[str, set[str]] = field(default_factory=dict)  #: of new edges, by consumer
+    consumers: dict[str, set[str]] = field(default_factory=dict)  #: of new edges, by source
+    linked: dict[str, set[int]] = field(default_factory=dict)  #: messages of new links, by leaf
+
+    @classmethod
+    def by(cls, edits: Iterable[Edit]) -> Named:
+        """What some resolved edits name."""
+        found = cls()
+        for edit in edits:
+            for table, row, made in _rows_of(edit):
+                found._take(row)
+                if made and table in _LINES:
+                    found._join(row)
+        return found
+
+    def _take(self, row: Cells) -> None:
+        for column in ("summary_id", "parent_summary_id"):
+            if column in row and isinstance(one := row[column], str):
+                self.summaries.add(one)
+        if isinstance(message := row.get("message_id"), int):
+            self.messages.add(message)
+        if isinstance(owner := row.get("conversation_id"), int):
+            self.owners.add(owner)
+
+    def _join(self, row: Cells) -> None:
+        consumer, source, message = (
+            row.get(name) for name in ("summary_id", "parent_summary_id", "message_id")
+        )
+        if isinstance(consumer, str) and isinstance(source, str):
+            self.sources.setdefault(consumer, set()).add(source)
+            self.consumers.setdefault(source, set()).add(consumer)
+        if isinstance(consumer, str) and isinstance(message, int):
+            self.linked.setdefault(consumer, set()).add(message)
+
+
+def _rows_of(edit: Edit) -> Iterator[tuple[str, Cells, bool]]:
+    """The rows of an edit that the copy is about, and whether each is there after it."""
+    match edit:
+        case Insert(table=table, row=row):
+            if table in _COLUMNS:
+                yield table, row, True
+        case Delete(table=table, before=row):
+            if table in _COLUMNS:
+                yield table, row, False
+        case Update(table=table):
+            if table in _COLUMNS:
+                yield table, Cells.of({**edit.key.as_dict(), **edit.before.as_dict()}), False
+                yield table, Cells.of({**edit.key.as_dict(), **edit.after.as_dict()}), True
+        case Splice():
+            yield from (("context_items", row, False) for row in edit.removed)
+            yield from (("context_items", row, True) for row in edit.inserted)
+        case Renumber():
+            pass
+
+
+@contextlib.contextmanager
+def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> Iterator[Copy]:
+    """A copy in memory of what stands around the rows of resolved *edits*, as *writer* sees it now."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = _decode
+        memory = Writer(connection, 0.0)
+        memory.execute("BEGIN")
+        held = {
+            table: tuple([name for name in columns if catalog.schema.has(table, name)])
+            for table, columns in _COLUMNS.items()
+        }
+        copy = Copy(memory, {table: columns for table, columns in held.items() if columns})
+        copy.make(writer)
+        _Loading(writer, catalog, copy, edits).load()
+        yield copy
+
+
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The copy: asked like the file itself."""
+
+    memory: Writer
+    columns: Mapping[str, tuple[str, ...]]  #: that it has, by table
+
+    def make(self, writer: Writer) -> None:
+        """Make the tables; a type as declared converts values as it does there."""
+        for table, columns in self.columns.items():
+            asked = writer.rows("SELECT name, type FROM pragma_table_info(?)", (table,))
+            types = {row[0]: row[1] for row in asked}
+            declared = ", ".join(f"{quoted(name)} {_affinity(types.get(name))}" for name in columns)
+            self.memory.execute(f"CREATE TABLE {table} ({declared})")
+            for name in _INDEXED[table]:
+                if name in columns:
+                    self.memory.execute(f"CREATE INDEX {table}_{name} ON {table} ({name})")
+
+    def take(self, table: str, rows: Iterable[tuple[SqlValue, ...]]) -> None:
+        """Rows of the file, each with its rowid in front; a row that is there already stays one."""
+        columns = self.columns[table]
+        marks = ", ".join("?" * (len(columns) + 1))
+        sql = f"INSERT OR IGNORE INTO {table} (rowid, {', '.join(columns)}) VALUES ({marks})"
+        self._write(table, sql, rows)
+
+    def apply(self, edits: Iterable[Edit]) -> None:
+        """What the edits do to these tables; ordinals are no matter here."""
+        table = sql = ""
+        gathered: list[tuple[SqlValue, ...]] = []
+        for row_table, row_sql, row in (one for edit in edits for one in self._rows(edit)):
+            if row_sql != sql:
+                self._write(table, sql, gathered)
+                table, sql, gathered = row_table, row_sql, []
+            gathered.append(row)
+        self._write(table, sql, gathered)
+
+    def _write(self, table: str, sql: str, rows: Iterable[tuple[SqlValue, ...]]) -> None:
+        for one in writes_alike(table, sql, rows):
+            self.memory.execute_many(one.sql, one.rows)
+
+    def _rows(self, edit: Edit) -> Iterator[tuple[str, str, tuple[SqlValue, ...]]]:
+        match edit:
+            case Insert(table=table, row=row) if table in self.columns:
+                yield self._insertion(table, row)
+            case Delete(table=table, key=key) if table in self.columns:
+                yield table, f"DELETE FROM {table} WHERE {_where(key)}", _plain(key.cells)
+            case Update(table=table, key=key, after=after) if table in self.columns:
+                held = [(name, value) for name, value in after.values if name in self.columns[table]]
+                if held:
+                    changes = ", ".join(f"{name} = ?" for name, _ in held)
+                    sql = f"UPDATE {table} SET {changes} WHERE {_where(key)}"
+                    yield table, sql, _plain((*(value for _, value in held), *key.cells))
+            case Splice() if "context_items" in self.columns:
+                for row in edit.removed:
+                    place = [row.get(name) for name in self.columns["context_items"]]
+                    yield "context_items", self._one_item(), _plain(place)
+                yield from (self._insertion("context_items", row) for row in edit.inserted)
+            case _:
+                pass
+
+    def _insertion(self, table: str, row: Cells) -> tuple[str, str, tuple[SqlValue, ...]]:
+        names = [name for name in self.columns[table] if name in row]
+        sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+        return table, sql, _plain(row[name] for name in names)
+
+    def _one_item(self) -> str:
+        where = " AND ".join(f"{name} IS ?" for name in self.columns["context_items"])
+        one = f"SELECT rowid FROM context_items WHERE {where} LIMIT 1"
+        return f"DELETE FROM context_items WHERE rowid = ({one})"
+
+
+def _affinity(declared: object) -> str:
+    """What a declared type makes of the values of its column (SQLite, "Determination Of Column Affinity")."""
+    text = str(declared or "").upper()
+    for parts, affinity in _AFFINITIES:
+        if any(part in text for part in parts):
+            return affinity
+    return "NUMERIC" if text else "BLOB"
+
+
+_AFFINITIES: Final = (
+    (("INT",), "INTEGER"),
+    (("CHAR", "CLOB", "TEXT"), "TEXT"),
+    (("BLOB",), "BLOB"),
+    (("REAL", "FLOA", "DOUB"), "REAL"),
+)
+
+
+def _where(key: Cells) -> str:
+    return " AND ".join(f"{name} IS ?" for name in key.columns)
+
+
+def _plain(cells: Iterable[object]) -> tuple[SqlValue, ...]:
+    return tuple([cell if isinstance(cell, int | float | str | bytes) else None for cell in cells])
+
+
+class _Loading:
+    """Reads the rows, walk by walk; every question is one of many keys and of an index."""
+
+    def __init__(self, writer: Writer, catalog: Catalog, copy: Copy, edits: tuple[Edit, ...]) -> None:
+        self._writer = writer
+        self._catalog = catalog
+        self._copy = copy
+        self._edits = edits
+        self._named = Named.by(edits)
+        self._messages: set[int] = set(self._named.messages)
+        self._owners: set[int] = set(self._named.owners)
+
+    def load(self) -> None:
+        named = self._named
+        below = self._walk(named.summaries, "summary_id", "parent_summary_id", named.sources)
+        leaves = self._links("summary_id", below)
+        self._messages |= {message for leaf, message in leaves if leaf in named.summaries}
+        others = self._beside()
+        made = {leaf for leaf, _ in self._links("message_id", named.messages)}
+        above = self._walk(
+            named.summaries | made | others, "parent_summary_id", "summary_id", named.consumers
+        )
+        self._summaries(below | above | others | made)
+        self._take("messages", "message_id", self._messages)
+        self._contexts()
+
+    def _beside(self) -> set[str]:
+        """What was made from the sources of summaries that may be read twice."""
+        if not all(table in self._copy.columns for table in ("summaries", "context_items", *_LINES)):
+            return set()
+        suspects = concerned(Walks(self._writer, self._catalog), self._edits)
+        sources = {source for _, source in self._edges("summary_id", suspects)}
+        messages = {message for _, message in self._links("summary_id", suspects)}
+        for one in suspects:
+            sources |= self._named.sources.get(one, set())
+            messages |= self._named.linked.get(one, set())
+        consumers = {consumer for consumer, _ in self._edges("parent_summary_id", sources)}
+        return consumers | {leaf for leaf, _ in self._links("message_id", messages)} | suspects
+
+    def _walk(self, start: set[str], at: str, to: str, new: Mapping[str, set[str]]) -> set[str]:
+        """*start* and all that edges lead to from there, old ones and new."""
+        found, fresh = set(start), set(start)
+        while fresh:
+            rows = self._take("summary_parents", at, fresh)
+            column = 1 + self._column("summary_parents", to)
+            ahead = {one for row in rows if isinstance(one := row[column], str)}
+            for one in fresh:
+                ahead |= new.get(one, set())
+            fresh = ahead - found
+            found |= fresh
+        return found
+
+    def _edges(self, column: str, keys: Iterable[SqlValue]) -> list[tuple[str, str]]:
+        rows = self._take("summary_parents", column, keys)
+        return [(row[1], row[2]) for row in rows if isinstance(row[1], str) and isinstance(row[2], str)]
+
+    def _links(self, column: str, keys: Iterable[SqlValue]) -> list[tuple[str, int]]:
+        rows = self._take("summary_messages", column, keys)
+        return [(row[1], row[2]) for row in rows if isinstance(row[1], str) and isinstance(row[2], int)]
+
+    def _summaries(self, keys: set[str]) -> None:
+        rows = self._take("summaries", "summary_id", keys)
+        if "conversation_id" in self._copy.columns.get("summaries", ()):
+            owner = 1 + self._column("summaries", "conversation_id")
+            self._owners |= {one for row in rows if isinstance(one := row[owner], int)}
+
+    def _contexts(self) -> None:
+        """The summaries of all contexts that can matter, and of their messages those that are named."""
+        if "messages" in self._copy.columns:
+            sql = "SELECT DISTINCT conversation_id FROM messages WHERE message_id IN (?*)"
+            rows = self._writer.rows_in(sql, self._named.messages)
+            self._owners |= {row[0] for row in rows if isinstance(row[0], int)}
+        for owner in self._owners:
+            self._take("context_items", "conversation_id", [owner], "AND summary_id IS NOT NULL")
+            if self._named.messages:
+                within = f"AND summary_id IS NULL AND conversation_id = {owner:d}"
+                self._take("context_items", "message_id", self._named.messages, within)
+
+    def _take(
+        self, table: str, column: str, keys: Iterable[SqlValue], further: str = ""
+    ) -> list[tuple[SqlValue, ...]]:
+        """Copy the rows of some keys, and give them: the rowid, then the columns."""
+        wanted = list(keys)
+        columns = self._copy.columns.get(table)
+        if not columns or not wanted:
+            return []
+        names = ", ".join(columns)
+        sql = f"SELECT rowid, {names} FROM {table} WHERE {column} IN (?*) {further}"
+        rows = [tuple(row) for row in self._writer.rows_in(sql, wanted)]
+        self._copy.take(table, rows)
+        return rows
+
+    def _column(self, table: str, name: str) -> int:
+        return self._copy.columns[table].index(name)

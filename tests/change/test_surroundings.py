@@ -1,0 +1,231 @@
+"""What a commit foresees of a change in a copy is what the file then says, whatever is changed.
+
+A plan is tried in a copy of what stands around its rows ("docs/changes.md, Checked before the lock"). Here it
+is written into the file as well, in a transaction that is rolled back, and the same checks ask the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lcm_core.change.apply import resolve, write, writes_of
+from lcm_core.change.catalog import Catalog, read_catalog
+from lcm_core.change.commit import _after, _findings, _try
+from lcm_core.change.connection import Writer, open_writer, quiet
+from lcm_core.change.place import splice_at
+from lcm_core.change.plan import Cells, Delete, Edit, Insert, Symbol, SymbolKind, Update, key_of
+from lcm_core.change.references import missing
+from lcm_core.change.tokens_moved import tokens_of
+from lcm_core.change.verify import verify
+
+from tests.change.support import (
+    column,
+    connect,
+    item_row,
+    listing_of,
+    row_of,
+    rows_of,
+    run,
+    update,
+)
+from tests.conftest import DatabaseFactory
+
+VERSIONS = ("0.1.2", "0.8.2", "0.15.3")
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+class Changing:
+    """Makes random edits of the rows that structure is made of; none names a row twice."""
+
+    def __init__(self, path: Path, draw: Draw) -> None:
+        self.path = path
+        self.draw = draw
+        self.edits: list[Edit] = []
+        self.used: set[tuple[str, Cells]] = set()
+        self.new: list[Symbol] = []
+        self.owners = column(path, "SELECT conversation_id FROM conversations")
+        self.summaries = column(path, "SELECT summary_id FROM summaries ORDER BY rowid")
+        self.messages = column(path, "SELECT message_id FROM messages ORDER BY rowid")
+        self.lists = {owner: listing_of(path, owner) for owner in self.owners}
+
+    def one_of(self, values: list[Any]) -> Any:
+        return values[self.draw(st.integers(0, len(values) - 1))]
+
+    def row(self, table: str) -> Cells:
+        last = column(self.path, f"SELECT max(rowid) FROM {table}")[0]
+        at = self.draw(st.integers(1, last))
+        return rows_of(self.path, f"SELECT * FROM {table} WHERE rowid >= ? ORDER BY rowid LIMIT 1", at)[0]
+
+    def take(self, table: str, key: Cells) -> bool:
+        if (table, key) in self.used:
+            return False
+        self.used.add((table, key))
+        return True
+
+    def delete(self, table: str) -> None:
+        row = self.row(table)
+        key = key_of(table, row)
+        if self.take(table, key):
+            self.edits.append(Delete(table, key, row))
+
+    def change(self) -> None:
+        row = self.row("summaries")
+        names = {
+            "kind": ["leaf", "condensed"],
+            "conversation_id": self.owners,
+            "created_at": ["2020-01-01 00:00:00", "2030-01-01T00:00:00Z", "never"],
+            "token_count": [0, 7, 100_000],
+        }
+        if "depth" in row:
+            names["depth"] = [0, 1, 2, -1]
+        name = self.one_of(sorted(names))
+        if self.take("summaries", key_of("summaries", row)):
+            summary = row["summary_id"]
+            self.edits.append(
+                update(self.path, "summaries", "summary_id", summary, **{name: self.one_of(names[name])})
+            )
+
+    def join(self) -> None:
+        """A new edge, or a link to a message that is there or only now comes."""
+        consumer = self.one_of(self.summaries)
+        if self.draw(st.booleans()):
+            row = {"summary_id": consumer, "parent_summary_id": self.one_of(self.summaries), "ordinal": 9}
+            table = "summary_parents"
+        else:
+            message = self.one_of([*self.messages[:40], *self.new])
+            row = {"summary_id": consumer, "message_id": message, "ordinal": 9}
+            table = "summary_messages"
+        cells = Cells.of(row)
+        there = [key_of(table, one) for one in rows_of(self.path, f"SELECT * FROM {table}")]
+        if key_of(table, cells) not in there and self.take(table, key_of(table, cells)):
+            self.edits.append(Insert(table, cells))
+
+    def say(self) -> None:
+        """A message whose id the database gives."""
+        template = row_of(self.path, "messages", "message_id", self.messages[0])
+        plain = {
+            name: None
+            for name in ("identity_hash", "transcript_entry_id", "stable_event_key")
+            if name in template
+        }
+        name = Symbol(f"new:{len(self.new)}", SymbolKind.ID)
+        seq = Symbol(f"seq:{len(self.new)}", SymbolKind.SEQ)
+        self.new.append(name)
+        self.edits.append(
+            Insert(
+                "messages",
+                template.but(message_id=name, seq=seq, conversation_id=self.one_of(self.owners), **plain),
+            )
+        )
+
+    def splice(self) -> None:
+        owner = self.one_of(self.owners)
+        listing, rows = self.lists[owner]
+        if len(rows) < 2:
+            return
+        start = self.draw(st.integers(0, len(rows) - 1))
+        count = self.draw(st.integers(0, min(3, len(rows) - start)))
+        refs = [
+            self.one_of([*self.summaries, *self.messages[:30], *self.new])
+            for _ in range(self.draw(st.integers(0, 3)))
+        ]
+        new = [item_row(owner, ref) for ref in refs]
+        if count or new:
+            made = splice_at(listing, owner, start, rows[start : start + count], new)
+            rows[start : start + count] = made.inserted
+            self.edits.append(made)
+
+    def any(self) -> None:
+        lines = [lambda: self.delete("summary_messages"), lambda: self.delete("summary_parents")]
+        rows = [lambda: self.delete("summaries"), lambda: self.delete("messages")]
+        self.one_of([*lines, *rows, self.change, self.join, self.join, self.say, self.splice, self.splice])()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[tuple[Writer, Catalog]]:
+    """A transaction that leaves nothing."""
+    with open_writer(path, 5.0) as writer:
+        writer.begin()
+        yield writer, read_catalog(writer)
+        writer.rollback()
+
+
+def check(path: Path, edits: list[Edit]) -> bool:
+    """Foresee, write, and ask the file; whether the plan fitted at all."""
+    with locked(path) as (writer, catalog):
+        verified = writer.answer(verify(edits, catalog.tables))
+        if verified.moved:
+            return False
+        resolved = resolve(writer, verified.steps, verified.values)
+        foreseen = _try(writer, catalog, verified, resolved)
+        lists = {owner: context.before for owner, context in verified.contexts.items()}
+        before = _findings(writer, catalog, resolved.edits, lists)
+        before |= missing(writer, catalog, resolved.edits).before
+        leaving = tokens_of(writer, catalog, resolved.edits, entering=False)
+        write(writer, writes_of(resolved.edits, verified.contexts, resolved.values), quiet)
+        after = _findings(writer, catalog, resolved.edits, _after(verified, resolved.values))
+        # Of rows that are there by then, "before" is what the file says now.
+        after |= missing(writer, catalog, resolved.edits).before
+        entering = tokens_of(writer, catalog, resolved.edits, entering=True)
+    assert foreseen.before == before
+    assert foreseen.after == after
+    assert foreseen.tokens == entering - leaving
+    return True
+
+
+#: Leaves and condensed summaries that share a source with the one before them: it may be read twice.
+SHARED = (
+    """INSERT OR IGNORE INTO summary_messages SELECT (SELECT min(summary_id) FROM summary_messages AS other
+    WHERE other.summary_id > line.summary_id), line.message_id, 77 FROM summary_messages AS line
+    WHERE line.ordinal = 0 AND line.summary_id < (SELECT max(summary_id) FROM summary_messages)""",
+    """INSERT OR IGNORE INTO summary_parents SELECT (SELECT min(summary_id) FROM summary_parents AS other
+    WHERE other.summary_id > line.summary_id), line.parent_summary_id, 77 FROM summary_parents AS line
+    WHERE line.ordinal = 0 AND line.summary_id < (SELECT max(summary_id) FROM summary_parents)""",
+)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_foreseen_comes_true(version: str, database_copy: DatabaseFactory) -> None:
+    path = database_copy(version)
+    run(path, *SHARED)
+    tried = []
+
+    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.data())
+    def trying(data: st.DataObject) -> None:
+        changing = Changing(path, data.draw)
+        for _ in range(data.draw(st.integers(1, 8))):
+            changing.any()
+        tried.append(check(path, changing.edits))
+
+    trying()
+    assert tried.count(True) > len(tried) / 2
+
+
+def test_lines_of_a_cycle_that_only_the_edits_close(database_copy: DatabaseFactory) -> None:
+    """Two consumers over one another, through an edge that is there and one that comes."""
+    path = database_copy("0.15.3")
+    with connect(path) as connection:
+        consumer, source = connection.execute(
+            "SELECT summary_id, parent_summary_id FROM summary_parents LIMIT 1"
+        ).fetchone()
+    back = Cells.of({"summary_id": source, "parent_summary_id": consumer, "ordinal": 0})
+    assert check(path, [Insert("summary_parents", back)])
+    with locked(path) as (writer, catalog):
+        verified = writer.answer(verify([Insert("summary_parents", back)], catalog.tables))
+        foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
+    assert {key.split(":")[0] for key in foreseen.after - foreseen.before} >= {"B6", "B12"}
+
+
+def test_values_are_converted_as_in_the_file(database_copy: DatabaseFactory) -> None:
+    """A depth that comes as text is a number in a column of numbers: the check of depths sees that."""
+    path = database_copy("0.15.3")
+    leaf = rows_of(path, "SELECT * FROM summaries WHERE kind = 'leaf' LIMIT 1")[0]
+    edit = Update("summaries", key_of("summaries", leaf), Cells.of({"depth": 0}), Cells.of({"depth": "1"}))
+    assert check(path, [edit])
