@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def unpack_database(version: str, target: Path) -> Path:
 
 
 def recorded(name: str) -> Any:
-    """The JSON document ``tests/data/<name>``, compressed (``.gz``) or not."""
+    """The JSON document ``tests/data/<name>``, compressed (``.gz``, ``.xz``) or not."""
     content = (DATA / name).read_bytes()
-    return json.loads(gzip.decompress(content) if name.endswith(".gz") else content)
+    unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(Path(name).suffix, bytes)
+    return json.loads(unpack(content))

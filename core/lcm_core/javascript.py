@@ -38,6 +38,13 @@ def trimmed(text: str) -> str:
     return text.strip(BLANKS)
 
 
+def paired(text: str) -> str:
+    """A text in which two halves of a pair that stand side by side are one character, as there."""
+    if not has_surrogates(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
 # -- reading ---------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,18 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["age", "engine_label", "format_local", "iso_z", "parse_utc", "sort_key", "sql_utc"]
+from lcm_core.javascript import BLANKS
+
+__all__ = [
+    "age",
+    "engine_label",
+    "engine_moment",
+    "format_local",
+    "iso_z",
+    "parse_utc",
+    "sort_key",
+    "sql_utc",
+]
 
 _STAMP: Final = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -40,6 +51,38 @@ def parse_utc(text: str | None) -> datetime | None:
         return moment.replace(tzinfo=_zone(match["zone"])).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+@lru_cache(maxsize=4096)
+def engine_moment(text: str | None) -> datetime | None:
+    """The moment that the engine reads in a stamp, in UTC, or None where it reads none (never an error).
+
+    Stricter and laxer than `parse_utc` (docs/engine/texts.md, Stamps): a day that a month lacks is one of the
+    next month, 24:00:00 is the next day; an offset has a colon.
+    """
+    match = _ENGINE_STAMP.fullmatch(text.strip(BLANKS)) if text else None
+    if match is None:
+        return None
+    month, day, hour, minute, second = (int(match[name] or 0) for name in _FIELDS)
+    if day > 31 or hour > 24 or minute > 59 or second > 59:
+        return None
+    micro = int((match["fraction"] or "")[:6].ljust(6, "0"))
+    if hour == 24 and (minute or second or micro):
+        return None
+    passed = timedelta(day - 1, second, micro, minutes=minute, hours=hour)
+    try:
+        first = datetime(int(match["year"]), month, 1, tzinfo=_zone(match["zone"]))
+        return (first + passed).astimezone(UTC) if day else None
+    except (ValueError, OverflowError):
+        return None
+
+
+_ENGINE_STAMP: Final = re.compile(
+    r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
+    r"(?:[ T](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
+    r"(?P<zone>[Zz]|[+-][0-9]{2}:[0-9]{2})?)?"
+)
+_FIELDS: Final = ("month", "day", "hour", "minute", "second")
 
 
 def _zone(written: str | None) -> timezone:

@@ -20,22 +20,21 @@ from lcm_core.assemble.js import stringify
 from lcm_core.assemble.live import live_message
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve
-from lcm_core.assemble.sender import sender_label
-from lcm_core.compaction_rules import COMPACTION_0_1, COMPACTION_PRESENT
+from lcm_core.compaction_rules import COMPACTION_PRESENT
 from lcm_core.ingest.explore import explore
 from lcm_core.ingest.history import HostMessage
 from lcm_core.ingest.payloads import Payload, take_out
 from lcm_core.ingest.skipping import Skipped
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.ingest.storing import STORING_0_1, STORING_0_8, STORING_PRESENT, StoringRules
-from lcm_core.operations.compaction.plans import file_ids, source_tokens
+from lcm_core.operations.compaction.plans import file_ids
 from lcm_core.operations.file_copies import named_in
 from lcm_core.records import ConversationId, FocusBrief
 from lcm_core.rules import RULES_0_1, RULES_PRESENT
 from lcm_core.settings.values import time_zone
 from lcm_core.summarize.escalate import OMITTED, without_directives
 from lcm_core.summarize.reading import Source
-from lcm_core.summarize.source import SourceMessage, leaf_source, meaningful
+from lcm_core.summarize.source import SourceMessage, leaf_source
 from lcm_core.times import engine_label
 from lcm_core.tokens import Estimator, has_surrogates
 
@@ -64,12 +63,6 @@ def test_blank_answers_are_not_sent(text: str, roles: str):
     assert "".join(str(one.role)[0] for one in found.messages) == roles
 
 
-def test_labels_of_senders_lose_the_blanks_of_the_engine():
-    assert sender_label(json.dumps({"senderName": f"{BLANK_THERE} Ada \u3000 L. "})) == "Ada L."
-    assert sender_label(json.dumps({"senderName": BLANK_THERE, "senderId": "7"})) == "7"
-    assert sender_label(json.dumps({"senderName": f"Ada{BLANK_HERE}"})) == f"Ada{BLANK_HERE}"
-
-
 @pytest.mark.parametrize("arguments", ["NaN", '{"a": -Infinity}', '{"a": "b\nc"}'])
 def test_arguments_that_are_no_json_there_are_sent_as_text(arguments: str):
     stored = message(0, "assistant", "", {"part_type": "tool", "tool_call_id": "x", "tool_input": arguments})
@@ -77,22 +70,10 @@ def test_arguments_that_are_no_json_there_are_sent_as_text(arguments: str):
     assert item.sent.calls[0].document["arguments"] == arguments
 
 
-@pytest.mark.parametrize("answer", ['{"title": "A\npage"}', '{"title": "A page", "size": NaN}'])
-def test_an_answer_that_is_no_json_there_is_not_reduced_to_what_it_says(answer: str):
-    assert meaningful(answer) == answer
-
-
 def test_ids_of_files_end_where_an_ideograph_begins():
     said = message(0, "user", f"参照{FILE}を見て x{FILE} {FILE.upper()}é {FILE}0 fıle_0123456789abcdee")
-    assert file_ids(Source("", messages=(SourceMessage(said.message),))) == [FILE]
+    assert file_ids(Source("", messages=(SourceMessage(said.message),)), COMPACTION_PRESENT.source) == [FILE]
     assert named_in([{"content": f"参照{FILE}を見て"}]) == {FILE}
-
-
-def test_the_labels_of_senders_count_among_the_tokens_of_the_messages():
-    named, unnamed = message(0, "user", "hi", sender='{"senderName": "김민준"}'), message(1, "user", "hi")
-    source = Source("", messages=(SourceMessage(named.message), SourceMessage(unnamed.message)))
-    assert source_tokens(source, COMPACTION_PRESENT) == 10 + 5 + 10
-    assert source_tokens(source, COMPACTION_0_1) == 20
 
 
 def test_directives_begin_where_an_ideograph_ends():

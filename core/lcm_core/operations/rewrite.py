@@ -14,6 +14,7 @@ from lcm_core.change.asking import answer
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
 from lcm_core.change.journal import edits_of, get
 from lcm_core.change.plan import Plan, SqlValue, Symbol, Update
+from lcm_core.compaction_rules import SourceRules
 from lcm_core.dag.checks.facts import counted
 from lcm_core.dag.checks.texts import file_ids as ids_in
 from lcm_core.dag.graph import SummaryGraph
@@ -96,7 +97,7 @@ async def plan_rewrite(
         raise RefusedError(f"Summary {summary_id} says exactly that already.", code="SAME_TEXT")
     tokens = estimate(text, rendering.rules.estimator)
     known = await known_files(reader)
-    listed, added = _listed(material, known)
+    listed, added = _listed(material, known, rendering.rules.source)
     values: dict[str, SqlValue] = {"content": text, "token_count": tokens, "model": model}
     if added:
         values["file_ids"] = json.dumps(listed, separators=(",", ":"), ensure_ascii=False)
@@ -179,7 +180,7 @@ def _head(text: str) -> str:
     return f"{said!r} ({len(text):,} characters)"
 
 
-def _listed(material: Material, known: Collection[str]) -> tuple[list[str], list[str]]:
+def _listed(material: Material, known: Collection[str], rules: SourceRules) -> tuple[list[str], list[str]]:
     """The files of a summary as they are to be listed, and those of them that are not yet.
 
     None is lost, and none is added that only a text names and the database does not know.
@@ -189,7 +190,7 @@ def _listed(material: Material, known: Collection[str]) -> tuple[list[str], list
     except ValueError:
         stored = []
     held = [one for one in stored if isinstance(one, str)] if isinstance(stored, list) else []
-    added = [one for one in file_ids(material.source) if one in known and one not in held]
+    added = [one for one in file_ids(material.source, rules) if one in known and one not in held]
     return [*held, *added], added
 
 

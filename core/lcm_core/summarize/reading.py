@@ -49,7 +49,7 @@ async def source_of_summaries(
     """The source of a condensed summary that is made from some summaries, in their order."""
     summaries = tuple(await summary_store.texts_of(reader, summary_ids))
     present = {one.summary.summary_id for one in summaries}
-    text = condensed_source(summaries, rendering.rules.source, rendering.zone, rendering.tags)
+    text = condensed_source(summaries, rendering.rules.source, rendering.zone)
     return Source(text, summaries=summaries, gone=tuple(one for one in summary_ids if one not in present))
 
 

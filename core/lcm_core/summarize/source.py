@@ -1,30 +1,34 @@
 """What a summary is made from, as text: byte for byte what the engine of the database's version sends.
 
-One renderer for every use (compaction, rewrite, repair, review). Pure. The rules are those of engine.md 2.2,
-2.5 and 8.1; where the page is silent, those of the recorded passes of ``data/compaction``.
+One renderer for every use (compaction, rewrite, repair, review); pure. The rules are those of
+docs/engine/texts.md, Leaf source text and Condensed source text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from lcm_core.assemble.js import parsed
-from lcm_core.assemble.sender import sender_label
+from lcm_core.assemble.js import parsed_object
+from lcm_core.assemble.message import Role, content_document
+from lcm_core.assemble.rebuild import rebuilt_content
+from lcm_core.assemble.rules import ASSEMBLY_PRESENT
+from lcm_core.assemble.sender import sender_of
 from lcm_core.compaction_rules import SourceRules
-from lcm_core.javascript import BLANKS, Json, JsonObject
+from lcm_core.javascript import BLANKS, Json, js_json, paired, read_json, trimmed
+from lcm_core.meaning import MEDIA, message_says, plain, summary_says, type_of, value_says
 from lcm_core.records import Message, MessagePart, SummaryText, Timestamp
-from lcm_core.times import engine_label, parse_utc
-from lcm_core.tokens import as_engine_read
+from lcm_core.times import engine_label, engine_moment
+from lcm_core.tokens import as_engine_read, has_surrogates
 
 
 @dataclass(frozen=True, slots=True)
 class SourceMessage:
-    """A message with its parts, whole; parts are looked at when the content is blank."""
+    """A message with its parts, whole."""
 
     message: Message
     parts: tuple[MessagePart, ...] = ()
@@ -46,159 +50,196 @@ def leaf_source(
         text = said(one, rules, tags)
         if text or not rules.meaningful_only:
             blocks.append(f"[{_message_header(one.message, rules, zone)}]\n{text}")
-    return as_engine_read("\n\n".join(blocks).strip(BLANKS))
+    return paired(trimmed("\n\n".join(blocks)))
 
 
-def condensed_source(
-    sources: Iterable[SummaryText], rules: SourceRules, zone: tzinfo | None, tags: Sequence[str] = ()
-) -> str:
-    """The source text of a condensed summary: its sources, each under the time range that it covers."""
+def condensed_source(sources: Iterable[SummaryText], rules: SourceRules, zone: tzinfo | None) -> str:
+    """The source text of a condensed summary: its sources, each under the time range that it covers.
+
+    Empty when no source says anything.
+    """
     blocks = []
     for source in sources:
         summary = source.summary
-        earliest = summary.earliest_at or summary.created_at
-        latest = summary.latest_at or summary.created_at
-        text = said_by(source.content, rules, tags)
-        blocks.append(f"[{_label(earliest, zone)} - {_label(latest, zone)}]\n{text}")
-    return as_engine_read("\n\n".join(blocks).strip(BLANKS))
+        text = said_by(source.content, rules)
+        if text or not rules.meaningful_only:
+            earliest = _label(summary.earliest_at or summary.created_at, zone)
+            latest = _label(summary.latest_at or summary.created_at, zone)
+            blocks.append(f"[{earliest} - {latest}]\n{text}")
+    return paired(trimmed("\n\n".join(blocks)))
 
 
-def said_by(summary: str, rules: SourceRules, tags: Sequence[str] = ()) -> str:
+def said_by(summary: str, rules: SourceRules) -> str:
     """What the text of a summary says: at the present engine what is meaningful of it, maybe nothing."""
+    text = as_engine_read(summary)
     if not rules.meaningful_only:
-        return summary
-    return meaningful(_REASONING.sub("", summary), tags, structured=rules.reads_structure)
+        return text
+    return summary_says(text) if rules.reads_structure else plain(text)
 
 
 def said(source: SourceMessage, rules: SourceRules, tags: Sequence[str] = ()) -> str:
-    """What a message says, without headers: its content, or what stands in its parts when that is blank.
-
-    At the present engine empty when nothing meaningful is left of it.
-    """
+    """What a message says, without header: at the present engine what is meaningful of it, maybe nothing."""
+    text = text_of(source, rules)
     if not rules.meaningful_only:
-        return source.message.content
-    text = meaningful(source.message.content, tags, structured=rules.reads_structure)
-    if text or source.message.content.strip(BLANKS) or not rules.reads_structure:
         return text
-    found = (meaningful(text, tags) for part in source.parts for text in _texts_of(part))
-    return "\n".join(filter(None, found))
+    text = _without_injected(text, tags)
+    return message_says(text) if rules.reads_structure else plain(text)
+
+
+def text_of(source: SourceMessage, rules: SourceRules) -> str:
+    """The text of a message before injected elements go: what it says, or what its parts say."""
+    content = as_engine_read(source.message.content)
+    if not rules.meaningful_only:
+        return content
+    parts = [_as_engine_read(part) for part in source.parts]
+    shown = _with_media(parts, content)
+    if not rules.reads_structure:
+        return plain(shown)
+    text = message_says(shown)
+    if text or not parts:
+        return text
+    return value_says(_rebuilt(source.message.role, content, parts)) or _part_by_part(parts)
+
+
+#: The columns of a part that are read as text.
+_COLUMNS: Final = ("text", "tool_call_id", "tool_name", "tool_input", "tool_output", "metadata")
+
+
+def _as_engine_read(part: MessagePart) -> MessagePart:
+    """A part whose texts hold U+FFFD for bytes that are no UTF-8."""
+    texts: dict[str, Any] = {}
+    for name in _COLUMNS:
+        text = getattr(part, name)
+        if text and has_surrogates(text):
+            texts[name] = as_engine_read(text)
+    return replace(part, **texts) if texts else part
+
+
+_ROLES: Final[Mapping[str, Role]] = {"tool": Role.TOOL_RESULT, "user": Role.USER, "system": Role.USER}
+
+
+def _rebuilt(row: str, content: str, parts: Sequence[MessagePart]) -> Json:
+    """The content of a message as it would be sent, by its row's own role."""
+    role = _ROLES.get(row, Role.ASSISTANT)
+    return content_document(rebuilt_content(content, parts, role, ASSEMBLY_PRESENT))
 
 
 # -- headers ---------------------------------------------------------------------------------------------
+
+#: What the engine writes for a time that it cannot read, whatever the zone.
+_NO_TIME: Final = "NaN-NaN-NaN NaN:NaN UTC"
 
 
 def _message_header(message: Message, rules: SourceRules, zone: tzinfo | None) -> str:
     words = [_label(message.created_at, zone)]
     if rules.names_role:
-        words.append(message.role)
-    if rules.names_sender and (sender := sender_label(message.sender)):
-        words.append(sender)
+        words.append(as_engine_read(message.role))
+    if rules.names_sender and message.role == "user" and (label := speaker_label(message.sender)):
+        words.append(label)
     return " | ".join(words)
 
 
+def speaker_label(sender: str | None) -> str:
+    """How a header names who said a message in a group, by what is recorded of them; empty for nobody."""
+    found = sender_of(as_engine_read(sender or ""))
+    return f"speaker (untrusted metadata): {js_json(found)}" if found else ""
+
+
 def _label(stamp: Timestamp | None, zone: tzinfo | None) -> str:
-    moment = parse_utc(stamp)
-    return engine_label(moment, zone) if moment is not None else stamp or ""
+    moment = engine_moment(stamp)
+    return _NO_TIME if moment is None else engine_label(moment, zone)
 
 
-# -- what is meaningful ----------------------------------------------------------------------------------
+# -- media -----------------------------------------------------------------------------------------------
 
-#: An embedded payload; the engine's pattern takes blanks and the words behind them along.
-_DATA_URL: Final = re.compile(
-    rf"data:[\w.+-]+/[\w.+-]+(?:;[\w.+=-]+)*;base64,[A-Za-z0-9+/={BLANKS}]+", re.ASCII
-)
-_MEDIA_LINE: Final = re.compile(r"^[ \t]*MEDIA:.*$", re.MULTILINE)
-#: A line that is nothing but base64.
-_BASE64_LINE: Final = re.compile(r"^[ \t]*[A-Za-z0-9+/]{120,}={0,2}[ \t]*$", re.MULTILINE)
-_OMITTED: Final = "[embedded media omitted]"
-#: Reasoning that a model left in a summary: from a line that begins with it to its end or that of the text.
-#: One recorded summary has it; messages keep theirs.
-_REASONING: Final = re.compile(
-    r"^[ \t]*<(think(?:ing)?|thought|reasoning|analysis|antthinking)\b[^>]*>.*?(?:</\1\s*>|\Z)",
-    re.MULTILINE | re.DOTALL | re.IGNORECASE,
-)
-#: What the host writes above context that it did not get from the user.
+_ATTACHMENT: Final = "[Media attachment]"
+_WITH_ATTACHMENT: Final = "[with media attachment]"
+
+
+def _with_media(parts: Sequence[MessagePart], content: str) -> str:
+    """The content, or what stands for it in a message that carries files or images."""
+    media = [_is_media(part) for part in parts]
+    if not any(media):
+        return content
+    texts = [
+        plain(part.text) for part, is_media in zip(parts, media, strict=True) if part.text and not is_media
+    ]
+    text = "\n".join(filter(None, texts)) or message_says(content)
+    if not text:
+        return _ATTACHMENT
+    return text if _WITH_ATTACHMENT in text else f"{text} {_WITH_ATTACHMENT}"
+
+
+def _is_media(part: MessagePart) -> bool:
+    if part.part_type in ("file", "snapshot"):
+        return True
+    metadata = parsed_object(part.metadata)
+    raw = metadata.get("raw")
+    if not isinstance(metadata.get("rawType"), str) and isinstance(raw, dict):
+        return type_of(raw, "type") in MEDIA
+    return type_of(metadata, "rawType") in MEDIA
+
+
+# -- what parts say --------------------------------------------------------------------------------------
+
+
+def _part_by_part(parts: Sequence[MessagePart]) -> str:
+    sections = (section for part in parts if part.part_type != "reasoning" for section in _sections(part))
+    return "\n\n".join(filter(None, sections))
+
+
+def _sections(part: MessagePart) -> Iterator[str]:
+    """What a part says: its text (none is a value, too), what a tool was given, what it answered."""
+    yield value_says(part.text)
+    name = trimmed(part.tool_name or "")
+    for title, column in (("Tool input", part.tool_input), ("Tool output", part.tool_output)):
+        if found := _column_says(column):
+            yield f"{title} ({name}):\n{found}" if name else f"{title}:\n{found}"
+
+
+def _column_says(column: str | None) -> str:
+    text = trimmed(column or "")
+    if not text:
+        return ""
+    try:
+        return value_says(read_json(text))
+    except ValueError:
+        return message_says(text)
+
+
+# -- what plugins and hosts put around what a user says --------------------------------------------------
+
 _UNTRUSTED: Final = re.compile(
-    r"^Untrusted context \(metadata, do not treat as instructions or commands\):[ \t]*$", re.MULTILINE
+    r"(?:\A|(?<=[\n\r\u2028\u2029]))"
+    rf"Untrusted context \(metadata, do not treat as instructions or commands\):[{BLANKS}]*",
+    re.IGNORECASE | re.ASCII,
 )
-#: Where a JSON value keeps what is to be read, in order; only the first one found counts.
-_SAYING: Final = (
-    "text",
-    "message",
-    "content",
-    "output",
-    "result",
-    "summary",
-    "title",
-    "query",
-    "command",
-)
-_DEPTH: Final = 6
 
 
-def meaningful(text: str, tags: Sequence[str] = (), *, structured: bool = True) -> str:
-    """A text without payloads, injected context and blank lines; maybe nothing.
-
-    *structured* reduces JSON to what it says.
-    """
-    text = text.replace("\r\n", "\n")
+def _without_injected(text: str, tags: Sequence[str]) -> str:
+    """A text without the elements of these tags and without the line that announces them."""
+    if not tags:
+        return text
     for tag in tags:
-        text = _element(tag).sub("", text)
-    if tags:
-        text = _UNTRUSTED.sub("", text)
-    if structured:
-        text = _saying(text)
-    text = _DATA_URL.sub(_OMITTED, text)
-    text = _MEDIA_LINE.sub("", text)
-    text = _BASE64_LINE.sub("", text)
-    return tidied(text)
+        text = _without_element(text, tag)
+    return trimmed(_UNTRUSTED.sub("", text))
 
 
-def tidied(text: str) -> str:
-    """A text without blank lines and without blanks at the ends of lines."""
-    lines = (line.rstrip(BLANKS) for line in text.split("\n"))
-    return "\n".join(filter(None, lines)).strip(BLANKS)
+def _without_element(text: str, tag: str) -> str:
+    opening, closing = _ends_of(tag)
+    kept: list[str] = []
+    done = 0
+    while first := opening.search(text, done):
+        last = closing.search(text, first.end())
+        if last is None:
+            break
+        kept.append(text[done : first.start()])
+        done = last.end()
+    return "".join([*kept, text[done:]]) if done else text
 
 
 @lru_cache(maxsize=64)
-def _element(tag: str) -> re.Pattern[str]:
+def _ends_of(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     name = re.escape(tag)
-    return re.compile(rf"<{name}(?:[{BLANKS}][^>]*)?>.*?</{name}[{BLANKS}]*>", re.DOTALL | re.IGNORECASE)
-
-
-def _saying(text: str) -> str:
-    """What is to be read in a text that is a JSON object or list; any other text as it is."""
-    bare = text.strip(BLANKS)
-    value = parsed(bare) if bare[:1] in ("{", "[") else None
-    found = "\n".join(_read(value)) if isinstance(value, dict | list) else ""
-    return found or text
-
-
-def _read(value: Json, depth: int = 0) -> Iterator[str]:
-    if depth > _DEPTH:
-        return
-    if isinstance(value, str):
-        if value.strip(BLANKS):
-            yield value.strip(BLANKS)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _read(each, depth + 1)
-    elif isinstance(value, dict):
-        yield from _first_read(value, depth)
-
-
-def _first_read(value: JsonObject, depth: int) -> Iterator[str]:
-    for key in _SAYING:
-        found = list(_read(value.get(key), depth + 1))
-        if found:
-            yield from found
-            return
-
-
-def _texts_of(part: MessagePart) -> Iterator[str]:
-    """What is to be read of a part: never reasoning."""
-    if part.part_type == "reasoning":
-        return
-    for text in (part.text, part.tool_input, part.tool_output, part.tool_error):
-        if text is not None:
-            yield text
+    flags = re.IGNORECASE | re.ASCII
+    return re.compile(f"<{name}>", flags), re.compile(f"</{name}>", flags)

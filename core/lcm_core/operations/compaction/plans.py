@@ -14,6 +14,7 @@ from typing import Final
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, Symbol, SymbolKind
+from lcm_core.compaction_rules import SourceRules
 from lcm_core.operations.compaction.host import still_resting
 from lcm_core.operations.compaction.reading import Chunk, read_source
 from lcm_core.records import ConversationId, SummaryText, Timestamp
@@ -23,7 +24,8 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.standing import StandingRow, context_rows, standing_refs, standing_rows
 from lcm_core.summarize.escalate import Escalated, Level, estimate
 from lcm_core.summarize.reading import Rendering, Source
-from lcm_core.times import iso_z, parse_utc, sql_utc
+from lcm_core.summarize.source import text_of
+from lcm_core.times import engine_moment, iso_z, sql_utc
 
 _FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 
@@ -71,7 +73,7 @@ async def plan_pass(
             _whole(
                 reader.schema,
                 "summaries",
-                _summary(conversation_id, draft, source, stamp),
+                _summary(conversation_id, draft, source, rendering.rules.source, stamp),
             ),
         )
     ]
@@ -124,7 +126,9 @@ def _whole(schema: Schema, table: str, values: Mapping[str, Cell]) -> Cells:
     return Cells.of({column: values.get(column) for column in schema.tables[table]})
 
 
-def _summary(conversation_id: ConversationId, draft: Draft, source: Source, stamp: str) -> dict[str, Cell]:
+def _summary(
+    conversation_id: ConversationId, draft: Draft, source: Source, rules: SourceRules, stamp: str
+) -> dict[str, Cell]:
     below, is_leaf = source.summaries, draft.chunk.due.is_leaf
     earliest, latest = _range(source)
     inherited = sum(one.summary.source_message_tokens or 0 for one in below)
@@ -143,7 +147,7 @@ def _summary(conversation_id: ConversationId, draft: Draft, source: Source, stam
         ),
         "source_message_token_count": draft.chunk.tokens if is_leaf else inherited,
         "created_at": stamp,
-        "file_ids": json.dumps(file_ids(source), separators=(",", ":")),
+        "file_ids": json.dumps(file_ids(source, rules), separators=(",", ":")),
         "model": draft.model,
     }
 
@@ -158,17 +162,20 @@ def _range(source: Source) -> tuple[str | None, str | None]:
     for one in source.summaries:
         starts.append(one.summary.earliest_at or one.summary.created_at)
         ends.append(one.summary.latest_at or one.summary.created_at)
-    first, last = [list(map(parse_utc, stamps)) for stamps in (starts, ends)]
+    first, last = [list(map(engine_moment, stamps)) for stamps in (starts, ends)]
     if not first or None in first or None in last:
         return None, None
     return iso_z(min(filter(None, first))), iso_z(max(filter(None, last)))
 
 
-def file_ids(source: Source) -> list[str]:
-    """The files that a summary's sources name, each once, in order (engine.md 1.3, 2.3)."""
+def file_ids(source: Source, rules: SourceRules) -> list[str]:
+    """The files that a summary's sources name, each once, in order.
+
+    Those of a message stand in what it says before injected elements go (docs/engine/texts.md).
+    """
     found: dict[str, None] = {}
     for message in source.messages:
-        found.update(dict.fromkeys(_named_files(message.message.content)))
+        found.update(dict.fromkeys(_named_files(text_of(message, rules))))
     for summary in source.summaries:
         found.update(dict.fromkeys(_recorded_files(summary)))
         found.update(dict.fromkeys(_named_files(summary.content)))

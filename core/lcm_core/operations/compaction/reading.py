@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lcm_core.assemble.sender import sender_label
 from lcm_core.change.preview import STOP_THE_HOST
 from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.selection import Context, compact_ordinals
@@ -21,7 +20,7 @@ from lcm_core.store.standing import contents_of, standing_rows
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.reading import Rendering, Source, source_of_messages, source_of_summaries
-from lcm_core.summarize.source import said_by
+from lcm_core.summarize.source import said_by, speaker_label
 from lcm_core.tokens import Estimator
 
 
@@ -56,8 +55,7 @@ async def load_context(reader: Reader, conversation_id: ConversationId, renderin
     texts = await _texts(reader, summaries, tokens, rendering)
     blank: set[str] = set()
     if rendering.rules.sweep.meaningful_fanout:
-        rules, tags = rendering.rules.source, rendering.tags
-        blank = {one for one, text in texts.items() if not said_by(text, rules, tags)}
+        blank = {one for one, text in texts.items() if not said_by(text, rendering.rules.source)}
     sound = [owner == conversation_id and copies[ref] == 1 for owner, ref in zip(owners, refs, strict=True)]
     says_nothing = list(map(blank.__contains__, summaries))
     weights = list(tokens)
@@ -113,7 +111,7 @@ async def _weigh_uncounted(
 @lru_cache(maxsize=1024)  # a few people say all there is
 def _sender_tokens(recorded: str, estimator: Estimator) -> int:
     """What the label of a sender adds to the weight of a message."""
-    label = sender_label(recorded)
+    label = speaker_label(recorded)
     return estimate(label, estimator) if label else 0
 
 
@@ -165,6 +163,5 @@ async def _previous(reader: Reader, due: Pass, rendering: Rendering) -> str | No
     texts = await summary_store.texts_of(reader, [SummaryId(one) for one in due.previous])
     if due.handed_on:
         return texts[0].content if texts else None
-    rules, tags = rendering.rules.source, rendering.tags
-    said = (said_by(one.content, rules, tags).strip(BLANKS) for one in texts)
+    said = (said_by(one.content, rendering.rules.source).strip(BLANKS) for one in texts)
     return "\n\n".join(filter(None, said)) or None

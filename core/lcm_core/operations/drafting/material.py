@@ -103,7 +103,7 @@ def overridden(source: Source, overrides: Overrides, rendering: Rendering) -> So
         SummaryText(one.summary, overrides.get(one.summary.summary_id, one.content))
         for one in source.summaries
     )
-    text = condensed_source(summaries, rendering.rules.source, rendering.zone, rendering.tags)
+    text = condensed_source(summaries, rendering.rules.source, rendering.zone)
     return replace(source, text=text, summaries=summaries)
 
 
