@@ -11,6 +11,7 @@ from lcm_core.operations.drafting.items import Item, Progress, State
 from lcm_core.operations.drafting.making import Draft, Origin
 from lcm_core.operations.drafting.material import Material
 from lcm_core.records import SummaryId
+from lcm_core.summarize.acceptance import Fault, reversal_sentence
 from lcm_core.summarize.cost import Forecast, Spent, total
 from lcm_core.summarize.prompts import Prompt
 from lcm_core.summarize.request import SummaryRequest, Usage
@@ -313,6 +314,8 @@ def draft_blocks(
     if draft.origin is Origin.FALLBACK:
         blocks.append(Note("This is a cut of the source: no answer could stand."))
     blocks += [Note(sentence) for sentence in draft.verdict.sentences]
+    if kept.reversed and Fault.REVERSED not in draft.verdict.faults:
+        blocks.append(Note(reversal_sentence(kept.reversed)))
     of_messages = [] if below is None else [("and of the messages below", _share(below))]
     blocks.append(
         Facts(
@@ -320,6 +323,7 @@ def draft_blocks(
                 ("Keeps of what matters most", _share(kept)),
                 *of_messages,
                 ("Invented", some_of([one.text for one in kept.invented])),
+                ("Rules", _rules(kept)),
                 ("Lost", some_of([one.text for one in kept.lost])),
             ]
         )
@@ -329,6 +333,16 @@ def draft_blocks(
 
 def _share(kept: Retention) -> str:
     return "nothing to keep" if kept.share is None else f"{kept.share * 100:.0f} %"
+
+
+def _rules(kept: Retention) -> str:
+    """How many came through, and the ones that did not."""
+    said = f"{kept.constraints_kept:,} of {kept.constraints:,} kept"
+    if kept.reversed:
+        said += f"; reversed: {some_of([f'{one.rule.text} ({one.words})' for one in kept.reversed])}"
+    if kept.constraints_lost:
+        said += f"; lost: {some_of([one.text for one in kept.constraints_lost])}"
+    return said
 
 
 def some_of(texts: Sequence[str], most: int = 6) -> str:

@@ -67,6 +67,10 @@ def _document(kept: Retention) -> Document:
         "lost": [one.text for one in kept.lost[:_MOST]],
         "rules": kept.constraints,
         "rulesLost": [one.text for one in kept.constraints_lost],
+        "rulesReversed": [
+            {"rule": one.rule.text, "draft": one.told.text, "was": str(one.was), "now": str(one.now)}
+            for one in kept.reversed
+        ],
         "fileLine": kept.files.stated,
         "timesCovered": None if kept.times.share is None else round(kept.times.share, 4),
         "closingLine": kept.closing is not None,

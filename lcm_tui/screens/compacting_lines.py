@@ -328,7 +328,7 @@ def held_document(number: int, draft: Draft, kept: Retention | None) -> Document
 def kept_fields(kept: Retention) -> Iterator[Block]:
     """What a draft keeps of its source and what it invents, in short."""
     share = "no names to keep" if kept.share is None else f"{kept.share:.0%} of what is named most and last"
-    rules = f", {kept.constraints - len(kept.constraints_lost):,} of {kept.constraints:,} rules"
+    rules = f", {kept.constraints_kept:,} of {kept.constraints:,} rules"
     yield field("keeps", f"{share}{rules if kept.constraints else ''}", width=9)
     if kept.invented:
         names = ", ".join(one.text for one in kept.invented[:NAMED])
@@ -338,6 +338,12 @@ def kept_fields(kept: Retention) -> Iterator[Block]:
 
 def lost_blocks(kept: Retention) -> Iterator[Block]:
     """What did not come through: rules, and the names that matter most."""
+    if kept.reversed:
+        yield Block()
+        yield heading("Rules that this draft reverses")
+        for one in kept.reversed[:NAMED]:
+            yield Block(f"- {one.rule.text}", "error", indent=2)
+            yield Block(f"  {one.words}: {one.told.text}", "error", indent=2)
     if kept.constraints_lost:
         yield Block()
         yield heading("Rules that did not come through")

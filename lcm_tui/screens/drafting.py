@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from lcm_core.change.commit import Committed
 from lcm_core.errors import LcmError
 from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State
-from lcm_core.operations.drafting.rules import Rule, parse_rule
+from lcm_core.operations.drafting.rules import DEFAULT, EXAMPLES, Rule, parse_rule
 from lcm_core.operations.repair import CONTAMINATED
 from lcm_core.records import SummaryId
 from textual import on
@@ -32,9 +32,7 @@ from lcm_tui.widgets.text import Block
 
 #: How often rate and remaining time are drawn.
 SECONDS: Final = 0.5
-#: The rule that is offered first.
-RULE: Final = "nothing invented, retention 80"
-ASK_RULE: Final = "accept when: nothing invented, retention 80, no worse, no caution, every"
+ASK_RULE: Final = f"accept when: {EXAMPLES}"
 
 
 class DraftingScreen(Choosing):
@@ -49,8 +47,9 @@ at the end and are not in it unless you mark them (1 marks them all).
 
 While it runs every summary says how far it has come. P pauses: no other call begins; P once more breaks off
 the calls that are in flight. enter reviews a draft and a previews putting it in. L leaves a summary as it is.
-A accepts the rest of this batch by a rule that you state ("nothing invented, retention 80"); it ends with
-the batch, and what it does not accept says why and waits for you.
+A accepts the rest of this batch by a rule that you state ("nothing invented, no rule lost, retention 80");
+no rule accepts a draft that reverses a rule of its source. It ends with the batch, and what it does not
+accept says why and waits for you.
 
 What was paid for is kept on the disk: leave at any time, and go on later.
 """
@@ -292,7 +291,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
 
     def action_accept_rest(self) -> None:
         """Ask for the rule."""
-        self.ask(ASK_RULE, RULE)
+        self.ask(ASK_RULE, DEFAULT)
 
     def answered(self, text: str, *, done: bool) -> None:
         """The rule, in words."""

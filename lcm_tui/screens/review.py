@@ -43,9 +43,10 @@ the text shown: all changes that are taken. v switches between unified and side 
 out, or edited by hand (e here, E in $EDITOR), the model is recorded as "manual".
 
 The pane beside it (tab) counts, for the present text and for the draft, what is kept of the source, lost and
-invented: paths, ids, numbers with units, times, rules ("must", "never") ... All of it is lexical: a number
-that is kept may be told of the wrong thing, a rule told in other words looks lost. enter on a lost item
-shows where in the source it stands, on an invented one where in the draft.
+invented: paths, ids, numbers with units, times, rules ("must", "never") ... A rule that the draft turns into
+its opposite is named first, and no rule of a batch accepts such a draft. All of it is lexical: a number that
+is kept may be told of the wrong thing, a rule told in other words looks lost. enter on a lost item shows
+where in the source it is, on an invented one where in the draft, on a reversed rule both.
 
 r asks again: another model, at another address, by other prompts, with other instructions; "cut" makes the
 engine's own cut of the source, by no model. . and , go through the drafts, all of which stay. D compares the
@@ -161,7 +162,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
             return ()
         draft, pair, work = self.draft, self.pair, self.work
         wrote = None if draft is None else work.author_of(draft)
-        state = Standing(self.item, draft, self.busy, self.changed_meanwhile, work.author, wrote)
+        state = Standing(self.item, draft, self.busy, self.changed_meanwhile, work.author, wrote, self.turned)
         names = None if pair is None else (pair.old_name, pair.new_name, pair.takes, self.pair_place)
         return head_lines(self.material, state, names, self._left_words())
 
@@ -198,7 +199,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
         if command == "compare" and len(self.pairs()) < 2:
             return "there is nothing else to compare it with: r asks for another draft"
         if command == "open" and (self.focused is self.table and self.spot() is None):
-            return "only what is lost or invented leads somewhere"
+            return "only what is lost, invented or reversed leads somewhere"
         if command in {"next", "previous-match"} and not self.needle:
             return "nothing has been searched for yet"
         return super().why_not(command)

@@ -9,6 +9,7 @@ from lcm_core.operations.drafting.items import Item
 from lcm_core.operations.drafting.making import Draft, Origin
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import SummaryId
+from lcm_core.summarize.acceptance import Fault
 
 from lcm_tui.screens.question import Question
 from lcm_tui.screens.review_comparing import Comparing
@@ -31,7 +32,10 @@ class Committing(Comparing):
             return
         if text != draft.text:
             draft = await self.work.batch.write(self.summary_id, text)
-        elif draft.origin is Origin.FALLBACK or not draft.verdict.accepted:
+            doubtful = Fault.REVERSED in draft.verdict.faults
+        else:
+            doubtful = draft.origin is Origin.FALLBACK or not draft.verdict.accepted
+        if doubtful:
             cut = (
                 ["This is a cut of the source, no summary of it."] if draft.origin is Origin.FALLBACK else []
             )

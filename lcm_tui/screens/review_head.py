@@ -9,6 +9,8 @@ from typing import Final
 from lcm_core.operations.drafting.items import Item, State
 from lcm_core.operations.drafting.making import Draft, Origin
 from lcm_core.operations.drafting.material import Material
+from lcm_core.summarize.acceptance import reversal_sentence
+from lcm_core.summarize.rulebook import Reversal
 from textual.strip import Strip
 
 from lcm_tui.drafts import key_text
@@ -46,6 +48,7 @@ class Standing:
     trouble: str  #: why the draft no longer fits
     author: Modelling
     author_of_draft: Modelling | None = None  #: None: it is of an earlier run, and nobody knows
+    turned: tuple[Reversal, ...] | None = None  #: rules that the text shown reverses; None: not measured yet
 
 
 def head_lines(
@@ -60,7 +63,7 @@ def head_lines(
         lines.append((Span(f" {standing.busy or item.why}", "text" if standing.busy else "warn"),))
         return tuple(lines)
     lines += [_draft(draft, len(item.drafts)), _who(draft, standing.author_of_draft)]
-    lines.append(_verdict(draft, item, standing.trouble))
+    lines.append(_verdict(draft, item, standing.trouble, standing.turned))
     if names is not None:
         old, new, takes, place = names
         lines.append(
@@ -113,7 +116,7 @@ def _who(draft: Draft, author: Modelling | None) -> Line:
     return (Span(f" cost: {cost_text(draft.usage.cost_usd)}{key}", "dim"),)
 
 
-def _verdict(draft: Draft, item: Item, trouble: str) -> Line:
+def _verdict(draft: Draft, item: Item, trouble: str, turned: tuple[Reversal, ...] | None) -> Line:
     if item.state is State.COMMITTED:
         return (Span(" committed: U shows it, and takes it back", "ok"),)
     if trouble:
@@ -123,6 +126,10 @@ def _verdict(draft: Draft, item: Item, trouble: str) -> Line:
     verdict = draft.verdict
     if not verdict.accepted:
         return (Span(f" cannot stand: {' '.join(verdict.sentences)}", "error"),)
+    if turned:
+        return (Span(f" cannot stand: {reversal_sentence(turned)}", "error"),)
     if verdict.sentences:
         return (Span(" can stand", "ok"), Span(f", but: {' '.join(verdict.sentences)}", "warn"))
+    if turned is None:
+        return (Span(" no fault found; its rules are being compared with the source …", "dim"),)
     return (Span(" can stand: nothing was found against it", "ok"),)

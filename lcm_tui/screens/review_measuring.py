@@ -10,6 +10,7 @@ from lcm_core.operations.drafting.below import text_below
 from lcm_core.operations.drafting.material import Material
 from lcm_core.records import SummaryId
 from lcm_core.summarize.retention import Retention, Source, measure, read_source
+from lcm_core.summarize.rulebook import Reversal
 
 from lcm_tui.drafts import Work
 from lcm_tui.screens.review_comparing import Comparing
@@ -48,6 +49,7 @@ class Measuring(Comparing):
         self._direct: _Against | None = None
         self._below: _Against | None = None
         self._measured: _Texts | None = None
+        self._kept: Retention | None = None
 
     def measure_again(self) -> None:
         """Measure the text shown, unless all that it is held against is what was measured last."""
@@ -62,7 +64,8 @@ class Measuring(Comparing):
     async def _measure(self, material: Material, texts: _Texts) -> None:
         """Against the direct sources first, then against the messages below, which takes longer."""
         self._direct, kept = await self._against(self._direct, texts.source, texts)
-        self._measured = texts
+        self._measured, self._kept = texts, kept
+        self.again()
         before = self._direct.before
         if not material.source.summaries:
             self.table.replace(facts(before, kept))
@@ -100,6 +103,15 @@ class Measuring(Comparing):
 
         block = WrappedBlock(Block(spans=fact.line, indent=2), max(width - 1, 20))
         return [block.line(at) for at in range(len(block))]
+
+    @property
+    def turned(self) -> tuple[Reversal, ...] | None:
+        """The rules that the text shown reverses; None while that is not known."""
+        if self._kept is None or self._measured is None or self.draft is None:
+            return None
+        shown = self.view.text
+        wanted = shown if shown is not None and (self.pair is None or self.pair.takes) else self.draft.text
+        return self._kept.reversed if wanted == self._measured.text else None
 
     def spot(self) -> Fact | None:
         """The selected line, when it leads somewhere."""

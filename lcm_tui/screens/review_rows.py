@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.summarize.identifiers import Identifier
-from lcm_core.summarize.retention import ClassCount, Retention, Sentence
+from lcm_core.summarize.retention import ClassCount, Retention
+from lcm_core.summarize.rulebook import Sentence
 
 from lcm_tui.widgets.spans import Line, Span, StyleName
 
@@ -52,6 +53,7 @@ def facts(old: Retention | None, new: Retention, below: Iterable[Fact] = ()) -> 
 def _facts(old: Retention | None, new: Retention, below: Iterable[Fact]) -> Iterator[Fact]:
     yield Fact((Span(f"{'':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
     yield from _numbers(old, new)
+    yield from _reversed(new)
     yield Fact(())
     yield from below
     yield Fact((Span(f"{'kept of source':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
@@ -116,7 +118,7 @@ def _said(value: Retention) -> dict[str, str]:
         "tokens": f"{value.tokens:,}",
         "compression": "—" if value.compression is None else f"{value.compression:.1f}×",
         "retention": _percent(value.share),
-        "rules kept": f"{rules - len(value.constraints_lost)}/{rules}",
+        "rules kept": f"{value.constraints_kept}/{rules}",
         "times": _percent(value.times.share),
         "file line": _file_words(value),
         "closing line": "yes" if value.closing is not None else "missing",
@@ -130,7 +132,7 @@ def _verdicts(old: Retention, new: Retention) -> dict[str, int]:
 
     return {
         "retention": sign(new.share or 0.0, old.share or 0.0),
-        "rules kept": sign(len(old.constraints_lost), len(new.constraints_lost)),
+        "rules kept": sign(new.constraints_kept, old.constraints_kept),
         "times": sign(new.times.share or 0.0, old.times.share or 0.0),
         "closing line": sign(new.closing is not None, old.closing is not None),
     }
@@ -198,6 +200,20 @@ def _heading(title: str, count: str) -> Iterator[Fact]:
 def _sentences(found: Iterable[Sentence]) -> Iterator[Fact]:
     for one in found:
         yield Fact((Span("- ", "dim"), Span(one.text)), Spot(Side.SOURCE, *one.place))
+
+
+def _reversed(new: Retention) -> Iterator[Fact]:
+    """The worst first: rules that the draft tells as their opposite, with both places."""
+    if not new.reversed:
+        return
+    yield from _heading("Rules that this draft reverses", f"{len(new.reversed):,}")
+    for one in new.reversed:
+        rule, told = one.rule, one.told
+        yield Fact((Span("source ", "dim"), Span(rule.text)), Spot(Side.SOURCE, *rule.place))
+        yield Fact(
+            (Span("draft  ", "dim"), Span(told.text, "error"), Span(f"  {one.words}", "warn")),
+            Spot(Side.DRAFT, *told.place),
+        )
 
 
 def _rules(new: Retention) -> Iterator[Fact]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from lcm_core.operations.drafting.items import State
 from lcm_core.operations.drafting.making import Origin
+from lcm_core.operations.drafting.rules import DEFAULT
 from lcm_core.records import SummaryId
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -431,7 +432,7 @@ async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy:
         await pilot.press("A")
         await wait_for(pilot, lambda: screen.asking)
         await pilot.press(*"good ones", "enter")
-        await wait_for(pilot, lambda: any("nothing invented, retention 80" in one for one in said(pilot)))
+        await wait_for(pilot, lambda: any(DEFAULT in one for one in said(pilot)))
         assert screen.work is not None
         assert screen.work.batch.options.rule is None
 

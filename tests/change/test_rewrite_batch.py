@@ -23,7 +23,7 @@ from lcm_core.operations.drafting.keeping import (
     unfinished,
 )
 from lcm_core.operations.drafting.making import Origin
-from lcm_core.operations.drafting.rules import Rule, parse_rule
+from lcm_core.operations.drafting.rules import DEFAULT, Rule, objections_to, parse_rule
 from lcm_core.operations.drafting.selection import select_items
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError
 from lcm_core.records import ConversationId, SummaryId
@@ -352,6 +352,7 @@ class TestRules:
                 Rule(nothing_invented=True, retention=0.8),
             ),
             ("retention >= 62.5%, no worse, no caution", Rule(False, 0.625, True, True)),
+            (DEFAULT, Rule(nothing_invented=True, retention=0.8, no_rule_lost=True)),
         ],
     )
     def test_words(self, words: str, rule: Rule) -> None:
@@ -375,6 +376,36 @@ class TestRules:
             later = batch_of(database, batch.items, writer, rule=EVERY)
             await later.run()
             assert (states(later)[item.summary_id], len(writer.calls)) == (State.COMMITTED, 1)
+
+    @pytest.mark.parametrize("words", ["every", "retention 0", DEFAULT])
+    async def test_no_rule_accepts_a_reversed_rule(self, path: Path, words: str) -> None:
+        run(path, "UPDATE messages SET content = content || '\n\nYou must not re-index the orders table.'")
+        run(path, "DELETE FROM message_parts")
+        async with await Database.open(path) as database:
+            writer = Writer([good("The team must re-index the orders table.")])
+            batch = batch_of(database, await leaves(database, 1), writer, rule=parse_rule(words))
+            await batch.run()
+            [item] = batch.items
+            assert item.state is State.REVIEW
+            assert [draft.verdict.faults for draft in item.drafts[:2]] == [(Fault.REVERSED,)] * 2
+            assert "“You must not re-index the orders table.” became" in item.drafts[0].verdict.sentences[0]
+            assert not any(draft.may_be_taken for draft in item.drafts)
+            kept = replace(item.drafts[0], verdict=replace(item.drafts[0].verdict, faults=(), sentences=()))
+            refused = await objections_to(
+                parse_rule(words), kept, await batch.material(item.summary_id), batch.setting
+            )
+            assert any(one.startswith("It reverses a rule of the source: ") for one in refused)
+
+    async def test_a_lost_rule_is_named_by_the_condition_that_refuses_it(self, path: Path) -> None:
+        run(path, "UPDATE messages SET content = content || '\n\nYou must not re-index the orders table.'")
+        run(path, "DELETE FROM message_parts")
+        async with await Database.open(path) as database:
+            wanted = parse_rule("no rule lost")
+            batch = batch_of(database, await leaves(database, 1), Writer([good("All is well.")]), rule=wanted)
+            await batch.run()
+            [item] = batch.items
+            assert item.state is State.REVIEW
+            assert "You must not re-index the orders table." in item.why
 
     async def test_the_rule_ends_with_its_batch(self, path: Path) -> None:
         async with await Database.open(path) as database:

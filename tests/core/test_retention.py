@@ -142,8 +142,8 @@ def test_what_the_previous_context_says_is_not_invented():
 )
 def test_a_rule_comes_through_or_does_not(rule: str, told: str, lost: str):
     source = read_source(f"[2026-03-02 09:14 UTC]\nHello.\n{rule} Thanks.")
-    assert source.constraints[0].text == rule
-    assert source.text[slice(*source.constraints[0].place)] == rule
+    assert source.rulebook.rules[0].text == rule
+    assert source.text[slice(*source.rulebook.rules[0].place)] == rule
     assert not measure(source, told).constraints_lost
     assert [one.text for one in measure(source, lost).constraints_lost] == [rule]
 

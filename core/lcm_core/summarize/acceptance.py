@@ -6,7 +6,7 @@ An operator may still choose a refused text by hand; no rule of a batch can.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -15,6 +15,7 @@ from lcm_core.dag.checks import texts
 from lcm_core.dag.markers import MARKER_LIKE, is_capped
 from lcm_core.javascript import BLANKS
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
+from lcm_core.summarize.rulebook import Reversal, Rulebook
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
 _REASONING_TAG: Final = re.compile(
@@ -34,6 +35,7 @@ class Fault(StrEnum):
     ERROR = "error"
     NOT_SMALLER = "not smaller"
     COPY = "copy"
+    REVERSED = "reversed"
 
 
 class Caution(StrEnum):
@@ -65,6 +67,7 @@ def judge(reply: SummaryReply, request: SummaryRequest) -> Verdict:
     return judge_text(
         reply.text,
         source=request.text,
+        previous=request.previous or "",
         target_tokens=request.target_tokens,
         estimator=request.estimator,
         finished=reply.finished,
@@ -80,8 +83,12 @@ def judge_text(
     estimator: Estimator,
     finished: bool = True,
     stop_reason: str = "end_turn",
+    previous: str = "",
 ) -> Verdict:
-    """Whether *text*, by a model or by hand, may stand as a draft for *source*."""
+    """Whether *text*, by a model or by hand, may stand as a draft for *source*.
+
+    *previous* is the previous context it was made with, whose rules it may tell too.
+    """
     tokens, source_tokens = _estimate(text, estimator), _estimate(source, estimator)
     faults: list[tuple[Fault, str]] = []
     if stop_reason == "refusal":
@@ -101,6 +108,9 @@ def judge_text(
             )
         elif texts.copied(text, [source]) is not None:
             faults.append((Fault.COPY, "It is a copy of the beginning of its source, and no summary."))
+        turned = Rulebook(source, previous).compare(text).reversed
+        if turned:
+            faults.append((Fault.REVERSED, reversal_sentence(turned)))
     cautions: list[tuple[Caution, str]] = []
     if tokens > target_tokens:
         sentence = f"It is longer than was asked for ({tokens:,} of {target_tokens:,} tokens)."
@@ -113,6 +123,19 @@ def judge_text(
         tuple(caution for caution, _ in cautions),
         tuple(sentence for _, sentence in (*faults, *cautions)),
     )
+
+
+def reversal_sentence(turned: Sequence[Reversal]) -> str:
+    """Which rule was turned into its opposite, and how many there are."""
+    first = turned[0]
+    more = f" ({len(turned) - 1:,} more)" if len(turned) > 1 else ""
+    rule, told = (_in_short(one.text) for one in (first.rule, first.told))
+    return f"It reverses a rule of the source: “{rule}” became “{told}” ({first.words}).{more}"
+
+
+def _in_short(text: str, most: int = 160) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
 
 
 def _estimate(text: str, estimator: Estimator) -> int:

@@ -28,6 +28,7 @@ _RUN: Final = re.compile(
 )
 _STEM: Final = 6
 _SHORTEST: Final = 3
+_ENDING: Final = re.compile(r"(?:ing|ed|es|s|e)$")
 _COMMON_WORDS: Final = """
 about after again also and any are because been before being but can could did does doing done each for from
 get had has have how into its just let more most not now off once one only other our out over same she should
@@ -40,9 +41,8 @@ _COMMON: Final = frozenset(_COMMON_WORDS.split())
 
 
 class Cue(StrEnum):
-    """What a sentence announces."""
+    """What a sentence announces, besides rules (`modality`)."""
 
-    CONSTRAINT = "constraint"
     DECISION = "decision"
     OPEN = "open"
 
@@ -58,22 +58,6 @@ def _cue(phrases: str, dense: str) -> re.Pattern[str]:
 
 
 _CUES: Final = {
-    Cue.CONSTRAINT: _cue(
-        """
-        must/must not/mustn't/never/always/only/do not/don't/don’t/cannot/can't/can’t/shall/shall not
-        should not/shouldn't/may not/no longer/required/requires/forbidden/not allowed/prohibited/unless
-        make sure/ensure/under no circumstances/at most/at least/without asking/has to/have to
-        need to/needs to/mandatory
-        muss/müssen/darf nicht/dürfen nicht/nie/niemals/immer/nur/verboten/auf keinen fall
-        doit/doivent/jamais/toujours/seulement/interdit/obligatoire/ne pas
-        debe/deben/nunca/siempre/solo/sólo/prohibido/obligatorio/não deve/deve/sempre
-        должен/должна/должны/нельзя/никогда/всегда/только/запрещено
-        חייב/חייבת/חייבים/אסור/לעולם/תמיד/רק/אין/בשום אופן
-        يجب/لا يجوز/ممنوع/أبدا/أبدًا/دائما/دائمًا/فقط/لا تقم
-        """,
-        "必须|必須|不要|不得|不能|不可|禁止|只能|只有|务必|務必|绝不|絕不|一定要|切勿"
-        "|必ず|しないで|ないこと|なければ|してはいけ|のみ|べき|だけ|반드시|절대|금지|하지\\s?마|해야|항상|만\\s",
-    ),
     Cue.DECISION: _cue(
         """
         decided/decision/decide/agreed/chose/chosen/we will/we'll/going with/settled on/approved/rejected
@@ -124,13 +108,22 @@ def terms(text: str) -> list[str]:
         kind = match.lastgroup
         if kind == "word":
             if len(piece) >= _SHORTEST and piece not in _COMMON:
-                found.append(piece[:_STEM])
+                found.append(_stem(piece))
         elif kind == "number":
             found.append(piece.strip(".,:"))
         else:
             size = 2 if kind == "dense" else 3
             found += [piece[at : at + size] for at in range(max(len(piece) - size + 1, 1))]
     return found
+
+
+def _stem(word: str) -> str:
+    """The beginning of a word, without an English ending."""
+    if word.isascii() and len(word) > _SHORTEST + 1:
+        bare = _ENDING.sub("", word)
+        if len(bare) >= _SHORTEST:
+            word = bare[:-1] if len(bare) > _SHORTEST and bare[-1] == bare[-2] else bare
+    return word[:_STEM]
 
 
 def is_dense(text: str) -> bool:

@@ -15,16 +15,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lcm_core.summarize.identifiers import Identifier, Kind, folded, identifiers, numbers_in
-from lcm_core.summarize.language import HEADER, Cue, Span, has_cue, sentences, terms
+from lcm_core.summarize.language import HEADER, terms
+from lcm_core.summarize.modality import RULES
+from lcm_core.summarize.rulebook import Reversal, Rulebook, Sentence
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
 #: The identifiers that the share is taken of: those named most often and last.
 TOP: Final = 50
-_MAX_CONSTRAINTS: Final = 200
-_LONGEST_SENTENCE: Final = 500
-#: Terms of a sentence, of at most so many, that have to stand together for it to have come through.
-_TERMS: Final = 10
-_SHARED: Final = 0.5
 #: Words in a row that are no coincidence.
 _SHINGLE: Final = 8
 _SHORTEST_HASH: Final = 7
@@ -36,14 +33,6 @@ _NONE: Final = re.compile(r"[^\w\n]{0,20}(?:none|no files?\b.*|n/a|-)\W*", re.I)
 _CLOSING: Final = re.compile(
     r"^[^\w\n]{0,20}expand for details\b[^:\n]{0,20}:?[ \t]*(?P<rest>.*)", re.I | re.M
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence of a source and where it stands there."""
-
-    text: str
-    place: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +92,17 @@ class Retention:
     share: float | None  #: of the weight of the `TOP` identifiers; None: the source has none
     constraints_lost: tuple[Sentence, ...]  #: rules that did not come through, the latest first
     constraints: int  #: rules in the source
+    reversed: tuple[Reversal, ...]  #: rules told as their opposite; they are not among those lost
     files: FileList
     times: TimeCoverage
     closing: str | None  #: what can be expanded; None: the closing line is missing
     copied: float  #: share of the text that stands word for word in the source, in runs of eight words
+
+    @property
+    def constraints_kept(self) -> int:
+        """Rules that came through."""
+        counted = {one.rule.text for one in self.reversed if one.was in RULES}
+        return self.constraints - len(self.constraints_lost) - len(counted)
 
     @property
     def compression(self) -> float | None:
@@ -152,7 +148,7 @@ class Source:
     tokens: int
     estimator: Estimator
     identifiers: tuple[Identifier, ...]
-    constraints: tuple[Sentence, ...]
+    rulebook: Rulebook
     span: tuple[datetime, datetime] | None
     shingles: frozenset[int]
     _index: _Index
@@ -171,7 +167,7 @@ def read_source(text: str, *, previous: str = "", estimator: Estimator = Estimat
         tokens=_estimate(text, estimator),
         estimator=estimator,
         identifiers=tuple(found),
-        constraints=tuple(_constraints(text)),
+        rulebook=Rulebook(text, previous),
         span=(min(moments), max(moments)) if moments else None,
         shingles=frozenset(_shingles(text)),
         _index=_indexed(
@@ -190,6 +186,7 @@ def measure(source: Source, text: str) -> Retention:
     lost = [one for one in source.identifiers if (one.kind, one.key) not in there]
     invented = [one for one in found if not _is_known(one, source)]
     shingles = list(_shingles(text))
+    rules = source.rulebook.compare(text)
     return Retention(
         tokens=_estimate(text, source.estimator),
         source_tokens=source.tokens,
@@ -198,8 +195,9 @@ def measure(source: Source, text: str) -> Retention:
         lost=tuple(sorted(lost, key=_worst_first)),
         invented=tuple(invented),
         share=_share(source, there),
-        constraints_lost=tuple(_constraints_lost(source.constraints, text)),
-        constraints=len(source.constraints),
+        constraints_lost=rules.lost,
+        constraints=len(source.rulebook.rules),
+        reversed=rules.reversed,
         files=_file_list(source, text),
         times=TimeCoverage(source.span, _span_of(text, source.span)),
         closing=_closing(text),
@@ -266,34 +264,6 @@ def _share(source: Source, kept: set[tuple[Kind, str]]) -> float | None:
     )[:TOP]
     whole = sum(weight for weight, _ in weighed)
     return sum(weight for weight, key in weighed if key in kept) / whole if whole else None
-
-
-def _constraints(text: str) -> list[Sentence]:
-    """The rules of a source, each once, the latest first."""
-    found: dict[str, Sentence] = {}
-    for first, last in sentences(text):
-        sentence = text[first:last]
-        if (
-            len(sentence) <= _LONGEST_SENTENCE
-            and sentence[0] not in "{[<"
-            and has_cue(sentence, Cue.CONSTRAINT)
-        ):
-            found[" ".join(sentence.split())] = Sentence(sentence, (first, last))
-    return sorted(found.values(), key=lambda one: -one.place[0])[:_MAX_CONSTRAINTS]
-
-
-def _constraints_lost(constraints: Sequence[Sentence], text: str) -> Iterable[Sentence]:
-    """Those of which no sentence of *text* that is a rule too tells the better part."""
-    told = [
-        frozenset(terms(text[first:last]))
-        for first, last in sentences(text)
-        if has_cue(text[first:last], Cue.CONSTRAINT)
-    ]
-    for constraint in constraints:
-        wanted = frozenset(terms(constraint.text))
-        enough = _SHARED * min(len(wanted), _TERMS)
-        if wanted and not any(len(wanted & other) >= enough for other in told):
-            yield constraint
 
 
 def _file_list(source: Source, text: str) -> FileList:

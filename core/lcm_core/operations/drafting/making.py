@@ -130,7 +130,11 @@ def written(material: Material, setting: Setting, text: str, number: int) -> Dra
 
 def _verdict(text: str, request: SummaryRequest) -> Verdict:
     return judge_text(
-        text, source=request.text, target_tokens=request.target_tokens, estimator=request.estimator
+        text,
+        source=request.text,
+        previous=request.previous or "",
+        target_tokens=request.target_tokens,
+        estimator=request.estimator,
     )
 
 

@@ -1,7 +1,8 @@
 """What a batch may accept by itself: a rule of that batch only, in words that are shown and kept with it.
 
 A rule is a choice of conditions. That the draft has no fault (the model finished, the text is smaller than
-its source, holds no marker ...) and is no deterministic cut goes without saying: no rule can accept those.
+its source, holds no marker ...), turns no rule of the source into its opposite and is no deterministic cut
+goes without saying: no rule can accept those.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 from lcm_core.errors import UsageError
 from lcm_core.operations.drafting.making import Draft, Origin, retention_of
 from lcm_core.operations.drafting.material import Material, Setting
+from lcm_core.summarize.acceptance import Fault, reversal_sentence
 from lcm_core.summarize.retention import Retention
 
 
@@ -25,6 +27,7 @@ class Rule:
     retention: float | None = None  #: share of what matters most in the source, 0 to 1, at least
     better_retention: bool = False  #: the present text keeps no more
     no_caution: bool = False
+    no_rule_lost: bool = False  #: every rule of the source is told
 
     @property
     def words(self) -> str:
@@ -32,6 +35,8 @@ class Rule:
         conditions = []
         if self.nothing_invented:
             conditions.append("nothing is invented")
+        if self.no_rule_lost:
+            conditions.append("no rule is lost")
         if self.retention is not None:
             conditions.append(f"retention is at least {self.retention * 100:g} %")
         if self.better_retention:
@@ -40,18 +45,11 @@ class Rule:
             conditions.append("there is no caution")
         return f"accept when {' and '.join(conditions)}" if conditions else "accept every draft without fault"
 
-    @property
-    def measures(self) -> bool:
-        """Whether retention has to be worked out."""
-        return self.nothing_invented or self.retention is not None or self.better_retention
-
-    def objections(
-        self, draft: Draft, new: Retention | None = None, old: Retention | None = None
-    ) -> tuple[str, ...]:
+    def objections(self, draft: Draft, new: Retention, old: Retention | None = None) -> tuple[str, ...]:
         """Why a draft is not taken, each a sentence; empty when it is. *old* measures the present text."""
         return tuple(self._objections(draft, new, old))
 
-    def _objections(self, draft: Draft, new: Retention | None, old: Retention | None) -> Iterator[str]:
+    def _objections(self, draft: Draft, new: Retention, old: Retention | None) -> Iterator[str]:
         if draft.origin is Origin.FALLBACK:
             yield "It is a cut of the source, which no rule accepts."
         yield from draft.verdict.sentences[: len(draft.verdict.faults)]
@@ -59,8 +57,12 @@ class Rule:
             yield f"{draft.gone} of its sources are gone, and no draft can cover them."
         if self.no_caution:
             yield from draft.verdict.sentences[len(draft.verdict.faults) :]
-        if new is None:
-            return
+        if new.reversed and Fault.REVERSED not in draft.verdict.faults:
+            yield reversal_sentence(new.reversed)
+        if self.no_rule_lost and new.constraints_lost:
+            lost = len(new.constraints_lost)
+            rules = "1 rule" if lost == 1 else f"{lost:,} rules"
+            yield f"It loses {rules} of {new.constraints:,}: {new.constraints_lost[0].text}"
         if self.nothing_invented and new.invented:
             yield f"It names what the source does not: {new.invented[0].text} ({len(new.invented)} in all)."
         if self.retention is not None and new.share is not None and new.share < self.retention:
@@ -71,19 +73,18 @@ class Rule:
 
 
 async def objections_to(rule: Rule, draft: Draft, material: Material, setting: Setting) -> tuple[str, ...]:
-    """Why *rule* does not take a draft, each a sentence; it is measured where the rule wants it."""
-    new = old = None
-    if rule.measures:
-        new = await retention_of(material, draft.text, setting)
-        if rule.better_retention:
-            old = await retention_of(material, material.base.content, setting)
+    """Why *rule* does not take a draft, each a sentence."""
+    new = await retention_of(material, draft.text, setting)
+    old = await retention_of(material, material.base.content, setting) if rule.better_retention else None
     return rule.objections(draft, new, old)
 
 
 _PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
 _SPLIT: Final = re.compile(r",|\band\b")
 #: What may stand on a command line, for its help.
-EXAMPLES: Final = "nothing invented, retention 80, no worse, no caution, every"
+EXAMPLES: Final = "nothing invented, no rule lost, retention 80, no worse, no caution, every"
+#: What is offered first.
+DEFAULT: Final = "nothing invented, no rule lost, retention 80"
 
 
 def parse_rule(words: str) -> Rule:
@@ -96,13 +97,15 @@ def parse_rule(words: str) -> Rule:
     said = re.sub(r"^accept (?:when )?", "", said)
     if said in ("every", "every draft without fault", "sound"):
         return Rule()
-    invented, share, better, caution = False, None, False, False
+    invented, share, better, caution, rules = False, None, False, False, False
     for part in (one.strip() for one in _SPLIT.split(said)):
         percent = _PERCENT.fullmatch(part)
         if percent is not None and float(percent[1]) <= 100:
             share = float(percent[1]) / 100
         elif part in ("nothing invented", "nothing is invented"):
             invented = True
+        elif part in ("no rule lost", "no rules lost", "no rule is lost"):
+            rules = True
         elif part in ("no worse", "retention is no worse than now"):
             better = True
         elif part in ("no caution", "no cautions", "there is no caution"):
@@ -112,4 +115,4 @@ def parse_rule(words: str) -> Rule:
                 f"A rule is made of these conditions: {EXAMPLES}; {part!r} is none of them.",
                 details={"option": "accept"},
             )
-    return Rule(invented, share, better, caution)
+    return Rule(invented, share, better, caution, rules)

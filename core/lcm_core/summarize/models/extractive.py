@@ -21,6 +21,7 @@ from lcm_core.dag.markers import MARKER_LIKE
 from lcm_core.summarize.cost import FREE, Forecast, Meter
 from lcm_core.summarize.identifiers import Identifier, Kind, identifiers
 from lcm_core.summarize.language import HEADER, Cue, has_cue, is_dense, sentences, terms
+from lcm_core.summarize.modality import is_rule
 from lcm_core.summarize.models.providers import EXTRACTIVE, Choice
 from lcm_core.summarize.prompts import CLOSING, FILES
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
@@ -29,7 +30,8 @@ from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 MODEL: Final = "extractive"
 #: Longer sentences are logs and dumps; they are cut into pieces of this size at blanks.
 _LONGEST: Final = 400
-_WEIGHTS: Final = {Cue.CONSTRAINT: 3.0, Cue.DECISION: 2.0, Cue.OPEN: 2.0}
+_WEIGHTS: Final = {Cue.DECISION: 2.0, Cue.OPEN: 2.0}
+_RULE: Final = 3.0
 #: What one identifier adds, more when the source names it often; numbers and times fill logs and add less.
 _IDENTIFIER: Final = 0.3
 _REPEATED: Final = 0.1
@@ -193,6 +195,7 @@ def _weighed(weight: float, text: str, header: str, aggressive: bool) -> float:
     """More for rules, decisions, open ends and what a person says; less for the output of tools."""
     factor = _AGGRESSIVE if aggressive else 1.0
     weight += sum(factor * more for cue, more in _WEIGHTS.items() if has_cue(text, cue))
+    weight += factor * _RULE * is_rule(text)
     if _USER.search(header):
         weight += _SAID_BY_USER
     letters = sum(map(str.isalpha, text))

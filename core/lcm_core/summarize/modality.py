@@ -1,0 +1,518 @@
+"""The rules in a sentence: what they are about, and which way they point (docs/retention.md, Rules).
+
+A sentence is cut into clauses, each with one force. Everything is read from words and their order; nothing is
+parsed, so what is said by the sense alone (irony, "out of the question") is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lcm_core.summarize.language import terms
+from lcm_core.summarize.modality_words import (
+    CONTRASTS,
+    DENSE,
+    DENSE_ATOMS,
+    DENSE_CONDITION,
+    ENGLISH,
+    EVENTS,
+    HELPERS,
+    PHRASES,
+    PORTUGUESE,
+    SPANISH,
+    Atom,
+)
+
+
+class Force(StrEnum):
+    """Which way a clause points."""
+
+    MUST = "required"
+    MUST_NOT = "forbidden"
+    ONLY = "restricted"
+    MAY = "allowed"
+    NEED_NOT = "optional"
+    CAN = "possible"
+    NOT = "denied"  #: a negation that may tell of an event
+    PLAIN = "stated"
+
+
+#: What makes a sentence a rule.
+RULES: Final = frozenset({Force.MUST, Force.MUST_NOT, Force.ONLY})
+#: What is a permission; its opposite turns it round, losing it loses no rule.
+PERMISSIONS: Final = frozenset({Force.MAY, Force.NEED_NOT})
+
+
+class Relation(StrEnum):
+    """How two clauses about the same thing agree."""
+
+    SAME = "same"
+    OPPOSITE = "opposite"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One statement of a sentence."""
+
+    force: Force
+    terms: frozenset[str]  #: what it is about, without the words that give the force
+    marks: frozenset[str]  #: of these, what tells one object from another: numbers, identifiers, names
+    words: tuple[str, ...]  #: as written, in lower case; runs of a dense script as pairs of characters
+    head: frozenset[str]  #: terms right beside the words that give the force: most often the verb
+    exception: frozenset[str] | None = None  #: terms behind unless, without; None: there is no exception
+    until: bool = False  #: a time is given that may be told from the other side
+    bound: int = 0  #: -1 at most, 1 at least
+
+
+_MARKUP: Final = re.compile(r"\*+|~~|`+|</?[a-zA-Z]{1,10}>|(?<!\w)_+|_+(?!\w)")
+_ARABIC_SIGNS: Final = re.compile("[\u064b-\u0652\u0670\u0640]")
+_DENSE_CHARACTER: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_TOKEN: Final = re.compile(
+    r"(?P<stop>[,;:،؛、，；：()\u2014\u2013]+(?=\s|$|[^\x00-\x7f])|\s-\s|[，；：、]+|[.!?。！？]+\s)"
+    r"|(?P<word>(?:[cdjlmnst]|qu)'(?=\w)|[^\W_]+(?:[-'._/:@#][^\W_]+)*)"
+)
+_DENSE_STOPS: Final = " 。！？.!?，,、"
+#: Words for without that stand behind what they except.
+_BEHIND: Final = re.compile("なしで|なしに|ない限り|以外|を除き|を除いて|없이|제외|외에는?")
+_QUESTION: Final = re.compile(
+    r"[?？؟][\"'”’）)*_\s]*$|(?:吗|嗎|呢|ですか|ますか|でしょうか|까|나요)[。.？?\s]*$|^\s*¿"
+)
+_PREFIXES: Final = {"\u05d5", "\u05e9", "\u0648", "\u0641"}  # and, that in Hebrew; and, so in Arabic
+_VERB_LAST: Final = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
+#: What follows the stem of a verb in Japanese and Korean.
+_ENDING: Final = re.compile("(?:[\u3040-\u309f]+|(?:하|할|한|해)\\S*|[을를이가은는])$")
+_PARTICLES: Final = re.compile(
+    "[\u3040-\u309f]+|(?<=[\uac00-\ud7af])(?:에서|으로|까지|부터|하지|하는|[을를이가은는의에로하할해])(?=\\s|$)"
+)
+_GERMAN: Final = re.compile(
+    r"\b(?:muss|muß|müss\w+|müß\w+|brauch\w*|darf\w*|dürf\w+|soll\w*|nicht|kein\w*|nie|niemals|immer)\b"
+)
+_PORTUGUESE_LETTERS: Final = frozenset("ãõç")
+_STRONG: Final = frozenset(
+    {
+        *(Atom.MUST, Atom.NEED, Atom.MAY, Atom.CAN, Atom.BAN, Atom.OPTIONAL, Atom.ALWAYS, Atom.ONLY),
+        *(Atom.NEVER, Atom.DO_NOT, Atom.AVOID, Atom.AT_MOST, Atom.AT_LEAST),
+    }
+)
+_NEGATIONS: Final = frozenset({Atom.NOT, Atom.NEVER, Atom.DO_NOT})
+#: At most so many words or pairs of characters of a clause are looked at; the rest is a list or a dump.
+_LONGEST: Final = 80
+
+# -- phrases ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    words: tuple[str, ...]  #: those after the first
+    ahead: str  #: how the word behind it begins; it is not taken
+    atoms: tuple[Atom, ...]
+
+
+def _table() -> tuple[dict[str, list[_Phrase]], dict[str, list[_Phrase]], tuple[int, ...]]:
+    whole: dict[str, list[_Phrase]] = {}
+    begun: dict[str, list[_Phrase]] = {}
+    for phrase, atoms in PHRASES:
+        ahead = ""
+        words = phrase.split()
+        if words[-1].startswith("("):
+            ahead = words.pop().strip("(*)")
+        first, *rest = words
+        if first.endswith("*"):
+            begun.setdefault(first[:-1], []).append(_Phrase(tuple(rest), ahead, atoms))
+        else:
+            whole.setdefault(first, []).append(_Phrase(tuple(rest), ahead, atoms))
+    for table in (whole, begun):
+        for group in table.values():
+            group.sort(key=lambda one: (-len(one.words), not one.ahead))
+    return whole, begun, tuple(sorted({len(first) for first in begun}, reverse=True))
+
+
+_WHOLE, _BEGUN, _LENGTHS = _table()
+
+
+def _phrase_at(words: Sequence[str], at: int) -> tuple[int, tuple[Atom, ...]] | None:
+    """How many words a phrase takes that begins at *at*, and what it does."""
+    word = words[at]
+    found = _fitting(_WHOLE.get(word, ()), words, at)
+    if found is not None:
+        return found
+    for length in _LENGTHS:
+        if len(word) >= length:
+            found = _fitting(_BEGUN.get(word[:length], ()), words, at)
+            if found is not None:
+                return found
+    if word[0] in _PREFIXES and len(word) > 2:
+        return _phrase_at((word[1:], *words[at + 1 : at + 5]), 0)
+    return None
+
+
+def _fitting(
+    phrases: Sequence[_Phrase], words: Sequence[str], at: int
+) -> tuple[int, tuple[Atom, ...]] | None:
+    for phrase in phrases:
+        end = at + 1 + len(phrase.words)
+        if tuple(words[at + 1 : end]) != phrase.words:
+            continue
+        if phrase.ahead and not (end < len(words) and words[end].startswith(phrase.ahead)):
+            continue
+        return end - at, phrase.atoms
+    return None
+
+
+# -- a sentence as words ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Part:
+    """A piece of a sentence between two stops."""
+
+    content: list[str]  #: words that give no force, as written
+    atoms: list[tuple[Atom, int]]  #: with how many words of content stand before it
+    condition_from: int | None = None  #: words of content from here on are a condition
+    exception: tuple[int, int] | None = None  #: words of content that are an exception
+
+    def strong(self) -> bool:
+        return any(atom in _STRONG for atom, _ in self.atoms)
+
+
+def _plain(sentence: str) -> str:
+    text = _MARKUP.sub("", sentence.replace("\u2019", "'"))
+    return _ARABIC_SIGNS.sub("", text) if max(text, default="") >= "\u0600" else text
+
+
+def _parts(text: str) -> Iterator[_Part]:
+    """The pieces between stops and contrasting words."""
+    matches = list(_TOKEN.finditer(text))
+    lowered = [match[0].lower() if match.lastgroup == "word" else "\n" for match in matches]
+    no_is_in = "no" in lowered and _is_portuguese(lowered)
+    part = _Part([], [])
+    at = 0
+    while at < len(matches):
+        match = matches[at]
+        if match.lastgroup == "stop":
+            yield part
+            part = _Part([], [])
+            at += 1
+            continue
+        if _DENSE_CHARACTER.search(match[0]):
+            start = match.start()
+            end = match.end()
+            while (
+                at + 1 < len(matches)
+                and matches[at + 1].lastgroup == "word"
+                and (_DENSE_CHARACTER.search(matches[at + 1][0]))
+            ):
+                at += 1
+                end = matches[at].end()
+            _add_dense(part, text[start : end + 1])
+            at += 1
+            continue
+        found = None if no_is_in and lowered[at] == "no" else _phrase_at(lowered, at)
+        if found is None:
+            if lowered[at] in CONTRASTS:
+                yield part
+                part = _Part([], [])
+            elif lowered[at] in ("que", "qu'") and _ne_que(part):
+                part.atoms = [one for one in part.atoms if one[0] is not Atom.NOT]
+                part.atoms.append((Atom.ONLY, len(part.content)))
+            else:
+                part.content.append(match[0])
+            at += 1
+            continue
+        count, atoms = found
+        _add(part, atoms)
+        at += count
+    yield part
+
+
+def _is_portuguese(words: Sequence[str]) -> bool:
+    """Where *no* means in the."""
+    said = set(words)
+    here, there = len(said & PORTUGUESE), max(len(said & SPANISH), len(said & ENGLISH))
+    return here > there or (here == there and any(set(word) & _PORTUGUESE_LETTERS for word in said))
+
+
+def _ne_que(part: _Part) -> bool:
+    """French ``ne … que`` is only."""
+    negations = [place for atom, place in part.atoms if atom in _NEGATIONS]
+    return len(negations) == 1 and len(part.content) - negations[0] in (1, 2, 3)
+
+
+def _add(part: _Part, atoms: Sequence[Atom]) -> None:
+    place = len(part.content)
+    for atom in atoms:
+        if atom is Atom.IF:
+            if part.condition_from is None:
+                part.condition_from = place
+        elif atom is Atom.NOTHING:
+            continue
+        elif part.condition_from is None:
+            if part.exception is not None and atom in _STRONG:
+                part.exception = part.exception[0], min(part.exception[1], max(place, part.exception[0] + 1))
+            if atom is Atom.WITHOUT and part.exception is None:
+                part.exception = place, place + _LONGEST
+            part.atoms.append((atom, place))
+
+
+def _add_dense(part: _Part, text: str) -> None:
+    """A run of Chinese, Japanese or Korean."""
+    at = 0
+    for match in DENSE.finditer(text):
+        before = text[at : match.start()].strip(_DENSE_STOPS)
+        if before:
+            part.content.append(before)
+        atoms = DENSE_ATOMS[int((match.lastgroup or "a0")[1:])]
+        if atoms == (Atom.WITHOUT,) and _BEHIND.fullmatch(match[0]) and part.content:
+            part.exception = len(part.content) - 1, len(part.content)
+        _add(part, atoms)
+        at = match.end()
+    rest = text[at:].strip(_DENSE_STOPS)
+    if rest:
+        part.content.append(rest)
+    if DENSE_CONDITION.search(text) and not any(
+        atom in (Atom.ONLY, Atom.WITHOUT, Atom.BAN, Atom.MUST) for atom, _ in part.atoms
+    ):
+        part.condition_from = 0
+        part.atoms.clear()
+
+
+# -- clauses ------------------------------------------------------------------------------------------------
+
+
+def clauses(sentence: str) -> list[Clause]:
+    """What a sentence says, each statement with its force; empty for a question and a text without words."""
+    if _QUESTION.search(sentence):
+        return []
+    text = _plain(sentence)
+    parts = [part for part in _parts(text) if part.content or part.atoms]
+    merged: list[_Part] = []
+    for part in parts:
+        if merged and not (part.strong() and part.content and merged[-1].strong() and _says(merged[-1])):
+            _join(merged[-1], part)
+        else:
+            merged.append(part)
+    return [clause for part in merged if (clause := _clause(part, text)) is not None]
+
+
+def is_rule(sentence: str) -> bool:
+    """Whether a sentence obliges, forbids or restricts, in one of the languages that we know words of."""
+    return any(clause.force in RULES for clause in clauses(sentence))
+
+
+def _says(part: _Part) -> bool:
+    return any(len(word) > 1 for word in part.content)
+
+
+def _join(part: _Part, more: _Part) -> None:
+    """Put what gives no force of its own to what stands before it."""
+    shift = len(part.content)
+    if part.exception is not None:
+        part.exception = part.exception[0], min(part.exception[1], shift)
+    if more.exception is not None and part.exception is None:
+        part.exception = more.exception[0] + shift, more.exception[1] + shift
+    part.content += more.content
+    # A condition ends with its piece, so what follows it counts again.
+    part.atoms += [(atom, place + shift) for atom, place in more.atoms]
+    part.condition_from = None
+
+
+def _clause(part: _Part, sentence: str) -> Clause | None:
+    content = part.content[:_LONGEST]
+    force = _force(part, sentence)
+    about = frozenset(_about(" ".join(content)))
+    if not about and force is Force.PLAIN:
+        return None
+    kinds = {atom for atom, _ in part.atoms}
+    exception = None
+    if Atom.WITHOUT in kinds and part.exception is not None:
+        exception = frozenset(terms(" ".join(content[slice(*part.exception)])))
+    return Clause(
+        force,
+        about,
+        frozenset(_marks(content)),
+        tuple(_words(content)),
+        frozenset(_beside(part, content, sentence)),
+        exception,
+        Atom.UNTIL in kinds,
+        (Atom.AT_LEAST in kinds) - (Atom.AT_MOST in kinds),
+    )
+
+
+def _about(content: str) -> Iterator[str]:
+    """What a clause is about, without the endings and particles of Japanese and Korean."""
+    bare = _PARTICLES.sub(" ", content) if _VERB_LAST.search(content) else content
+    yield from terms(bare) or terms(content)
+
+
+def _marks(content: Sequence[str]) -> Iterator[str]:
+    """What tells one object from another."""
+    for at, word in enumerate(content):
+        if any(map(str.isdigit, word)) or (at and word[0].isupper() and word[1:].islower()):
+            yield from terms(word)
+
+
+def _words(content: Sequence[str]) -> Iterator[str]:
+    for word in content:
+        if _DENSE_CHARACTER.search(word):
+            yield from terms(word)
+        else:
+            yield word.lower()
+
+
+def _beside(part: _Part, content: Sequence[str], sentence: str) -> Iterator[str]:
+    """Terms of the word that the force most often falls on.
+
+    That is the next one; where nothing follows, and in Japanese and Korean, the one before; in German the
+    last.
+    """
+    places = [place for atom, place in part.atoms if atom in _STRONG or atom in _NEGATIONS]
+    if not places or not content:
+        return
+    at, step = max(places), 1
+    if _VERB_LAST.search(sentence):
+        at, step = max(places) - 1, -1
+    elif _GERMAN.search(sentence.lower()):
+        at, step = len(content) - 1, -1
+    if not 0 <= at < len(content):
+        at, step = len(content) - 1, -1
+    while 0 <= at < len(content):
+        word = _ENDING.sub("", content[at]) if step < 0 else content[at]
+        found = terms(word or content[at])
+        if found and content[at].lower() not in HELPERS:
+            yield from found[-2:] if step < 0 else found[:2]
+            return
+        at += step
+
+
+def _force(part: _Part, sentence: str) -> Force:
+    kinds = {atom for atom, _ in part.atoms}
+    negated = _negated(part)
+    if Atom.OPTIONAL in kinds:
+        return Force.MUST if Atom.NOT in kinds and Atom.DO_NOT not in kinds else Force.NEED_NOT
+    if Atom.BAN in kinds:
+        if Atom.OMIT in kinds:
+            return Force.MUST
+        return Force.MAY if negated and not kinds & {Atom.NEVER, Atom.MUST} else Force.MUST_NOT
+    if Atom.ONLY in kinds:
+        return Force.MUST_NOT if negated and Atom.ALWAYS not in kinds and _hard(kinds) else Force.ONLY
+    if Atom.MUST in kinds:
+        return Force.MUST_NOT if negated else Force.MUST
+    if Atom.NEED in kinds:
+        return _needed(part, sentence) if negated else Force.MUST
+    return _without_obligation(part, kinds, negated, sentence)
+
+
+def _needed(part: _Part, sentence: str) -> Force:
+    """Not needed, or needed not to; German *muss nicht* takes the need away wherever the negation is."""
+    need = min(place for atom, place in part.atoms if atom is Atom.NEED)
+    first = next(atom for atom, _ in part.atoms if atom in _NEGATIONS or atom in (Atom.NEED, Atom.AVOID))
+    late = first is Atom.NEED and all(place > need for atom, place in part.atoms if atom in _NEGATIONS)
+    return Force.MUST_NOT if late and not _GERMAN.search(sentence.lower()) else Force.NEED_NOT
+
+
+def _without_obligation(part: _Part, kinds: set[Atom], negated: bool, sentence: str) -> Force:
+    if kinds & {Atom.MAY, Atom.CAN}:
+        if negated:
+            return Force.MUST_NOT
+        return Force.MAY if Atom.MAY in kinds else Force.CAN
+    if kinds & {Atom.NEVER, Atom.DO_NOT, Atom.AVOID}:
+        return Force.MUST_NOT if negated else Force.MUST
+    if Atom.ALWAYS in kinds:
+        return Force.NOT if negated else Force.MUST
+    if kinds & {Atom.AT_MOST, Atom.AT_LEAST}:
+        return Force.MUST
+    if negated:
+        return Force.MUST_NOT if _begins_negated(part, sentence) else Force.NOT
+    return Force.PLAIN
+
+
+def _hard(kinds: set[Atom]) -> bool:
+    return bool(kinds & {Atom.MUST, Atom.MAY, Atom.CAN, Atom.NEVER})
+
+
+def _negated(part: _Part) -> bool:
+    """Whether the negations leave one; several words are one in most languages (ne … pas, никогда не)."""
+    kinds = [atom for atom, _ in part.atoms]
+    count = int(any(kind in _NEGATIONS for kind in kinds))
+    count += kinds.count(Atom.AVOID) > 0
+    if Atom.OMIT in kinds and (count or Atom.MUST in kinds):
+        count += 1
+    return count % 2 == 1
+
+
+def _begins_negated(part: _Part, sentence: str) -> bool:
+    """An order without a modal begins with its negation: *Nicht löschen*, *No borres*, *Не трогать*.
+
+    English *No* begins an order only where no verb tells of an event: *No deploys on Fridays*.
+    """
+    atom, place = next(one for one in part.atoms if one[0] in _NEGATIONS)
+    if place > 0 or atom is not Atom.NOT or not part.content:
+        return False
+    lowered = {word.lower() for word in part.content}
+    if sentence.lstrip("-*• \t").lower().startswith("no ") and not (
+        len(lowered & SPANISH) > len(lowered & ENGLISH)
+    ):
+        return not lowered & EVENTS and len(part.content) <= 12
+    return True
+
+
+# -- how two clauses agree ----------------------------------------------------------------------------------
+
+_POSITIVE: Final = frozenset({Force.MUST, Force.ONLY, Force.MAY, Force.CAN})
+_AGREE: Final = {
+    Force.MUST: frozenset({Force.MUST, Force.ONLY}),
+    Force.ONLY: frozenset({Force.ONLY, Force.MUST}),
+    Force.MUST_NOT: frozenset({Force.MUST_NOT, Force.NOT}),
+    Force.MAY: frozenset({Force.MAY, Force.CAN}),
+    Force.NEED_NOT: frozenset({Force.NEED_NOT, Force.MAY, Force.NOT}),
+    Force.CAN: frozenset({Force.CAN, Force.MAY}),
+    Force.NOT: frozenset({Force.NOT, Force.MUST_NOT}),
+    Force.PLAIN: frozenset({Force.PLAIN}),
+}
+_CONTRADICT: Final = {
+    Force.MUST: frozenset({Force.MUST_NOT, Force.MAY, Force.NEED_NOT}),
+    Force.ONLY: frozenset({Force.MUST_NOT, Force.NEED_NOT}),
+    Force.MUST_NOT: frozenset({Force.MUST, Force.ONLY, Force.MAY, Force.CAN, Force.NEED_NOT}),
+    Force.MAY: frozenset({Force.MUST_NOT, Force.MUST}),
+    Force.NEED_NOT: frozenset({Force.MUST, Force.MUST_NOT, Force.ONLY}),
+}
+
+
+def relation(rule: Clause, told: Clause) -> Relation:
+    """How *told* agrees with *rule*, both about the same thing."""
+    if rule.bound and told.bound and rule.bound != told.bound:
+        return Relation.OPPOSITE
+    one, other = rule.exception is not None, told.exception is not None
+    if one != other:
+        # Never without approval, and: only with approval.
+        exception = rule.exception if one else told.exception
+        there = told if one else rule
+        shared = len((exception or frozenset()) & there.terms)
+        if exception and 2 * shared >= len(exception):
+            signs = [_sign(rule.force) * (-1 if one else 1), _sign(told.force) * (-1 if other else 1)]
+            if 0 not in signs:
+                return Relation.SAME if signs[0] == signs[1] else Relation.OPPOSITE
+        if rule.force in (Force.MUST_NOT, Force.ONLY) and told.force in RULES:
+            return Relation.OTHER if told.force is not Force.MUST else _plainly(rule, told)
+    if rule.until != told.until and _plainly(rule, told) is Relation.OPPOSITE and told.force in RULES:
+        return Relation.OTHER
+    return _plainly(rule, told)
+
+
+def _plainly(rule: Clause, told: Clause) -> Relation:
+    if told.force in _AGREE[rule.force]:
+        return Relation.SAME
+    if told.force in _CONTRADICT.get(rule.force, ()):
+        return Relation.OPPOSITE
+    return Relation.OTHER
+
+
+def _sign(force: Force) -> int:
+    if force in _POSITIVE:
+        return 1
+    return -1 if force in (Force.MUST_NOT, Force.NOT) else 0

@@ -1,0 +1,153 @@
+"""Rules that a draft keeps, loses and turns into their opposite, in eleven languages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.summarize.acceptance import Fault, judge_text
+from lcm_core.summarize.modality import Force, clauses
+from lcm_core.summarize.rulebook import Rulebook
+from lcm_core.tokens import Estimator
+
+from benchmarks.retention.rules import LANGUAGES, rule_cases
+
+HEADER = "[2026-03-02 09:14 UTC | user]\n"
+
+
+def reversed_in(source: str, draft: str) -> list[tuple[str, str]]:
+    found = Rulebook(HEADER + source).compare(draft).reversed
+    return [(one.rule.text, one.told.text) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "force"),
+    [
+        ("You must not restart it.", Force.MUST_NOT),
+        ("You mustn’t restart the server.", Force.MUST_NOT),
+        ("You may not restart the server.", Force.MUST_NOT),
+        ("You need not restart the server.", Force.NEED_NOT),
+        ("You don't have to restart the server.", Force.NEED_NOT),
+        ("You may restart the server.", Force.MAY),
+        ("It is not forbidden to restart the server.", Force.MAY),
+        ("It is not optional to restart the server.", Force.MUST),
+        ("Do not forget to restart the server.", Force.MUST),
+        ("You must not fail to restart the server.", Force.MUST),
+        ("Avoid restarting the server.", Force.MUST_NOT),
+        ("No restarts of the server on Fridays.", Force.MUST_NOT),
+        ("No restarts of the server were seen.", Force.NOT),
+        ("Only Ingrid restarts the server.", Force.ONLY),
+        ("You must not only restart the server.", Force.MUST),
+        ("You must not restart it if the tests don't pass.", Force.MUST_NOT),
+        ("If the tests don't pass, you must restart the server.", Force.MUST),
+        ("The server **must** _not_ be restarted.", Force.MUST_NOT),
+        ("Man muss den Server nicht neu starten.", Force.NEED_NOT),
+        ("Man darf den Server nicht neu starten.", Force.MUST_NOT),
+        ("On ne peut utiliser que ce serveur.", Force.ONLY),
+        ("Deve apagar o arquivo no servidor.", Force.MUST),
+        ("Não deve apagar o arquivo.", Force.MUST_NOT),
+        ("No borres el archivo.", Force.MUST_NOT),
+        ("不得不重启服务器。", Force.MUST),
+        ("没有必要重启服务器。", Force.NEED_NOT),
+        ("特别注意服务器。", Force.PLAIN),
+    ],
+)
+def test_the_force_of_a_clause(sentence: str, force: Force):
+    assert [one.force for one in clauses(sentence)] == [force]
+
+
+@pytest.mark.parametrize("question", ["Must we restart it?", "必须重启吗。", "¿Se debe reiniciar?"])
+def test_a_question_is_no_rule(question: str):
+    assert clauses(question) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "draft"),
+    [
+        ("The job must not re-index the table.", "The job must re-index the table."),
+        ("Do not delete the staging backups.", "Delete the staging backups."),
+        ("Do not delete the staging backups.", "Allowed:\n- delete the staging backups"),
+        ("You need not restart the gateway.", "You must restart the gateway."),
+        ("Never push to main without approval.", "You may push to main without approval."),
+        ("Never deploy unless the tests pass.", "Never deploy if the tests pass."),
+        ("Use at most 5 retries for the upload.", "Use at least 5 retries for the upload."),
+        (
+            "禁止删除配置文件。",
+            "必须删除配置文件。",
+        ),
+        ("Die Tabelle darf nicht neu gebaut werden.", "Die Tabelle muss neu gebaut werden."),
+    ],
+)
+def test_a_reversed_rule_is_named_and_cannot_stand(rule: str, draft: str):
+    [(was, now)] = reversed_in(rule, draft)
+    assert was == rule
+    assert now in draft
+    source = f"{HEADER}{rule}\n" + "Nothing else was said that day. " * 20
+    verdict = judge_text(draft, source=source, target_tokens=500, estimator=Estimator.WEIGHTED)
+    assert verdict.faults == (Fault.REVERSED,)
+    assert f"“{rule}” became" in verdict.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "draft"),
+    [
+        ("Never push without approval from Ingrid.", "Only push with approval from Ingrid."),
+        ("Never push without approval from Ingrid.", "Pushing requires approval from Ingrid."),
+        ("Never deploy unless the tests pass.", "Deploy only if the tests pass."),
+        ("Always run the integration tests first.", "Never skip the integration tests first."),
+        ("Do not delete the staging backups.", "Deleted the staging backups."),
+        ("Do not delete the staging backups.", "Prohibited:\n- delete the staging backups"),
+        ("Must we re-index the table?", "We must not re-index the table."),
+        ("Alice must not get access. Bob must get access.", "Bob must get access."),
+        ("Never return 403. Always return 404.", "Always return 404, never 403."),
+        ("Never deploy on Friday. Now you may deploy on Friday.", "You may deploy on Friday."),
+    ],
+)
+def test_what_is_told_in_other_words_is_no_reversal(rule: str, draft: str):
+    assert reversed_in(rule, draft) == []
+
+
+def test_the_opposite_is_none_where_the_previous_context_says_it():
+    book = Rulebook("You must not restart the server.", previous="Now you must restart the server.")
+    assert not book.compare("You must restart the server.").reversed
+    assert not book.compare("Nothing of it.").reversed
+
+
+def test_rules_that_differ_in_their_object_are_lost_one_by_one():
+    source = "Never give Alice access to it. Never give Bob access to it. Never drop the orders table. "
+    source += "Never drop the users table."
+    kept = Rulebook(source).compare("Never give Alice access to it. Never drop the users table.")
+    assert {one.text for one in kept.lost} == {"Never give Bob access to it.", "Never drop the orders table."}
+
+
+def test_planted_reversals_are_seen_and_faithful_rules_are_not():
+    """docs/retention.md, Reversals: the same as ``python -m benchmarks.retention`` measures, with fewer."""
+    wanted, seen, told, missed, wrong = 0, 0, 0, [], []
+    for case in rule_cases(11, 6):
+        found = Rulebook(case.source).compare(case.draft).reversed
+        turned = {draft for _, draft in case.reversed}
+        texts = {one.told.text.removeprefix("- ").removeprefix("> ") for one in found}
+        wanted, seen, told = wanted + len(turned), seen + len(turned & texts), told + case.kept
+        missed += turned - texts
+        wrong += [one.told.text for one in found if one.told.text.strip("-*> ") in case.source]
+    assert len(LANGUAGES) == 11
+    assert seen >= 0.97 * wanted, missed
+    assert len(wrong) <= 0.01 * told, wrong
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_any_two_texts_are_compared(source: str, draft: str):
+    kept = Rulebook(source, previous=draft[::-1]).compare(draft)
+    for one in kept.reversed:
+        assert source[slice(*one.rule.place)] == one.rule.text
+        assert draft[slice(*one.told.place)] == one.told.text
+    assert not Rulebook(source).compare(source).reversed
+
+
+@pytest.mark.parametrize(
+    "piece", ["must ", "never not ", "Never do it. ", "不得", "하면 안 ", "only, ", "do "]
+)
+def test_much_of_the_same_is_read_in_passing(piece: str):
+    text = piece * (200_000 // len(piece))
+    Rulebook(text).compare(text)
+    Rulebook("You must do it. " + text).compare(text + "\nNever do it.")
