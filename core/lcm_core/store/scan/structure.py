@@ -17,6 +17,7 @@ from lcm_core.store.database import Reader, Row
 from lcm_core.store.moments import moment
 from lcm_core.store.scan.elsewhere import reached_at_home, remains_of
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
+from lcm_core.store.steps import Step, next_step
 
 #: Messages that are fetched at a time; they become columns at once.
 _PAGE = 10_000
@@ -99,15 +100,14 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
     sender = "m.openclaw_sender_metadata" if schema.has("messages", "openclaw_sender_metadata") else "NULL"
     day = moment("m.created_at") if schema.has("messages", "created_at") else "0"
     count = "ifnull(CAST(m.token_count AS INTEGER), 0)" if schema.has("messages", "token_count") else "0"
-    after: int | None = None
-    while True:
+    step = await _next_messages(reader, conversation_id, None)
+    while step is not None:
         rows = await reader.rows(
             f"""SELECT m.message_id, CAST(m.seq AS INTEGER) AS seq, m.role, {count} AS tokens, {day} AS day,
             {_EVENT} AS event, length({sender}) AS label FROM messages AS m
-            WHERE m.conversation_id = ? {"" if after is None else "AND m.seq > ?"}
-            ORDER BY m.seq LIMIT {_PAGE}""",
+            WHERE m.conversation_id = ? AND {step.where("m.seq")} ORDER BY m.seq""",
             conversation_id,
-            *(() if after is None else (after,)),
+            *step.bounds,
         )
         for message_id, seq, role, amount, moment_of, event, label in rows:
             ids.append(message_id)
@@ -118,9 +118,13 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
             events.append(1 if event else 0)
             if label:
                 labels[message_id] = _LABEL_TOKENS + 2 * label
-        if len(rows) < _PAGE:
-            return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
-        after = rows[-1]["seq"]
+        step = await _next_messages(reader, conversation_id, step)
+    return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
+
+
+async def _next_messages(reader: Reader, conversation_id: ConversationId, last: Step | None) -> Step | None:
+    """The next run of messages by seq; two with one seq are in the same run."""
+    return await next_step(reader, "messages", "seq", _PAGE, last, of=("conversation_id", conversation_id))
 
 
 async def _items(reader: Reader, conversation_id: ConversationId) -> list[ContextItem]:
