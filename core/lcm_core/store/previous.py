@@ -153,7 +153,10 @@ async def _found_by_messages(reader: Reader, subject: _Subject, seq: int) -> lis
             candidate = await _candidate(reader, subject, text, ranges.get(one), refusals.get(one))
             found[one] = candidate
             sound += candidate.refused is None and candidate.broken is None
-        seq = min((message["seq"], *(known.first for known in ranges.values())))
+        following = min((message["seq"], *(known.first for known in ranges.values())))
+        if following >= seq:  # a place that is no number, which SQLite sorts elsewhere
+            break
+        seq = following
     return list(found.values())
 
 
@@ -229,7 +232,7 @@ async def _found_by_time(reader: Reader, subject: _Subject, known: set[SummaryId
             ids,
         )
     }
-    nearest = sorted(ids, key=lambda one: ended[one], reverse=True)[:MOST]
+    nearest = sorted(ids, key=lambda one: ended.get(one, sort_key(None)), reverse=True)[:MOST]
     ranges = await seq_ranges(reader, subject.conversation_id, nearest)
     return [
         await _candidate(reader, subject, text, ranges.get(text.summary.summary_id), None)

@@ -27,8 +27,10 @@ async def standing_rows(reader: Reader, conversation_id: ConversationId) -> list
     has_sender = reader.schema.has("messages", "openclaw_sender_metadata")
     sender = "CASE m.role WHEN 'user' THEN CAST(m.openclaw_sender_metadata AS TEXT) END"
     rows = await reader.tuples(
-        f"""SELECT CAST(c.ordinal AS INTEGER), CASE typeof(c.message_id) WHEN 'integer' THEN c.message_id
-        WHEN 'null' THEN NULL ELSE {NO_MESSAGE} END, CAST(c.summary_id AS TEXT),
+        f"""SELECT CASE typeof(c.ordinal) WHEN 'integer' THEN c.ordinal ELSE -1 END,
+        CASE typeof(c.message_id) WHEN 'integer' THEN c.message_id WHEN 'null' THEN NULL
+            ELSE {NO_MESSAGE} END,
+        CAST(c.summary_id AS TEXT),
         coalesce(s.conversation_id, m.conversation_id),
         CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER), ifnull(m.role = 'user', 0),
         ifnull({depth}, 0), {sender if has_sender else "NULL"}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-from lcm_core.store.schema import NUMBERS
+from lcm_core.store.schema import NUMBERS, PLACES
 
 GREATEST: Final = 2**63 - 1
 LEAST: Final = -(2**63)
@@ -25,8 +25,6 @@ _NUMBER: Final[_Kinds] = frozenset({int, type(None)})
 _PLACE: Final[_Kinds] = frozenset({int})
 _TEXT: Final[_Kinds] = frozenset({str, type(None)})
 _NO_BYTES: Final[_Kinds] = frozenset({int, float, str, type(None)})
-#: Places in a conversation or a context, which are never NULL: one that is none is before all others.
-_PLACES: Final = frozenset({"ordinal", "seq"})
 #: Ids of rows that SQLite counts.
 _NUMBER_KEYS: Final = frozenset({"conversation_id", "message_id"})
 #: Columns of text by whose values rows are asked for, or that are put together with other text.
@@ -57,9 +55,8 @@ def number(value: object) -> int | None:
 
 
 def place(value: object) -> int:
-    """A place as a number: -1, which is before all others, where there is none."""
-    found = number(value)
-    return -1 if found is None else found
+    """A place as a number: -1, which is before all others and which no engine gives, where it is none."""
+    return value if isinstance(value, int) else -1
 
 
 def text(value: object) -> str | None:
@@ -90,7 +87,7 @@ def _no_bytes(value: object) -> object:
 _Repair = Callable[[object], object]
 _PROMISED: Final[Mapping[str, tuple[_Kinds, _Repair]]] = {
     **dict.fromkeys(NUMBERS, (_NUMBER, number)),
-    **dict.fromkeys(_PLACES, (_PLACE, place)),
+    **dict.fromkeys(PLACES, (_PLACE, place)),
     **dict.fromkeys(_NUMBER_KEYS, (_NUMBER, number_key)),
     **dict.fromkeys(_TEXTS, (_TEXT, text)),
 }
