@@ -29,6 +29,13 @@ class Connection(sqlite3.Connection):
         except UnicodeDecodeError as error:
             raise _told(error) from error
 
+    def executemany(self, *given: Any) -> sqlite3.Cursor:
+        """As `sqlite3.Connection.executemany`; raises as `execute`."""
+        try:
+            return super().executemany(*given)
+        except UnicodeDecodeError as error:
+            raise _told(error) from error
+
 
 def _told(error: UnicodeDecodeError) -> sqlite3.DatabaseError:
     """SQLite's complaint, as far as it is known: its code is lost with the message."""
