@@ -18,15 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lcm_core.change.asking import Ask, Asking
-from lcm_core.change.codec import (
-    CodecError,
-    decode_edits,
-    decode_values,
-    encode_edits,
-    encode_values,
-    inflate,
-    unpack,
-)
+from lcm_core.change.codec import CodecError, decode_edits, decode_values, encode_edits, encode_values, unpack
 from lcm_core.change.connection import Writer
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
 from lcm_core.change.exports import Export, read_export
@@ -35,7 +27,6 @@ from lcm_core.change.symbols import Values, substitute
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Row
-from lcm_core.store.typed import number, text
 
 TABLE = "lcm_tui_operations"
 #: Operations that `operations` gives at a time.
@@ -139,7 +130,7 @@ def beginning(start: str, limit: int) -> Asking[list[str]]:
     if not (yield from exists()):
         return []
     sql = f"SELECT id FROM {TABLE} WHERE substr(id, 1, length(?)) = ? ORDER BY rowid DESC LIMIT ?"
-    return [text(row["id"]) or "" for row in (yield Ask(sql, (start, start, limit)))]
+    return [row["id"] for row in (yield Ask(sql, (start, start, limit)))]
 
 
 def undone_now(found: Iterable[Operation]) -> dict[str, str | None]:
@@ -202,41 +193,40 @@ def exists() -> Asking[bool]:
 
 
 def _operation(row: Row) -> Operation:
-    """A row as a record; what does not have the type of its column, as SQLite would cast it."""
-    path, owner = text(row["export_path"]), row["conversation_id"]
+    path, sha256 = row["export_path"], row["export_sha256"]
     return Operation(
-        text(row["id"]) or "",
+        row["id"],
         row["rowid"],
-        text(row["kind"]) or "",
-        text(row["title"]) or "",
-        owner if isinstance(owner, int) else None,
-        text(row["batch"]),
+        row["kind"],
+        row["title"],
+        row["conversation_id"],
+        row["batch"],
         _counts(row["row_counts"]),
-        number(row["tokens"]) or 0,
+        row["tokens"],
         _keys(row["removed_findings"]),
-        text(row["tool_version"]) or "",
-        Timestamp(text(row["created_at"]) or ""),
-        text(row["undoes"]),
-        text(row["undone_by"]),
-        None if path is None else Export(Path(path), text(row["export_sha256"]) or ""),
+        row["tool_version"],
+        Timestamp(row["created_at"]),
+        row["undoes"],
+        row["undone_by"],
+        None if path is None else Export(Path(path), sha256 or ""),
     )
 
 
-def _counts(stored: object) -> tuple[RowCount, ...]:
+def _counts(text: str) -> tuple[RowCount, ...]:
     """Rows per table; none when the text is damaged."""
     try:
         return tuple(
             RowCount(table, int(counts["insert"]), int(counts["update"]), int(counts["delete"]))
-            for table, counts in json.loads(text(stored) or "").items()
+            for table, counts in json.loads(text).items()
         )
-    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError):
+    except (ValueError, TypeError, AttributeError, KeyError):
         return ()
 
 
-def _keys(stored: object) -> frozenset[str]:
+def _keys(text: str) -> frozenset[str]:
     try:
-        return frozenset(str(key) for key in json.loads(text(stored) or ""))
-    except (ValueError, TypeError, RecursionError):
+        return frozenset(str(key) for key in json.loads(text))
+    except (ValueError, TypeError):
         return frozenset()
 
 
@@ -250,16 +240,16 @@ def pack_resolution(planned: Sequence[Edit], committed: Sequence[Edit], values: 
         for number, (edit, done) in enumerate(zip(planned, committed, strict=True))
         if substitute(edit, values) != done
     }
-    document = json.dumps({"values": encode_values(values), "edits": differing}, separators=(",", ":"))
-    return zlib.compress(document.encode("ascii"), 6)
+    text = json.dumps({"values": encode_values(values), "edits": differing}, separators=(",", ":"))
+    return zlib.compress(text.encode("ascii"), 6)
 
 
-def _resolved(planned: Sequence[Edit], resolution: object) -> tuple[Edit, ...]:
+def _resolved(planned: Sequence[Edit], resolution: bytes) -> tuple[Edit, ...]:
     try:
-        document = json.loads(inflate(resolution))
+        document = json.loads(zlib.decompress(resolution))
         values = decode_values(document["values"])
         differing = {int(number): decode_edits([edit])[0] for number, edit in document["edits"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CodecError(f"the recorded resolution cannot be read: {error}") from error
     return tuple(differing.get(number) or substitute(edit, values) for number, edit in enumerate(planned))
 
@@ -331,4 +321,4 @@ def forget(writer: Writer, ids: Iterable[SqlValue]) -> list[Path]:
     )
     for operation_id in wanted:
         writer.execute(f"DELETE FROM {TABLE} WHERE id = ?", (operation_id,))
-    return [Path(text(row["export_path"]) or "") for row in rows]
+    return [Path(row["export_path"]) for row in rows]

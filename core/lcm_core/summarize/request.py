@@ -7,7 +7,7 @@ It knows nothing of databases; whoever asks knows nothing of prompts, keys or th
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from lcm_core.errors import ConfigurationError, ExitCode, LcmError
@@ -63,8 +63,10 @@ class SummaryReply:
     finished: bool = True  #: the model ended by itself (``end_turn``), it was not cut off
     stop_reason: str = "end_turn"
     usage: Usage = NO_USAGE
+    as_came: str = field(default="", init=False)  #: the text with its halves of characters
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "as_came", self.text)
         object.__setattr__(self, "text", well_formed(self.text))
 
 

@@ -21,7 +21,7 @@ from lcm_core.store.state import MAINTENANCE
 from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.reading import Rendering, Source, source_of_messages, source_of_summaries
 from lcm_core.summarize.source import said_by, speaker_label
-from lcm_core.tokens import Estimator
+from lcm_core.tokens import Estimator, as_engine_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ async def _weigh_uncounted(
     for at in uncounted:
         ref = refs[at]
         text = texts.get(ref) if isinstance(ref, str) else contents.get(MessageId(ref or 0))
-        weights[at] = estimate(text or "", rendering.rules.estimator)
+        weights[at] = estimate(as_engine_read(text or ""), rendering.rules.estimator)
 
 
 @lru_cache(maxsize=1024)  # a few people say all there is

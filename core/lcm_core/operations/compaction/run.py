@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
@@ -19,6 +19,7 @@ from lcm_core.change.connection import check_writable
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan
 from lcm_core.compaction_rules import CompactionSettings
+from lcm_core.javascript import well_formed
 from lcm_core.operations.compaction.host import HostCompactsError, host_since
 from lcm_core.operations.compaction.plans import Draft, new_summary_id, plan_pass
 from lcm_core.operations.compaction.reading import Chunk, Loaded, load_context, read_chunk
@@ -116,6 +117,7 @@ class Runner(Generic[T]):
     result: T | None = None
     made: int = 0  #: passes that were committed
     leaves: int = 0  #: of them
+    last: Draft | None = None  #: the last one that was committed
     stale: StalePlanError | None = None  #: why the last draft that moved was not committed
 
     async def steps(self) -> AsyncIterator[Step]:
@@ -182,6 +184,7 @@ class Runner(Generic[T]):
     async def _make(self, compaction: Compaction, due: Pass) -> Step:
         rendering = self.setting.rendering
         chunk = await self.database.read(read_chunk, compaction.context, due, rendering)
+        chunk = self._handed_on(chunk)
         rules = rendering.rules
         if not chunk.source.text and rules.sweep.skips_empty:
             return Step(chunk, Skipped())
@@ -202,6 +205,16 @@ class Runner(Generic[T]):
         if draft is None:
             return Step(chunk, Refused(by_provider=False))
         return await self._commit(draft)
+
+    def _handed_on(self, chunk: Chunk) -> Chunk:
+        """A chunk with what the pass before made, as it was made: of that U+FFFD may be stored."""
+        last, due = self.last, chunk.due
+        if not due.handed_on or last is None or due.previous != (last.summary_id,):
+            return chunk
+        is_same = (
+            well_formed(last.text.as_made) == last.text.content
+        )  # whoever looked at it may have changed it
+        return replace(chunk, previous=last.text.as_made) if is_same else chunk
 
     async def _wait_for_host(self, seconds: float) -> None:
         """Go on when the host does not compact the conversation itself (`HostCompactsError` says why not)."""
@@ -232,6 +245,7 @@ class Runner(Generic[T]):
             return Step(draft.chunk, Moved(), draft)
         saved = draft.chunk.tokens - draft.text.tokens
         self.made += 1
+        self.last = draft
         self.leaves += draft.chunk.due.is_leaf
         made = Made(draft.summary_id, draft.text.level, saved)
         return Step(draft.chunk, made, draft, committed)

@@ -82,8 +82,7 @@ async def run_checks(
         run.stage, run.title = number, title
         run.progress(0, 1)
         try:
-            with run.guarded(checks):
-                await stage(run)
+            await stage(run)
         except DatabaseError as error:
             run.stop(run.wants(checks), f"it stopped halfway: {error.message}")
         run.progress(1, 1)
