@@ -41,6 +41,8 @@ class Answer:
     pagination: JsonObject | None = None
     exit_code: ExitCode = ExitCode.DONE
     failed: LcmError | None = None  #: what ended it when only part of it was done
+    #: SQL that was asked for: it alone goes to standard output, and what is said for people beside it
+    script: Sequence[str] | None = None
 
     @property
     def envelope(self) -> JsonObject:

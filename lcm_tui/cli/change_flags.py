@@ -14,7 +14,10 @@ DryRun: TypeAlias = Annotated[
 ]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", metavar="", help="Agree without being asked.")]
 Sql: TypeAlias = Annotated[
-    bool, typer.Option("--sql", metavar="", help="Show the SQL that it stands for; exact with --json.")
+    bool,
+    typer.Option(
+        "--sql", metavar="", help="Print the SQL it stands for, and nothing else on standard output."
+    ),
 ]
 
 

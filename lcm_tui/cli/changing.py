@@ -45,6 +45,10 @@ from lcm_tui.session import DEFAULT_BUDGET
 ATTEMPTS = 3
 
 _STOPPED = "Cancelled; what was done before stays."
+_ABOUT_SQL = (
+    "The SQL on standard output fits the database as it is now. Run it with `sqlite3 -bail FILE`, so that an "
+    "error ends it with nothing changed. Unlike --apply it leaves no entry in the history."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +267,9 @@ class _Changing:
             },
             self._done_blocks(shown, ahead, done, moved, failed) if done else self._planned_blocks(shown),
         )
+        if self.flags.sql:
+            script = () if shown.preview is None else tuple(shown.preview.sql())
+            told = dataclasses.replace(told, script=script)
         return dataclasses.replace(told, exit_code=ExitCode.CANCELLED, failed=failed) if failed else told
 
     def _document(self, shown: _Shown, ahead: Sequence[Plan], done: Sequence[_Done]) -> Document:
@@ -300,14 +307,17 @@ class _Changing:
     def _planned_blocks(self, shown: _Shown) -> list[Block]:
         if not shown.plans:
             return [*shown.proposal.blocks, Note(shown.proposal.nothing)]
-        return [*self._preview_blocks(shown), Note("Nothing was changed; --apply does it.")]
+        blocks = self._preview_blocks(shown)
+        if self.flags.sql:
+            blocks.append(Note(_ABOUT_SQL))
+        return [*blocks, Note("Nothing was changed; --apply does it.")]
 
     def _preview_blocks(self, shown: _Shown) -> list[Block]:
         blocks: list[Block] = [*shown.proposal.blocks]
         if shown.preview is not None and shown.proposal.brief:
             blocks += [rows_table(shown.preview.rows), *(warning_notes(shown.preview))]
         elif shown.preview is not None:
-            blocks += preview_blocks(shown.preview, self.budget, sql=self.flags.sql)
+            blocks += preview_blocks(shown.preview, self.budget)
         if len(shown.plans) > 1:
             titles = some([f"{number}  {plan.title}" for number, plan in enumerate(shown.plans, 1)])
             title = "Committed one by one, each an operation of its own"

@@ -28,6 +28,10 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
     terminal = sys.stdout.isatty()
     if presentation.json:
         text = json_text(answer.envelope, pretty=presentation.pretty, for_terminal=terminal)
+    elif answer.script is not None:
+        print_aside(answer.blocks, presentation)
+        write(sys.stdout, "".join(f"{statement}\n" for statement in answer.script), utf8=True)
+        return
     elif presentation.engine_table:
         text = table_text(answer.envelope, for_terminal=terminal)
     else:

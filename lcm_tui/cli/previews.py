@@ -18,7 +18,7 @@ _OF_A_RUN = 2
 RUN = 12
 
 
-def preview_blocks(shown: Preview, budget: int, *, sql: bool = False) -> list[Block]:
+def preview_blocks(shown: Preview, budget: int) -> list[Block]:
     """What a plan would do, for people."""
     blocks: list[Block] = [Facts(list(_facts(shown, budget)), title=shown.plan.title)]
     if words := list(_in_runs(shown.words())):
@@ -26,8 +26,6 @@ def preview_blocks(shown: Preview, budget: int, *, sql: bool = False) -> list[Bl
     blocks += _ordinals(shown)
     if shown.rows:
         blocks.append(rows_table(shown.rows))
-    if sql:
-        blocks.append(Prose("\n".join(shown.sql()), title="SQL"))
     return [*blocks, *warning_notes(shown)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -254,7 +255,10 @@ class _Pruning:
             again = dataclasses.replace(self.criteria, ids=(), larger_than=None)
             meant = {one.id for one in await select(reader, again, sizes=False)} | self.begun
             ids = [one.id for one in self.chosen if one.id in meant]
-        deletion = await plan_delete(reader, ids, forget=forget)
+        if self.flags.sql and not self.flags.apply:  # a script is whole
+            deletion = await plan_delete(reader, ids, forget=forget, rows=sys.maxsize)
+        else:
+            deletion = await plan_delete(reader, ids, forget=forget)
         data: Document = {
             "action": self.action.value,
             "items": [candidate_document(one) for one in self.chosen],

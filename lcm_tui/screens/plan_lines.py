@@ -20,7 +20,7 @@ from lcm_core.change.plan import (
     ref_of,
 )
 from lcm_core.change.planning import Planned
-from lcm_core.change.preview import Shifted, Tokens, words_of
+from lcm_core.change.preview import Preview, Shifted, Tokens, words_of
 from lcm_core.change.sql_text import sql_of
 from lcm_core.change.verify import Step
 from lcm_core.store.context import ContextEntry
@@ -90,6 +90,7 @@ class Shown:
     warnings: tuple[str, ...] = ()
     moved: tuple[Moved, ...] = ()
     held: dict[Ref, Held] = field(default_factory=dict)  #: rows that the edits make or delete
+    planned: Preview | None = None  #: None: it was done
 
     @property
     def items(self) -> int:
@@ -97,8 +98,8 @@ class Shown:
         return self.entering + self.leaving + self.moving
 
     def sql(self) -> Iterator[str]:
-        """The statements that it stands for."""
-        return sql_of(self.steps)
+        """A script that leaves the same rows; of an operation of the history, its statements."""
+        return sql_of(self.steps) if self.planned is None else self.planned.sql()
 
 
 def shown_of(planned: Planned) -> Shown:
@@ -119,6 +120,7 @@ def shown_of(planned: Planned) -> Shown:
         warnings=seen.warnings,
         moved=planned.moved,
         held=held_by(step.edit for step in seen.steps),
+        planned=seen,
     )
 
 

@@ -118,7 +118,7 @@ def test_the_sql_of_every_edit_runs(database_copy):
     assert dump(by_hand) == dump(path)
 
 
-def test_what_nobody_knows_yet_is_a_parameter(database_copy):
+def test_what_nobody_knows_yet_has_the_value_it_would_get(database_copy):
     path = database_copy("0.15.3")
     template = row_of(path, "messages", "message_id", 1)
     new = Symbol("new:1", SymbolKind.ID)
@@ -136,11 +136,13 @@ def test_what_nobody_knows_yet_is_a_parameter(database_copy):
         Insert("context_items", item_row(1, new).but(ordinal=Symbol("o", SymbolKind.ORDINAL))),
     )
     one = shown(path, plan)
-    first, second = one.sql()
-    assert first.endswith("-- its id is :new_1")
-    assert '"message_id"' not in first.partition("VALUES")[0]
+    number = value(path, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'") + 1
+    _, begin, first, second, *search, end = one.sql()
+    assert (begin, end) == ("BEGIN IMMEDIATE;", "COMMIT;")
+    assert f"{number}, " in first.partition("VALUES")[2]
     assert f" {seq}" in first
-    assert ":new_1" in second
+    assert f"{number}, " in second
+    assert [sql.split()[0] for sql in search] == ["DELETE", "INSERT"]
     assert one.entering[0].identity == "message:new:1"
     assert one.entering[0].new == 22
     assert one.tokens.change == template["token_count"]

@@ -27,6 +27,7 @@ from lcm_core.change.verify import verify
 from tests.change.support import (
     column,
     connect,
+    context_of,
     item_row,
     listing_of,
     row_of,
@@ -229,3 +230,49 @@ def test_values_are_converted_as_in_the_file(database_copy: DatabaseFactory) -> 
     leaf = rows_of(path, "SELECT * FROM summaries WHERE kind = 'leaf' LIMIT 1")[0]
     edit = Update("summaries", key_of("summaries", leaf), Cells.of({"depth": 0}), Cells.of({"depth": "1"}))
     assert check(path, [edit])
+
+
+def test_a_message_that_a_summary_far_above_covers(database_copy: DatabaseFactory) -> None:
+    """The summary comes into a context beside a message below it: over lines that no edit names."""
+    path = database_copy("0.15.3")
+    with connect(path) as connection:
+        top, message, owner = connection.execute(
+            """SELECT e.summary_id, l.message_id, s.conversation_id FROM summary_parents AS e
+            JOIN summary_parents AS f ON f.summary_id = e.parent_summary_id
+            JOIN summary_messages AS l ON l.summary_id = f.parent_summary_id
+            JOIN summaries AS s ON s.summary_id = e.summary_id LIMIT 1"""
+        ).fetchone()
+        last = connection.execute(
+            "SELECT max(ordinal) FROM context_items WHERE conversation_id = ?", (owner,)
+        )
+        connection.execute(
+            "INSERT INTO context_items (conversation_id, ordinal, item_type, message_id) VALUES (?, ?, ?, ?)",
+            (owner, last.fetchone()[0] + 1, "message", message),
+        )
+        connection.execute("DELETE FROM context_items WHERE summary_id = ?", (top,))
+    listing, _ = listing_of(path, owner)
+    edits = [splice_at(listing, owner, 0, [], [item_row(owner, top)])]
+    assert check(path, list(edits))
+    with locked(path) as (writer, catalog):
+        verified = writer.answer(verify(edits, catalog.tables))
+        foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
+    assert f"A6:{owner}:message:{message}" in foreseen.after
+
+
+def test_what_is_in_another_context_is_lost_from_none(database_copy: DatabaseFactory) -> None:
+    """A foreign item leaves a context: it is in its own conversation's, which no edit names."""
+    path = database_copy("0.15.3")
+    message = next(ref for _, ref in context_of(path, 2) if isinstance(ref, int))
+    run(
+        path,
+        f"""INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
+        VALUES (1, 9999, 'message', {message})""",
+    )
+    listing, rows = listing_of(path, 1)
+    edits = [splice_at(listing, 1, len(rows) - 1, rows[-1:], [])]
+    assert check(path, list(edits))
+    with locked(path) as (writer, catalog):
+        verified = writer.answer(verify(edits, catalog.tables))
+        foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
+    assert foreseen.after == frozenset()
+    assert f"A5:1:message:{message}" in foreseen.before

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
+from lcm_core.change.asking import Ask, Asking
 from lcm_core.change.connection import Fault, Writer, as_bytes
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
 from lcm_core.change.place import Listing
@@ -65,46 +66,47 @@ class Resolved:
 # -- before the lock -------------------------------------------------------------------------------------
 
 
-def resolve(writer: Writer, steps: Iterable[Step], values: Values) -> Resolved:
-    """Give new rows the ids that the database would give them next, and put all symbols' values in place.
+def resolve(writer: Writer, steps: Sequence[Step], values: Values) -> Resolved:
+    """Give new rows their ids, and put all symbols' values in place: right as long as nobody else commits.
 
-    They hold as long as nobody else commits.
+    Raises:
+        RefusedError: a table has no ids left.
+    """
+    known = writer.answer(with_new_ids([step.edit for step in steps], values))
+    return Resolved(tuple([substitute(step.edit, known) for step in steps]), known)
+
+
+def with_new_ids(edits: Iterable[Edit], values: Values) -> Asking[Values]:
+    """*values* and the ids that the database would give new rows next.
 
     Raises:
         RefusedError: a table has no ids left.
     """
     known = dict(values)
     last: dict[str, int] = {}
-    edits: list[Edit] = []
-    for step in steps:
-        edit = step.edit
-        if isinstance(edit, Insert):
-            _take_id(writer, edit, known, last)
-        edits.append(substitute(edit, known))
-    return Resolved(tuple(edits), known)
+    for edit in edits:
+        if not isinstance(edit, Insert):
+            continue
+        key = KEYS.get(edit.table, ("",))[0]
+        cell = edit.row.get(key)
+        if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID:
+            if edit.table not in last:
+                last[edit.table] = yield from _last_id(edit.table, key)
+            if last[edit.table] >= _LAST_ID:
+                raise RefusedError(f"Table {edit.table} has no ids left. Nothing was changed.")
+            last[edit.table] += 1
+            known[cell.name] = last[edit.table]
+        elif edit.table in last and isinstance(cell, int):
+            last[edit.table] = max(last[edit.table], cell)
+    return known
 
 
-def _take_id(writer: Writer, edit: Insert, known: dict[str, SqlValue], last: dict[str, int]) -> None:
-    key = KEYS.get(edit.table, ("",))[0]
-    cell = edit.row.get(key)
-    if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID:
-        if edit.table not in last:
-            last[edit.table] = _last_id(writer, edit.table, key)
-        if last[edit.table] >= _LAST_ID:
-            raise RefusedError(f"Table {edit.table} has no ids left. Nothing was changed.")
-        last[edit.table] += 1
-        known[cell.name] = last[edit.table]
-    elif edit.table in last and isinstance(cell, int):
-        last[edit.table] = max(last[edit.table], cell)
-
-
-def _last_id(writer: Writer, table: str, key: str) -> int:
+def _last_id(table: str, key: str) -> Asking[int]:
     """The largest id that a table has or ever had (``sqlite_sequence``, where it remembers)."""
-    largest = writer.value(f"SELECT max({quoted(key)}) FROM {quoted(table)}")
-    remembered = None
-    if writer.value("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"):
-        remembered = writer.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,))
-    return max([0, *(one for one in (largest, remembered) if isinstance(one, int))])
+    rows = list((yield Ask(f"SELECT max({quoted(key)}) FROM {quoted(table)}")))
+    if (yield Ask("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'")):
+        rows += yield Ask("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,))
+    return max([0, *(row[0] for row in rows if isinstance(row[0], int))])
 
 
 def writes_of(edits: Iterable[Edit], contexts: Mapping[Owner, Context], values: Values) -> list[Write]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from lcm_core.change.apply import with_new_ids
 from lcm_core.change.asking import Ask, Asking, answer
 from lcm_core.change.codec import Json, encode_edits
 from lcm_core.change.errors import StalePlanError
@@ -28,7 +29,8 @@ from lcm_core.change.plan import (
     ref_of,
     row_counts,
 )
-from lcm_core.change.sql_text import sql_of
+from lcm_core.change.sql_text import script_of
+from lcm_core.change.symbols import Values
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
@@ -81,6 +83,8 @@ class Preview:
     tokens: Tokens
     rows: tuple[RowCount, ...]
     warnings: tuple[str, ...]
+    values: Values = field(repr=False)  #: what symbols stand for now, ids of new rows too
+    schema: Schema = field(repr=False)
 
     @property
     def entering(self) -> tuple[Shifted, ...]:
@@ -114,8 +118,8 @@ class Preview:
         }
 
     def sql(self) -> Iterator[str]:
-        """The statements that it stands for."""
-        return sql_of(self.steps)
+        """A script that leaves the same rows as the commit, for the file as it is now."""
+        return script_of(self.steps, self.values, self.schema)
 
     def words(self) -> Iterator[str]:
         """What happens to rows outside the contexts, a line each, without texts; `shift` has the contexts."""
@@ -162,7 +166,16 @@ def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
     )
     if not waits_for_locks(schema):
         warnings.append(STOP_THE_HOST)
-    return Preview(plan, verified.steps, tuple(shift), tokens, row_counts(verified.edits), tuple(warnings))
+    return Preview(
+        plan,
+        verified.steps,
+        tuple(shift),
+        tokens,
+        row_counts(verified.edits),
+        tuple(warnings),
+        (yield from with_new_ids(verified.edits, verified.values)),
+        schema,
+    )
 
 
 def waits_for_locks(schema: Schema) -> bool:

@@ -54,8 +54,13 @@ def indexed_text(content: Cell, schema: Schema) -> SqlValue:
     return "\n".join([lines[0], *lines[max(start, 1) :]])
 
 
+def summary_text(content: Cell) -> SqlValue:
+    """What the engine puts into the search tables of summaries for a summary."""
+    return content if isinstance(content, str | int | float | bytes) else ""
+
+
 @dataclass(frozen=True, slots=True)
-class _Entries:
+class Entries:
     """What search tables have to follow."""
 
     gone: dict[SqlValue, None] = field(default_factory=dict)  #: message ids whose row goes or is replaced
@@ -83,13 +88,13 @@ class SearchWrites:
 
 def touches_search(edits: Iterable[Edit]) -> bool:
     """Whether search tables have to follow these edits."""
-    found = _entries(edits)
+    found = entries_of(edits)
     return any((found.gone, found.come, found.gone_summaries, found.come_summaries))
 
 
 def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> LookedUp:
     """Find the touched summaries in the search tables: one scan a table, before the lock is taken."""
-    entries = _entries(edits)
+    entries = entries_of(edits)
     wanted = {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}
     found: dict[tuple[str, SqlValue], tuple[int, ...]] = {}
     broken: set[str] = set()
@@ -109,7 +114,7 @@ def search_writes(
     writer: Writer, catalog: Catalog, edits: Iterable[Edit], looked_up: LookedUp
 ) -> list[SearchWrites]:
     """What brings every search table in step with resolved *edits*, table by table; nothing is written."""
-    entries = _entries(edits)
+    entries = entries_of(edits)
     found: list[SearchWrites] = []
     if catalog.schema.has(MESSAGES) and (entries.gone or entries.come):
         found.append(_of_messages(writer, entries, catalog.schema))
@@ -165,7 +170,7 @@ def is_fatal(error: sqlite3.DatabaseError) -> bool:
     return (getattr(error, "sqlite_errorname", "") or "").startswith(_FATAL)
 
 
-def _of_messages(writer: Writer, entries: _Entries, schema: Schema) -> SearchWrites:
+def _of_messages(writer: Writer, entries: Entries, schema: Schema) -> SearchWrites:
     # A row that is left over of an older message of the same id would be in the way of the new one.
     wanted = {**entries.gone, **dict.fromkeys(entries.come)}
     left = _asked(writer, f"SELECT rowid FROM {MESSAGES} WHERE rowid IN (?*)", wanted)
@@ -180,16 +185,13 @@ def _of_messages(writer: Writer, entries: _Entries, schema: Schema) -> SearchWri
     return SearchWrites(MESSAGES, writes)
 
 
-def _of_summaries(entries: _Entries, table: str, looked_up: LookedUp) -> SearchWrites:
+def _of_summaries(entries: Entries, table: str, looked_up: LookedUp) -> SearchWrites:
     gone = [
         (rowid, summary_id)
         for summary_id in {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}
         for rowid in looked_up.rowids.get((table, summary_id), ())
     ]
-    come = [
-        (summary_id, content if isinstance(content, str | int | float | bytes) else "")
-        for summary_id, content in entries.come_summaries.items()
-    ]
+    come = [(summary_id, summary_text(content)) for summary_id, content in entries.come_summaries.items()]
     writes = [
         *writes_alike(table, f"DELETE FROM {table} WHERE rowid = ? AND summary_id IS ?", gone),
         *writes_alike(table, f"INSERT INTO {table} (summary_id, content) VALUES (?, ?)", come),
@@ -197,8 +199,9 @@ def _of_summaries(entries: _Entries, table: str, looked_up: LookedUp) -> SearchW
     return SearchWrites(table, writes)
 
 
-def _entries(edits: Iterable[Edit]) -> _Entries:
-    found = _Entries()
+def entries_of(edits: Iterable[Edit]) -> Entries:
+    """What search tables have to follow of some edits."""
+    found = Entries()
     for edit in edits:
         if isinstance(edit, Splice | Renumber) or edit.table not in ("messages", "summaries"):
             continue

@@ -1,17 +1,68 @@
-"""The SQL that a verified plan stands for, statement by statement, as a commit runs it."""
+"""The SQL that a verified plan stands for: statements that leave the same rows as a commit does.
+
+`script_of` is a whole script ("docs/changes.md, As SQL"): one transaction, search tables too, no parameter
+left open. It fits the file as it is now; it checks no structure, and leaves nothing in the history.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
-from lcm_core.change.plan import Cell, Cells, Delete, Insert, Renumber, Splice, Symbol, SymbolKind, Update
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Delete,
+    Edit,
+    Insert,
+    Renumber,
+    Splice,
+    Symbol,
+    SymbolKind,
+    Update,
+)
+from lcm_core.change.search_index import MESSAGES, SUMMARIES, entries_of, indexed_text, summary_text
+from lcm_core.change.symbols import Values, substitute
 from lcm_core.change.verify import CONTEXT, Step, quoted
+from lcm_core.store.schema import Schema
+
+
+def script_of(steps: Sequence[Step], values: Values, schema: Schema) -> Iterator[str]:
+    """Statements that a shell of SQLite runs; *values* of all symbols as things are now."""
+    resolved = [replace(step, edit=substitute(step.edit, values)) for step in steps]
+    yield "PRAGMA foreign_keys = OFF;"
+    yield "BEGIN IMMEDIATE;"
+    yield from sql_of(resolved)
+    yield from _search([step.edit for step in resolved], schema)
+    yield "COMMIT;"
+
+
+def _search(edits: Iterable[Edit], schema: Schema) -> Iterator[str]:
+    """What the search tables have to follow: of a message by its id, of a summary in one scan a table."""
+    entries = entries_of(edits)
+    if schema.has(MESSAGES):
+        gone = {**entries.gone, **dict.fromkeys(entries.come)}
+        yield from (f"DELETE FROM {MESSAGES} WHERE rowid = {literal(one)};" for one in gone)
+        for message_id, content in entries.come.items():
+            text = indexed_text(content, schema)
+            if text is not None:
+                values = f"{literal(message_id)}, {literal(text)}"
+                yield f"INSERT INTO {MESSAGES} (rowid, content) VALUES ({values});"
+    summaries = ", ".join(map(literal, {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}))
+    for table in (name for name in SUMMARIES if summaries and schema.has(name)):
+        yield f"DELETE FROM {table} WHERE summary_id IN ({summaries});"
+        for summary_id, content in entries.come_summaries.items():
+            values = f"{literal(summary_id)}, {literal(summary_text(content))}"
+            yield f"INSERT INTO {table} (summary_id, content) VALUES ({values});"
 
 
 def sql_of(steps: Iterable[Step]) -> Iterator[str]:
-    """Statements without search tables and journal; what nobody knows yet is a parameter such as ``:new_1``.
+    """The rows' statements alone; what nobody knows yet is a parameter such as ``:new_1``.
 
-    Text that a script cannot hold (not valid UTF-8, with a NUL) stands as the bytes it is made of.
+    Text that a script cannot hold (not valid UTF-8, with a NUL), or that a terminal would obey, stands as the
+    bytes it is made of.
     """
     for step in steps:
         edit = step.edit
@@ -87,9 +138,15 @@ def literal(value: Cell) -> str:
             return str(value)
         case str():
             raw = value.encode("utf-8", "surrogateescape")
-            if "\0" in value or raw.decode("utf-8", "replace") != value:
+            if _UNPRINTABLE.search(value) or raw.decode("utf-8", "replace") != value:
                 return f"CAST(x'{raw.hex()}' AS TEXT)"
             return "'" + value.replace("'", "''") + "'"
+
+
+#: Controls but tab and newline, and characters that turn, hide or join what is around them.
+_UNPRINTABLE: Final = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
 
 
 def _parameter(name: str) -> str:

@@ -7,7 +7,7 @@ converts values as it does in the file ("docs/changes.md, Checked before the loc
 
 What is loaded, for edits that name the summaries S and the messages M:
 
-- D: S and all below, over edges that are there and edges that the edits make, with the lines to all sources;
+- D: S and all below, with the lines to all sources (both ends of an edge that the edits make are in S);
 - what else was made from the sources of what may be read twice (`concerned`): those lines and summaries;
 - U: S, what was made from M, those others, and all above; the edges between them;
 - the rows of all these summaries, and of the messages that M or a line of S names;
@@ -62,7 +62,6 @@ class Named:
     messages: set[int] = field(default_factory=set)
     owners: set[int] = field(default_factory=set)
     sources: dict[str, set[str]] = field(default_factory=dict)  #: of new edges, by consumer
-    consumers: dict[str, set[str]] = field(default_factory=dict)  #: of new edges, by source
     linked: dict[str, set[int]] = field(default_factory=dict)  #: messages of new links, by leaf
 
     @classmethod
@@ -91,7 +90,6 @@ class Named:
         )
         if isinstance(consumer, str) and isinstance(source, str):
             self.sources.setdefault(consumer, set()).add(source)
-            self.consumers.setdefault(source, set()).add(consumer)
         if isinstance(consumer, str) and isinstance(message, int):
             self.linked.setdefault(consumer, set()).add(message)
 
@@ -248,15 +246,13 @@ class _Loading:
 
     def load(self) -> None:
         named = self._named
-        below = self._walk(named.summaries, "summary_id", "parent_summary_id", named.sources)
+        below = self._walk(named.summaries, "summary_id", "parent_summary_id")
         leaves = self._links("summary_id", below)
         self._messages |= {message for leaf, message in leaves if leaf in named.summaries}
         others = self._beside()
         made = {leaf for leaf, _ in self._links("message_id", named.messages)}
-        above = self._walk(
-            named.summaries | made | others, "parent_summary_id", "summary_id", named.consumers
-        )
-        self._summaries(below | above | others | made)
+        above = self._walk(named.summaries | made | others, "parent_summary_id", "summary_id")
+        self._summaries(below | above)
         self._take("messages", "message_id", self._messages)
         self._contexts()
 
@@ -273,15 +269,13 @@ class _Loading:
         consumers = {consumer for consumer, _ in self._edges("parent_summary_id", sources)}
         return consumers | {leaf for leaf, _ in self._links("message_id", messages)} | suspects
 
-    def _walk(self, start: set[str], at: str, to: str, new: Mapping[str, set[str]]) -> set[str]:
-        """*start* and all that edges lead to from there, old ones and new."""
+    def _walk(self, start: set[str], at: str, to: str) -> set[str]:
+        """*start* and all that edges lead to from there."""
         found, fresh = set(start), set(start)
         while fresh:
             rows = self._take("summary_parents", at, fresh)
             column = 1 + self._column("summary_parents", to)
             ahead = {one for row in rows if isinstance(one := row[column], str)}
-            for one in fresh:
-                ahead |= new.get(one, set())
             fresh = ahead - found
             found |= fresh
         return found

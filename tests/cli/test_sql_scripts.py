@@ -1,0 +1,182 @@
+"""``--sql``: nothing but SQL on standard output, and SQLite running it leaves what ``--apply`` leaves.
+
+Names of new rows are random, so a script and a commit are compared where they come from one plan: each commit
+of a command is first run as a script on a copy of the file ("docs/changes.md, As SQL").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.change import commit as committing
+from lcm_core.change.plan import Plan
+from lcm_core.change.preview import preview
+
+from tests.change.compacting import start_database
+from tests.change.support import connect, dissolvable, dump, planned, search_faults, value
+from tests.change.support import run as change_behind
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+DO = ("--apply", "--yes")
+ROLLED = "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5"
+#: Something for the fixes: gaps in a context, parts of no message, wrong numbers, a text that is no UTF-8.
+DAMAGE = (
+    "UPDATE context_items SET ordinal = ordinal + 100 WHERE conversation_id = 2 AND ordinal > 9",
+    "UPDATE summaries SET descendant_token_count = 7, depth = depth + 4 WHERE kind = 'condensed'",
+    "UPDATE messages SET content = CAST(x'ff41' AS TEXT) || char(27, 10) || '''; DROP TABLE x; --' "
+    "WHERE message_id = 1",
+    "INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal) "
+    "VALUES ('lost', 999999, 's', 'text', 0)",
+)
+
+
+def executed(path: Path, script: str) -> None:
+    """Have SQLite run a script: whatever is no SQL in it is an error."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(script)
+        assert not connection.in_transaction
+
+
+def copy_of(path: Path, name: str) -> Path:
+    with connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return Path(shutil.copyfile(path, path.with_name(name)))
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The kinds of the plans that were committed; each was run as a script beside it, and left the same."""
+    kinds: list[str] = []
+    commit = committing._commit
+
+    def beside(path: Path, plan: Plan, *rest: Any) -> Any:
+        other = copy_of(path, "beside.db")
+        seen = asyncio.run(planned(other, preview, plan))  # type: ignore[arg-type]
+        script = "\n".join(seen.sql())
+        done = commit(path, plan, *rest)
+        executed(other, script)
+        assert dump(other) == dump(path)
+        assert search_faults(other) == search_faults(path)
+        kinds.append(plan.kind)
+        return done
+
+    def elsewhere(path: Path, plan: Plan, *rest: Any) -> Any:
+        """Where a loop of events runs already."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(beside, path, plan, *rest).result()
+
+    monkeypatch.setattr(committing, "_commit", elsewhere)
+    yield kinds
+    assert kinds
+
+
+@pytest.fixture
+def path(database_copy: DatabaseFactory) -> Path:
+    return database_copy("0.15.3")
+
+
+def ok(*arguments: object) -> Any:
+    done = run(*arguments)
+    assert done.code == 0, done.err + done.out
+    return done
+
+
+def dissolve(path: Path) -> tuple[object, ...]:
+    conversation, summary = dissolvable(path)[0]
+    return ("dissolve", conversation, "--summary-id", summary, "--levels", 2)
+
+
+#: Commands that show SQL; what each is to do is made on the file first.
+COMMANDS: dict[str, Callable[[Path], tuple[object, ...]]] = {
+    "dissolve": dissolve,
+    "transplant": lambda path: ("transplant", 1, 7, "--skip-duplicates"),
+    "archive": lambda path: ("prune", 1, 2, "--archive"),
+    "delete": lambda path: ("prune", 1, 2, "--delete"),
+    "forget": lambda path: ("prune", 3, "--forget"),
+    "undo": lambda path: _undoing(path, dissolve(path)),
+    "redo": lambda path: _redoing(path),
+    "undo of a batch": lambda path: _undoing(path, ("prune", 1, 2, 3, "--delete")),
+    "merge": lambda path: (change_behind(path, ROLLED), ("merge", 5))[1],
+    "fixes": lambda path: (change_behind(path, *DAMAGE), ("doctor", "--fix", "all"))[1],
+    "import": lambda path: _importing(path),
+}
+
+
+def _undoing(path: Path, first: tuple[object, ...]) -> tuple[object, ...]:
+    done = ok(*first, *DO, "--json", "--db", path).data
+    return ("history", "undo", *(["--batch", done["batch"]] if "batch" in done else [done["operationId"]]))
+
+
+def _redoing(path: Path) -> tuple[object, ...]:
+    undo = _undoing(path, ("transplant", 1, 7, "--skip-duplicates"))
+    ok(*undo, *DO, "--db", path)
+    return ("history", "redo", undo[2])
+
+
+def _importing(path: Path) -> tuple[object, ...]:
+    file = ok("prune", 2, "--delete", *DO, "--json", "--db", path).data["exports"][0]["path"]
+    return ("import", file)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_standard_output_is_nothing_but_sql_that_does_it(name: str, path: Path) -> None:
+    arguments = (*COMMANDS[name](path), "--db", path)
+    seen = ok(*arguments, "--json", "--sql").data
+    other, before = copy_of(path, "other.db"), dump(path)
+    shown = ok(*arguments, "--sql")
+    assert shown.err  # the preview
+    assert not any(ord(one) < 32 and one not in "\n\t" for one in shown.out)
+    executed(other, shown.out)
+    rows = dump(other)
+    assert dump(path) == before
+    assert rows != before
+    for table, count in seen["rows"].items():
+        there = len(before[table]) + count["insert"] - count["delete"]
+        assert len(rows[table]) == there, table
+    assert search_faults(other) == search_faults(path)
+    assert value(other, "PRAGMA foreign_key_check") is None or name == "fixes"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_script_leaves_what_a_commit_leaves(name: str, path: Path, compared: list[str]) -> None:
+    ok(*COMMANDS[name](path), *DO, "--db", path)
+
+
+def test_so_it_is_with_new_summaries(tmp_path: Path, compared: list[str]) -> None:
+    path = start_database("0.15.3", tmp_path / "lcm.db")
+    small = ("--tail", 10, "--chunk", 1400, "--budget", 2000)
+    ok("compact", 1, *small, "--provider", "extractive", *DO, "--db", path)
+    assert "compact" in " ".join(compared)
+
+
+@pytest.mark.parametrize("command", ["repair", "rewrite"])
+def test_so_it_is_with_accepted_drafts(command: str, path: Path, compared: list[str]) -> None:
+    which: tuple[object, ...] = (1,)
+    if command == "rewrite":
+        sql = "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND conversation_id = 1"
+        which = (1, "--summary", value(path, sql))
+    accept = ("--provider", "extractive", "--accept", "every")
+    run(command, *which, *accept, *DO, "--db", path)
+
+
+def test_so_it_is_with_a_transcript(openclaw_home: Path, compared: list[str]) -> None:
+    session = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
+    ok("backfill", "research", session, "--openclaw-dir", openclaw_home, *DO)
+
+
+def test_with_apply_it_prints_what_was_done(path: Path) -> None:
+    other = copy_of(path, "other.db")
+    shown = ok(*dissolve(path), "--sql", *DO, "--db", path)
+    executed(other, shown.out)
+    assert dump(other) == dump(path)
+    assert "Operation" in shown.err
