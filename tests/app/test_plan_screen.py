@@ -127,8 +127,9 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
         await wait_for_text(
             pilot, 'DELETE FROM context_items WHERE "conversation_id" IS 1 AND "ordinal" IS 3'
         )
-        assert len(screen.sql.keys) == 1 + 18 + 2 + 3
-        await pilot.press("G", "enter")
+        rows, around, search = 1 + 18 + 2 + 3, 3, 2
+        assert len(screen.sql.keys) == rows + around + search
+        await pilot.press("G", "k", "k", "k", "enter")  # before COMMIT and the search tables
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, WholeScreen), "the statement")
         await wait_for_text(pilot, f'DELETE FROM "summaries" WHERE "summary_id" IS \'{NODE}\';')
         await pilot.press("escape", "tab", "enter")
