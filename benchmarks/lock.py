@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shutil
 import sqlite3
 import sys
@@ -87,6 +88,7 @@ def main() -> int:
 async def _measure(name: str, case: Case, options: Options) -> Row:
     """Ours and the bare writer in turns, each on a copy of its own."""
     folder = case.database.parent
+    os.environ["XDG_DATA_HOME"] = str(folder)  # where edits go that are too many for the journal
     held: list[float] = []
     bare: list[float] = []
     written = 0
@@ -95,13 +97,13 @@ async def _measure(name: str, case: Case, options: Options) -> Row:
         shutil.copyfile(case.database, ours)
         plan = await _planned(ours, case.plan)
         if case.undone:
-            first = commit(ours, plan, folder=folder)
+            first = commit(ours, plan)
             _settle(ours)
             operation = first.id
             plan = await _planned(ours, lambda reader, one=operation: plan_undo(reader, one))  # type: ignore[misc]
         shutil.copyfile(ours, theirs)
         shown = await _planned(ours, lambda reader, one=plan: preview(reader, one))  # type: ignore[misc]
-        done = commit(ours, plan, folder=folder)
+        done = commit(ours, plan)
         statements = list(_statements(theirs, shown, done))
         written = sum(len(values) for _, values in statements)
         held.append(done.held)

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 import platformdirs
+from lcm_core.own_folders import make_private
 
 #: When the file has grown to this, the next program to write begins a new one and keeps this one as ``.1``.
 MAX_BYTES = 1_000_000
@@ -50,7 +51,7 @@ def install() -> PrivateFileHandler:
 
 
 def _append(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > MAX_BYTES:
             path.replace(path.with_name(path.name + ".1"))

@@ -41,7 +41,7 @@ def parse_utc(text: str | None) -> datetime | None:
     A stamp without a zone is UTC; offsets, minutes without seconds and bare dates are read too. Digits after
     the microsecond are dropped.
     """
-    match = _STAMP.fullmatch(text.strip()) if text else None
+    match = _STAMP.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         return None
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")

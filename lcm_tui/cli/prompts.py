@@ -10,6 +10,7 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.diff import compare, unified_text
 from lcm_core.errors import LcmError
+from lcm_core.own_folders import make_private
 from lcm_core.settings import Json
 from lcm_core.summarize.prompts import (
     CLOSING,
@@ -237,7 +238,7 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
     """Write a file; a link in its place is replaced and not followed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         with (temporary if replace else path).open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
         if replace:

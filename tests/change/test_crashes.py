@@ -32,7 +32,7 @@ plan = Plan("dissolve", "A plan", 1, unpack((folder / "plan").read_bytes()))
 exports.LIMIT_BYTES = 0 if exported else exports.LIMIT_BYTES
 
 def attempt(path, fault):
-    commit(path, plan, fault=fault, folder=folder / "exports")
+    commit(path, plan, fault=fault)
 
 def copy(name):
     (folder / name).mkdir()

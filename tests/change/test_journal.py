@@ -346,10 +346,10 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "LIMIT_BYTES", 2_000)
 
 
-def test_a_large_operation_keeps_its_edits_in_a_file_of_ones_own(database_copy, tmp_path, small_limit):
-    path, folder = database_copy("0.15.3"), tmp_path / "exports"
+def test_a_large_operation_keeps_its_edits_in_a_file_of_ones_own(database_copy, small_limit):
+    path = database_copy("0.15.3")
     before = dump(path)
-    done = commit(path, large_plan(path), folder=folder)
+    done = commit(path, large_plan(path))
     assert done.operation is not None
     export = done.operation.export
     assert export is not None
@@ -358,21 +358,21 @@ def test_a_large_operation_keeps_its_edits_in_a_file_of_ones_own(database_copy, 
     assert value(path, "SELECT edits FROM lcm_tui_operations") is None
     assert value(path, "SELECT length(resolution) FROM lcm_tui_operations") < 2_000
     assert asyncio.run(reading(path, lambda reader: answer(reader, edits_of(done.operation)))) == done.edits
-    undone = commit(path, asyncio.run(planned(path, plan_undo, done.id)), folder=folder)
+    undone = commit(path, asyncio.run(planned(path, plan_undo, done.id)))
     assert dump(path) == before
     assert undone.operation is not None
     assert undone.operation.export is not None
-    again = commit(path, asyncio.run(planned(path, plan_redo, done.id)), folder=folder)
-    commit(path, asyncio.run(planned(path, plan_undo, again.id)), folder=folder)
+    again = commit(path, asyncio.run(planned(path, plan_redo, done.id)))
+    commit(path, asyncio.run(planned(path, plan_undo, again.id)))
     assert dump(path) == before
 
 
-def test_more_than_eight_megabytes_are_exported(database_copy, tmp_path):
+def test_more_than_eight_megabytes_are_exported(database_copy):
     path = database_copy("0.15.3")
     noise = os.urandom(9 * 1024 * 1024).hex()
     run(path, "UPDATE messages SET content = 'x' WHERE message_id = 5")
     plan = plan_of(update(path, "messages", "message_id", 5, content=noise))
-    done = commit(path, plan, folder=tmp_path)
+    done = commit(path, plan)
     assert done.operation is not None
     assert done.operation.export is not None
     assert exports.LIMIT_BYTES == 8 * 1024 * 1024
@@ -382,9 +382,9 @@ def test_more_than_eight_megabytes_are_exported(database_copy, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["gone", "changed"])
-def test_an_export_that_is_gone_or_changed_is_refused(database_copy, tmp_path, small_limit, damage):
+def test_an_export_that_is_gone_or_changed_is_refused(database_copy, small_limit, damage):
     path = database_copy("0.15.3")
-    done = commit(path, large_plan(path), folder=tmp_path)
+    done = commit(path, large_plan(path))
     after = dump(path)
     assert done.operation is not None
     assert done.operation.export is not None
@@ -399,21 +399,22 @@ def test_an_export_that_is_gone_or_changed_is_refused(database_copy, tmp_path, s
     assert dump(path) == after
 
 
-def test_a_commit_that_fails_leaves_no_export(database_copy, tmp_path, small_limit):
+def test_a_commit_that_fails_leaves_no_export(database_copy, small_limit):
     path = database_copy("0.15.3")
     plan = large_plan(path)
     run(path, "DELETE FROM message_parts")
     with pytest.raises(StalePlanError):
-        commit(path, plan, folder=tmp_path / "exports")
-    assert list((tmp_path / "exports").iterdir()) == []
+        commit(path, plan)
+    assert list(exports.export_folder().iterdir()) == []
 
 
-def test_an_export_that_cannot_be_written_changes_nothing(database_copy, tmp_path, small_limit):
+def test_an_export_that_cannot_be_written_changes_nothing(database_copy, tmp_path, small_limit, monkeypatch):
     path = database_copy("0.15.3")
     before = dump(path)
     (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     with pytest.raises(DiskFullError, match="too large for the journal"):
-        commit(path, large_plan(path), folder=tmp_path / "file")
+        commit(path, large_plan(path))
     assert dump(path) == before
 
 
@@ -434,9 +435,9 @@ def test_a_damaged_record_is_refused_in_a_sentence(database_copy):
 # -- pruning ---------------------------------------------------------------------------------------------
 
 
-def test_the_history_is_trimmed_from_its_old_end(database_copy, tmp_path, small_limit):
+def test_the_history_is_trimmed_from_its_old_end(database_copy, small_limit):
     path = database_copy("0.15.3")
-    first = commit(path, large_plan(path), folder=tmp_path)
+    first = commit(path, large_plan(path))
     second = dissolve(path)
     third = undo(path, second.id)
     assert first.operation is not None

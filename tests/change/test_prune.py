@@ -62,7 +62,7 @@ def deletion(path: Path, *ids: int, **options: Any) -> Deletion:
 
 
 def carry_out(path: Path, plans: Sequence[Plan]) -> list[Committed]:
-    return [commit(path, replace(plan, batch="b"), folder=path.parent / "ops") for plan in plans]
+    return [commit(path, replace(plan, batch="b")) for plan in plans]
 
 
 def delete(path: Path, *ids: int) -> list[Committed]:
@@ -631,7 +631,7 @@ def test_nothing_of_a_forgotten_conversation_is_left(database_copy: DatabaseFact
     commit(path, asyncio.run(planned(path, plan_dissolve, other, [summary], keep=True)))
     mine = [summary for owner, summary in dissolvable(path) if owner == 3]
     if mine:
-        commit(path, asyncio.run(planned(path, plan_dissolve, 3, mine[:1])), folder=path.parent / "ops")
+        commit(path, asyncio.run(planned(path, plan_dissolve, 3, mine[:1])))
     assert traces(path)
     forget(path, 3)
     done = scrub(path)

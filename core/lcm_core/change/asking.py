@@ -39,7 +39,7 @@ async def answer(reader: Reader, asking: Asking[T]) -> T:
     """Carry *asking* through within one read transaction."""
     step, many = _next(asking, None), False
     while isinstance(step, Ask):
-        rows = await reader.rows(step.sql, *step.parameters)
+        rows = await reader.stored(step.sql, *step.parameters)
         many = many or len(rows) >= MANY
         step = await asyncio.to_thread(_next, asking, rows) if many else _next(asking, rows)
     return step.value

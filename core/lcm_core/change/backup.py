@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -36,6 +35,8 @@ from lcm_core.change.copying import (
 from lcm_core.change.errors import DiskFullError, RefusedError
 from lcm_core.change.targets import ROOM, check_room, check_target, free_beside, unwritable
 from lcm_core.errors import DatabaseBusyError, DatabaseError
+from lcm_core.partial_files import PartialFile
+from lcm_core.store.connecting import Connection
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.opening import MAGIC, Access, choose_access, explain, file_state
 from lcm_core.store.schema import ESSENTIAL
@@ -203,17 +204,16 @@ def write_copy(
 @contextmanager
 def _partial(target: Path) -> Iterator[Path]:
     """An empty private file beside *target*, which is gone at the end unless it was renamed."""
-    partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        partial = PartialFile.create(target.parent, target.name)
     except (OSError, ValueError) as error:
         raise unwritable(target, error) from error
     try:
-        yield partial
+        yield partial.path
     except OSError as error:
         raise unwritable(target, error) from error
     finally:
-        partial.unlink(missing_ok=True)
+        partial.close()
 
 
 def _write(
@@ -236,7 +236,7 @@ def _write(
     try:
         # Nobody else knows the file and half of it is worth nothing, so it needs no journal.
         with closing(
-            sqlite3.connect(f"{partial.as_uri()}?mode=rw", uri=True, isolation_level=None)
+            sqlite3.connect(f"{partial.as_uri()}?mode=rw", uri=True, factory=Connection, isolation_level=None)
         ) as target:
             target.execute("PRAGMA journal_mode = OFF")
             target.execute("PRAGMA synchronous = OFF")
@@ -274,7 +274,9 @@ def _compare(source: Source, partial: Path) -> None:
 
 
 def _checked(partial: Path, cancelled: Stop) -> tuple[str, ...]:
-    with closing(sqlite3.connect(f"{partial.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+    with closing(
+        sqlite3.connect(f"{partial.as_uri()}?mode=ro&immutable=1", uri=True, factory=Connection)
+    ) as connection:
         return quick_check(connection, cancelled)
 
 

@@ -6,7 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lcm_core.change.plan import (
     Cell,
@@ -26,6 +26,12 @@ from lcm_core.change.plan import (
 )
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+#: Packed edits have so many bytes at most, and unpacked ones: the bytes may be anybody's, and a megabyte of
+#: them can stand for a gigabyte.
+PACKED_BYTES: Final = 1 << 30
+UNPACKED_BYTES: Final = 2 << 30
 
 
 class CodecError(ValueError):
@@ -73,15 +79,35 @@ def pack(edits: Iterable[Edit]) -> bytes:
     return zlib.compress(text.encode("ascii"), 6)
 
 
-def unpack(packed: bytes) -> tuple[Edit, ...]:
+def inflate(packed: object, most: int = UNPACKED_BYTES) -> bytes:
+    """What compressed bytes stand for.
+
+    Raises:
+        CodecError: they are none, are cut off, or stand for more than *most* bytes.
+    """
+    if not isinstance(packed, bytes):
+        raise CodecError("compressed bytes were expected")
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(packed, most)
+    except zlib.error as error:
+        raise CodecError(f"the compressed bytes are damaged: {error}") from error
+    if stream.unconsumed_tail:
+        raise CodecError(f"they stand for more than {most:,} bytes")
+    if not stream.eof:
+        raise CodecError("the compressed bytes are cut off")
+    return found
+
+
+def unpack(packed: object) -> tuple[Edit, ...]:
     """The edits that `pack` was given.
 
     Raises:
         CodecError: the bytes are damaged.
     """
     try:
-        return decode_edits(json.loads(zlib.decompress(packed)))
-    except (zlib.error, ValueError, RecursionError) as error:
+        return decode_edits(json.loads(inflate(packed)))
+    except (ValueError, RecursionError) as error:
         raise CodecError(f"the recorded edits cannot be read: {error}") from error
 
 

@@ -90,15 +90,14 @@ def commit(
     wait: float = WAIT_SECONDS,
     journal: bool = True,
     inode: int | None = None,
-    folder: Path | None = None,
     fault: Fault | None = None,
     stopped: Stop | None = None,
 ) -> Committed:
     """Make a change, or leave everything as it was.
 
-    *inode* is the file that was planned on, *folder* where the edits of a very large operation go. *fault* is
-    called with the name of every step, for tests that kill the process there. *stopped* says whether to give
-    it up; it is asked until the lock is ours, then the change is made.
+    *inode* is the file that was planned on. *fault* is called with the name of every step, for tests that
+    kill the process there. *stopped* says whether to give it up; it is asked until the lock is ours, then the
+    change is made.
 
     Raises:
         CancelledError: *stopped* said so.
@@ -120,7 +119,7 @@ def commit(
     limit = exports.APART_BYTES if plan.keeping is Keeping.APART else exports.LIMIT_BYTES
     if len(packed) <= limit:
         return _commit(path, plan, _Draft(operation_id, packed, None), wait, inode, step, stopped)
-    export = exports.write_export(folder or exports.export_folder(), operation_id, packed)
+    export = exports.write_export(operation_id, packed)
     step("exported")
     try:
         return _commit(path, plan, _Draft(operation_id, None, export), wait, inode, step, stopped)
@@ -135,7 +134,6 @@ async def commit_plan(
     *,
     wait: float = WAIT_SECONDS,
     inode: int | None = None,
-    folder: Path | None = None,
     stopped: Stop = never,
 ) -> Committed:
     """`commit` in a thread; what *database* reads afterwards holds it, or whatever made the plan stale.
@@ -153,7 +151,6 @@ async def commit_plan(
             plan,
             wait=wait,
             inode=planned_on,
-            folder=folder,
             stopped=lambda: cancelled.is_set() or stopped(),
         )
     )

@@ -20,6 +20,7 @@ from lcm_core.change.copying import Stop, check_wanted, name_of
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.change.plan import SqlValue
 from lcm_core.errors import DatabaseError, DatabaseMissingError
+from lcm_core.store.connecting import Connection
 from lcm_core.store.database import Row
 from lcm_core.store.opening import explain
 
@@ -218,12 +219,12 @@ def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterato
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode=rw",
             uri=True,
+            factory=Connection,
             timeout=wait if stopped is None else min(wait, _STEP_SECONDS),
             isolation_level=None,
         )
         with contextlib.closing(connection):
             connection.row_factory = sqlite3.Row
-            connection.text_factory = _decode
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("PRAGMA trusted_schema = OFF")
             writer = Writer(connection, wait, stopped)
@@ -307,11 +308,6 @@ def _waits(error: sqlite3.OperationalError) -> bool:
 def _roll_back(writer: Writer) -> None:
     with contextlib.suppress(sqlite3.Error):
         writer.rollback()
-
-
-def _decode(raw: bytes) -> str:
-    """TEXT may hold invalid UTF-8: what cannot be decoded survives as surrogate escapes."""
-    return raw.decode("utf-8", "surrogateescape")
 
 
 def as_bytes(sql: str, parameters: Sequence[SqlValue]) -> tuple[str, tuple[SqlValue, ...]]:

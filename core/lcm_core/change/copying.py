@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError
+from lcm_core.store.connecting import Connection
 from lcm_core.store.opening import (
     Access,
     FileState,
@@ -200,6 +201,7 @@ def _connected(path: Path, access: Access) -> Iterator[Source]:
         connection = sqlite3.connect(
             f"{path.as_uri()}?{'mode=ro&immutable=1' if immutable else 'mode=ro'}",
             uri=True,
+            factory=Connection,
             isolation_level=None,
             timeout=0 if beside_wal else BUSY_SECONDS,
         )

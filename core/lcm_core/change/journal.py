@@ -18,7 +18,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lcm_core.change.asking import Ask, Asking
-from lcm_core.change.codec import CodecError, decode_edits, decode_values, encode_edits, encode_values, unpack
+from lcm_core.change.codec import (
+    CodecError,
+    decode_edits,
+    decode_values,
+    encode_edits,
+    encode_values,
+    inflate,
+    unpack,
+)
 from lcm_core.change.connection import Writer
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
 from lcm_core.change.exports import Export, read_export
@@ -27,6 +35,7 @@ from lcm_core.change.symbols import Values, substitute
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Row
+from lcm_core.store.typed import number, text
 
 TABLE = "lcm_tui_operations"
 #: Operations that `operations` gives at a time.
@@ -130,7 +139,7 @@ def beginning(start: str, limit: int) -> Asking[list[str]]:
     if not (yield from exists()):
         return []
     sql = f"SELECT id FROM {TABLE} WHERE substr(id, 1, length(?)) = ? ORDER BY rowid DESC LIMIT ?"
-    return [row["id"] for row in (yield Ask(sql, (start, start, limit)))]
+    return [text(row["id"]) or "" for row in (yield Ask(sql, (start, start, limit)))]
 
 
 def undone_now(found: Iterable[Operation]) -> dict[str, str | None]:
@@ -193,40 +202,41 @@ def exists() -> Asking[bool]:
 
 
 def _operation(row: Row) -> Operation:
-    path, sha256 = row["export_path"], row["export_sha256"]
+    """A row as a record; what does not have the type of its column, as SQLite would cast it."""
+    path, owner = text(row["export_path"]), row["conversation_id"]
     return Operation(
-        row["id"],
+        text(row["id"]) or "",
         row["rowid"],
-        row["kind"],
-        row["title"],
-        row["conversation_id"],
-        row["batch"],
+        text(row["kind"]) or "",
+        text(row["title"]) or "",
+        owner if isinstance(owner, int) else None,
+        text(row["batch"]),
         _counts(row["row_counts"]),
-        row["tokens"],
+        number(row["tokens"]) or 0,
         _keys(row["removed_findings"]),
-        row["tool_version"],
-        Timestamp(row["created_at"]),
-        row["undoes"],
-        row["undone_by"],
-        None if path is None else Export(Path(path), sha256 or ""),
+        text(row["tool_version"]) or "",
+        Timestamp(text(row["created_at"]) or ""),
+        text(row["undoes"]),
+        text(row["undone_by"]),
+        None if path is None else Export(Path(path), text(row["export_sha256"]) or ""),
     )
 
 
-def _counts(text: str) -> tuple[RowCount, ...]:
+def _counts(stored: object) -> tuple[RowCount, ...]:
     """Rows per table; none when the text is damaged."""
     try:
         return tuple(
             RowCount(table, int(counts["insert"]), int(counts["update"]), int(counts["delete"]))
-            for table, counts in json.loads(text).items()
+            for table, counts in json.loads(text(stored) or "").items()
         )
-    except (ValueError, TypeError, AttributeError, KeyError):
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError):
         return ()
 
 
-def _keys(text: str) -> frozenset[str]:
+def _keys(stored: object) -> frozenset[str]:
     try:
-        return frozenset(str(key) for key in json.loads(text))
-    except (ValueError, TypeError):
+        return frozenset(str(key) for key in json.loads(text(stored) or ""))
+    except (ValueError, TypeError, RecursionError):
         return frozenset()
 
 
@@ -240,16 +250,16 @@ def pack_resolution(planned: Sequence[Edit], committed: Sequence[Edit], values: 
         for number, (edit, done) in enumerate(zip(planned, committed, strict=True))
         if substitute(edit, values) != done
     }
-    text = json.dumps({"values": encode_values(values), "edits": differing}, separators=(",", ":"))
-    return zlib.compress(text.encode("ascii"), 6)
+    document = json.dumps({"values": encode_values(values), "edits": differing}, separators=(",", ":"))
+    return zlib.compress(document.encode("ascii"), 6)
 
 
-def _resolved(planned: Sequence[Edit], resolution: bytes) -> tuple[Edit, ...]:
+def _resolved(planned: Sequence[Edit], resolution: object) -> tuple[Edit, ...]:
     try:
-        document = json.loads(zlib.decompress(resolution))
+        document = json.loads(inflate(resolution))
         values = decode_values(document["values"])
         differing = {int(number): decode_edits([edit])[0] for number, edit in document["edits"].items()}
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise CodecError(f"the recorded resolution cannot be read: {error}") from error
     return tuple(differing.get(number) or substitute(edit, values) for number, edit in enumerate(planned))
 
@@ -321,4 +331,4 @@ def forget(writer: Writer, ids: Iterable[SqlValue]) -> list[Path]:
     )
     for operation_id in wanted:
         writer.execute(f"DELETE FROM {TABLE} WHERE id = ?", (operation_id,))
-    return [Path(row["export_path"]) for row in rows]
+    return [Path(text(row["export_path"]) or "") for row in rows]

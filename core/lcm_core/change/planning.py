@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lcm_core.change.errors import Moved, RefusedError, StalePlanError
+from lcm_core.change.errors import Moved, RefusedError, StalePlanError, said
 from lcm_core.change.plan import (
     Cell,
     Cells,
@@ -61,7 +61,14 @@ async def plan_for(
     plans = (made,) if isinstance(made, Plan) else tuple(made)
     if not plans:
         raise RefusedError("There is nothing to change.")
-    return Planned(plans, await preview(reader, joined(plans)), moved)
+    try:
+        return Planned(plans, await preview(reader, joined(plans)), moved)
+    except StalePlanError as error:
+        # Nothing moved, for both were read in one transaction: what is stored is not what it is taken for.
+        raise RefusedError(
+            f"What the database holds does not let this be planned: {said(one.text for one in error.moved)}. "
+            "Nothing was changed; `lcm-tui doctor` checks the database."
+        ) from error
 
 
 def joined(plans: Sequence[Plan]) -> Plan:

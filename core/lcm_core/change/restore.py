@@ -41,6 +41,7 @@ from lcm_core.change.holders import Holder, holders, named
 from lcm_core.change.targets import check_room, default_target
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, LcmError
 from lcm_core.records import Timestamp
+from lcm_core.store.connecting import Connection
 from lcm_core.store.database import Database
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.opening import Access, real_path
@@ -295,7 +296,12 @@ def _try_to_take(path: Path) -> sqlite3.Connection | None:
     """A connection that holds the exclusive lock, None when somebody else is connected."""
     try:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0, check_same_thread=False
+            f"{path.as_uri()}?mode=rw",
+            uri=True,
+            factory=Connection,
+            isolation_level=None,
+            timeout=0,
+            check_same_thread=False,
         )
     except sqlite3.Error as error:
         raise explained(error, path, 0) from error

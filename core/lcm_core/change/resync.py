@@ -15,12 +15,14 @@ from typing import Final
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import CancelledError, Stop, check_wanted, never
+from lcm_core.change.plan import SqlValue
 from lcm_core.change.reindex import PAGE, Rebuilt, reindex
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
 from lcm_core.dag.checks.search import is_stale
 from lcm_core.javascript import BLANKS
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.schema import Schema
+from lcm_core.store.steps import Step, bound_sql
 
 _SHADOWS: Final = ("data", "idx", "content", "docsize", "config")
 #: Ids that are compared at a time.
@@ -94,26 +96,24 @@ def _works(writer: Writer, schema: Schema, table: str) -> bool:
 
 def _wrong_messages(writer: Writer, schema: Schema) -> Iterator[_Wrong]:
     """Messages whose search row is missing or stale, and search rows without message, some at a time."""
-    last = max(
-        writer.value("SELECT max(message_id) FROM messages") or 0,
-        writer.value(f"SELECT max(id) FROM {MESSAGES}_content") or 0,
-    )
     wrong: _Wrong = {}
-    for start in range(-1, last + 1, _STEP):
-        ends = (start, start + _STEP)
+    for step in _steps(writer, "messages", "message_id"):
         for row in writer.rows(
             f"""SELECT m.message_id, m.content, f.id, f.c0 FROM messages AS m
             LEFT JOIN {MESSAGES}_content AS f ON f.id = m.message_id
-            WHERE m.message_id > ? AND m.message_id <= ? AND f.c0 IS NOT m.content""",
-            ends,
+            WHERE {step.where("m.message_id")} AND f.c0 IS NOT m.content""",
+            step.bounds,
         ):
             text, held = indexed_text(row[1], schema), row[2] is not None
             if (text is not None) if not held else is_stale(str(row[1]), str(row[3] or "")):
                 wrong[row[0]] = (row[0],) if held else ()
+        yield from _parts(wrong)
+        wrong.clear()
+    for step in _steps(writer, f"{MESSAGES}_content", "id"):
         for row in writer.rows(
-            f"""SELECT f.id FROM {MESSAGES}_content AS f WHERE f.id > ? AND f.id <= ?
+            f"""SELECT f.id FROM {MESSAGES}_content AS f WHERE {step.where("f.id")}
             AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = f.id)""",
-            ends,
+            step.bounds,
         ):
             wrong[row[0]] = (row[0],)
         yield from _parts(wrong)
@@ -124,13 +124,12 @@ def _wrong_summaries(writer: Writer, table: str) -> Iterator[_Wrong]:
     """Summaries whose search rows are not exactly one with their text, some at a time."""
     held: dict[str, tuple[int, ...]] = {}
     wrong: _Wrong = {}
-    last = writer.value(f"SELECT max(id) FROM {table}_content") or 0
-    for start in range(-1, last + 1, _STEP):
+    for step in _steps(writer, f"{table}_content", "id"):
         for rowid, summary_id, stale in writer.rows(
             f"""SELECT f.id, CAST(f.c0 AS TEXT), s.summary_id IS NULL OR f.c1 IS NOT s.content
             FROM {table}_content AS f LEFT JOIN summaries AS s ON s.summary_id = f.c0
-            WHERE f.id > ? AND f.id <= ?""",
-            (start, start + _STEP),
+            WHERE {step.where("f.id")}""",
+            step.bounds,
         ):
             held[summary_id] = (*held.get(summary_id, ()), rowid)
             if stale or len(held[summary_id]) > 1:
@@ -141,6 +140,19 @@ def _wrong_summaries(writer: Writer, table: str) -> Iterator[_Wrong]:
         if row[0] not in held:
             wrong[row[0]] = ()
     yield from _parts({summary_id: held.get(str(summary_id), ()) for summary_id in wrong})
+
+
+def _steps(writer: Writer, table: str, column: str) -> Iterator[Step]:
+    """Steps over a table by rows that are there: ids may be anything."""
+    after: SqlValue = None
+    while True:
+        keys = () if after is None else (after,)
+        rows = writer.rows(bound_sql(table, column, _STEP, behind=bool(keys)), keys)
+        until = rows[0][0] if rows else None
+        yield Step(after, until)
+        if until is None:
+            return
+        after = until
 
 
 def _parts(wrong: _Wrong) -> Iterator[_Wrong]:

@@ -29,6 +29,7 @@ from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, 
 from lcm_core.change.twice import concerned
 from lcm_core.change.verify import quoted
 from lcm_core.change.walks import Walks
+from lcm_core.store.connecting import Connection
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "summaries": ("summary_id", "conversation_id", "kind", "depth", "created_at", "token_count"),
@@ -117,9 +118,10 @@ def _rows_of(edit: Edit) -> Iterator[tuple[str, Cells, bool]]:
 @contextlib.contextmanager
 def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> Iterator[Copy]:
     """A copy in memory of what stands around the rows of resolved *edits*, as *writer* sees it now."""
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+    with contextlib.closing(
+        sqlite3.connect(":memory:", factory=Connection, isolation_level=None)
+    ) as connection:
         connection.row_factory = sqlite3.Row
-        connection.text_factory = _decode
         memory = Writer(connection, 0.0)
         memory.execute("BEGIN")
         held = {
@@ -130,10 +132,6 @@ def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> I
         copy.make(writer)
         _Loading(writer, catalog, copy, edits).load()
         yield copy
-
-
-def _decode(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)

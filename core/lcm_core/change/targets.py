@@ -43,10 +43,10 @@ def default_target(path: Path, now: datetime | None = None, label: str = "") -> 
     path = real_path(path)
     stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime(_STAMP)
     end = f".{label}.backup" if label else ".backup"
-    target, number = path.with_name(f"{path.name}.{stamp}{end}"), 1
+    target, number = Path(f"{path}.{stamp}{end}"), 1
     while os.path.lexists(target):
         number += 1
-        target = path.with_name(f"{path.name}.{stamp}-{number}{end}")
+        target = Path(f"{path}.{stamp}-{number}{end}")
     return target
 
 

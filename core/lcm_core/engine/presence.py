@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from pathlib import Path
 
+from lcm_core.store.connecting import Connection
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.opening import real_path
 
@@ -36,7 +37,11 @@ class Presence:
             if self._ended:
                 return
             self._connection = sqlite3.connect(
-                f"{self._path.as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+                f"{self._path.as_uri()}?mode=rw",
+                uri=True,
+                factory=Connection,
+                isolation_level=None,
+                check_same_thread=False,
             )
             self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
             if self._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):

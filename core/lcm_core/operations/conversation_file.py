@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import json
 import os
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,6 +29,8 @@ from lcm_core.change.errors import DiskFullError, RefusedError
 from lcm_core.change.plan import Delete, Edit, Splice, SqlValue
 from lcm_core.errors import NotFoundError
 from lcm_core.operations.deleting import pieces
+from lcm_core.own_folders import PROGRAM, make_private
+from lcm_core.partial_files import PartialFile
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 from lcm_core.times import iso_z
@@ -75,7 +76,7 @@ class Exported:
 
 def default_folder() -> Path:
     """Where exported conversations of this user are kept unless a caller says otherwise."""
-    return Path(platformdirs.user_data_dir("lcm-tui", appauthor=False)) / "exports"
+    return Path(platformdirs.user_data_dir(PROGRAM, appauthor=False)) / "exports"
 
 
 def known_exports(folder: Path, conversations: Iterable[int]) -> list[Path]:
@@ -119,7 +120,7 @@ async def export_conversation(
 class _Writing:
     """A file on its way, under another name until it is whole."""
 
-    part: Path
+    part: PartialFile
     file: TextIO
     counts: Counter[str] = field(default_factory=Counter)
     last_message: int = 0
@@ -128,10 +129,8 @@ class _Writing:
     @classmethod
     def begin(cls, folder: Path, number: int) -> _Writing:
         """Make the folder and the file."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = folder / f".conversation-{number}-{secrets.token_hex(4)}.partial"
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        return cls(part, os.fdopen(descriptor, "w", encoding="ascii", newline="\n"))
+        part = PartialFile.create(make_private(folder), f".conversation-{number}")
+        return cls(part, part.path.open("w", encoding="ascii", newline="\n"))
 
     def line(self, value: object) -> None:
         """Write one line."""
@@ -153,14 +152,14 @@ class _Writing:
         self.file.flush()
         os.fsync(self.file.fileno())
         size = os.fstat(self.file.fileno()).st_size
-        return _placed(self.part, self.part.with_name(name)), size
+        return _placed(self.part.path, self.part.path.with_name(name)), size
 
     def leave(self) -> None:
         """Close the file; what is not whole goes."""
         with contextlib.suppress(OSError):
             self.file.close()
         with contextlib.suppress(OSError):
-            self.part.unlink(missing_ok=True)
+            self.part.close()
 
 
 def _header(conversation: Conversation, database: Path, moment: datetime) -> dict[str, object]:

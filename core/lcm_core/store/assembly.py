@@ -91,7 +91,7 @@ async def context_end(
     )
     counts = "" if most is None else "CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER)"
     rows = await reader.rows(
-        f"""SELECT CAST(c.ordinal AS INTEGER) AS ordinal, c.item_type, c.message_id, c.summary_id,
+        f"""SELECT c.ordinal, c.item_type, c.message_id, c.summary_id,
         c.created_at, {counts or "0"} AS tokens
         FROM (SELECT {columns} FROM context_items AS c
             WHERE c.conversation_id = ? {"" if before is None else "AND c.ordinal < ?"}

@@ -253,7 +253,7 @@ async def _rows_from(
         "context_items", ("item_type", "message_id", "summary_id", "created_at"), "c"
     )
     rows = await reader.rows(
-        f"""SELECT CAST(c.ordinal AS INTEGER) AS ordinal, {columns} FROM context_items AS c
+        f"""SELECT c.ordinal, {columns} FROM context_items AS c
         WHERE c.conversation_id = ? {"" if after is None else "AND c.ordinal > ?"}
         ORDER BY c.ordinal {"" if limit is None else f"LIMIT {limit + 1}"}""",
         conversation_id,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Reader
+from lcm_core.store.typed import place
 
 #: SQL: the common table ``below(root, id)``, every summary that a walk from some roots toward the messages
 #: meets, cycles or not; the roots are what ``(?*)`` stands for.
@@ -41,4 +42,4 @@ async def seq_ranges(
         summary_ids,
         conversation_id,
     )
-    return {SummaryId(row["root"]): SeqRange(row["first"], row["last"]) for row in rows}
+    return {SummaryId(row["root"]): SeqRange(place(row["first"]), place(row["last"])) for row in rows}

@@ -23,6 +23,7 @@ from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.handle import Handle, WayInChanged, error_name, open_handle
 from lcm_core.store.opening import Access, FileState, explain, file_state
 from lcm_core.store.schema import Schema
+from lcm_core.store.typed import parameter, typed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,12 +50,18 @@ class Reader:
         self.statements = 0
 
     async def rows(self, sql: str, *parameters: object) -> list[Row]:
-        """All rows of a query, addressed by column name."""
+        """All rows of a query, addressed by column name, their values as the columns promise (`typed`)."""
+        return typed(await self.stored(sql, *parameters))
+
+    async def stored(self, sql: str, *parameters: object) -> list[Row]:
+        """The same with every value as it is stored, for what changes rows or puts them back."""
         self.statements += 1
         try:
             return list(await self._connection.execute_fetchall(sql, parameters))
         except UnicodeEncodeError:
             return list(await self._connection.execute_fetchall(*_as_bytes(sql, parameters)))
+        except OverflowError:
+            return list(await self._connection.execute_fetchall(sql, tuple(map(parameter, parameters))))
 
     async def tuples(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """All rows of a query that are only taken apart: without names they take half the time."""
@@ -79,12 +86,16 @@ class Reader:
 
         *parameters* stand before the keys.
         """
+        return typed(await self.stored_in(sql, keys, *parameters))
+
+    async def stored_in(self, sql: str, keys: Iterable[object], *parameters: object) -> list[Row]:
+        """The same with every value as it is stored."""
         wanted = list(keys)
         found: list[Row] = []
         for start in range(0, len(wanted), CHUNK):
             chunk = wanted[start : start + CHUNK]
             marks = ", ".join("?" * len(chunk))
-            found += await self.rows(sql.replace("?*", marks), *parameters, *chunk)
+            found += await self.stored(sql.replace("?*", marks), *parameters, *chunk)
         return found
 
 

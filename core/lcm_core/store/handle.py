@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from operator import methodcaller
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import aiosqlite
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError
+from lcm_core.store.connecting import Connection
 from lcm_core.store.opening import (
     TICK_NS,
     Access,
@@ -36,9 +36,6 @@ from lcm_core.store.schema import Schema, check_essential
 
 T = TypeVar("T")
 
-#: TEXT may hold invalid UTF-8: what cannot be decoded survives as surrogate escapes. No function of Python's
-#: own, for it is called for each text that is read.
-_decode: Final = methodcaller("decode", "utf-8", "surrogateescape")
 #: How long an interrupted connection is given before it is interrupted again.
 AGAIN_SECONDS = 0.01
 #: A private copy is made anew at most every so many times as long as copying takes.
@@ -199,13 +196,13 @@ class Handle:
         connection = sqlite3.connect(
             f"{path.as_uri()}?{query}",
             uri=True,
+            factory=Connection,
             isolation_level=None,
             timeout=0 if self._beside_wal else self._busy_seconds,
             cached_statements=64,
         )
         try:
             connection.row_factory = sqlite3.Row
-            connection.text_factory = _decode
             connection.execute("PRAGMA query_only = 1")
             if self._beside_wal and not hold_wal(
                 connection, path, self._busy_seconds, lambda: not self._retired

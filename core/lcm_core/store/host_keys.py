@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.errors import DatabaseError
+from lcm_core.store.connecting import Connection
 from lcm_core.store.opening import Access, choose_access
 
 #: A host that writes is not waited for longer than that. s
@@ -30,7 +31,7 @@ def profile_documents(path: Path) -> tuple[str, ...]:
     how = "mode=ro&immutable=1" if access is Access.IMMUTABLE else "mode=ro"
     try:
         address = f"{path.absolute().as_uri()}?{how}"
-        with closing(sqlite3.connect(address, uri=True, timeout=_WAIT)) as connection:
+        with closing(sqlite3.connect(address, uri=True, factory=Connection, timeout=_WAIT)) as connection:
             connection.execute("PRAGMA query_only = ON")
             return tuple(_documents(connection))
     except sqlite3.Error as error:

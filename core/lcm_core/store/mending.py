@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.rows import Stored, StoredRow, rows_by
+from lcm_core.store.steps import next_step
 
 #: Conversations that are asked for; None: all of them, and rows of none.
 Owners = Collection[ConversationId | None] | None
@@ -43,13 +44,13 @@ async def columns_by(
     """Some columns of rows, by the value of *key*; columns that this file does not have are left out."""
     known = [name for name in columns if reader.schema.has(table, name)]
     names = ", ".join(f'"{name}"' for name in [key, *known])
-    rows = await reader.rows_in(f'SELECT {names} FROM "{table}" WHERE "{key}" IN (?*)', keys)
+    rows = await reader.stored_in(f'SELECT {names} FROM "{table}" WHERE "{key}" IN (?*)', keys)
     return {row[key]: {name: row[name] for name in known} for row in rows}
 
 
 async def context_rows(reader: Reader, conversation_id: ConversationId) -> list[StoredRow]:
     """The whole items of a context, by ordinal."""
-    rows = await reader.rows(
+    rows = await reader.stored(
         "SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal", conversation_id
     )
     return [dict(row) for row in rows]
@@ -104,17 +105,17 @@ async def orphan_part_rows(reader: Reader, owners: Owners) -> list[Named]:
     """The parts whose message is gone, of the conversations whose session they name."""
     if not reader.schema.has("message_parts"):
         return []
-    last = await reader.value("SELECT max(message_id) FROM message_parts") or 0
     lost: list[Stored] = []
-    for start in range(-1, last + 1, _STEP):
-        rows = await reader.rows(
-            """SELECT p.part_id AS id,
+    step = await next_step(reader, "message_parts", "message_id", _STEP, None)
+    while step is not None:
+        rows = await reader.stored(
+            f"""SELECT p.part_id AS id,
             (SELECT max(c.conversation_id) FROM conversations AS c WHERE c.session_id = p.session_id) AS owner
-            FROM message_parts AS p WHERE p.message_id > ? AND p.message_id <= ?
+            FROM message_parts AS p WHERE {step.where("p.message_id")}
             AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = p.message_id)""",
-            start,
-            start + _STEP,
+            *step.bounds,
         )
+        step = await next_step(reader, "message_parts", "message_id", _STEP, step)
         lost += (row["id"] for row in rows if owners is None or row["owner"] in owners)
     return [("message_parts", row) for row in await rows_by(reader, "message_parts", "part_id", lost)]
 
@@ -127,7 +128,7 @@ async def lines_of_no_summary(reader: Reader, owners: Owners) -> list[Named]:
         ("summary_parents", "summaries", "parent_summary_id", "summary_id"),
     ):
         if reader.schema.has(table) and reader.schema.has("summaries"):
-            rows = await reader.rows(
+            rows = await reader.stored(
                 f"""SELECT l.*, (SELECT t.conversation_id FROM {target} AS t WHERE t.{key} = l.{column})
                 AS of_other FROM {table} AS l
                 WHERE NOT EXISTS (SELECT 1 FROM summaries AS s WHERE s.summary_id = l.summary_id)"""
@@ -140,7 +141,7 @@ async def brief_sources_gone(reader: Reader, owners: Owners) -> list[Named]:
     """The sources of focus briefs whose summary is gone."""
     if not (reader.schema.has("focus_brief_sources") and reader.schema.has("focus_briefs")):
         return []
-    rows = await reader.rows(
+    rows = await reader.stored(
         """SELECT f.*, b.conversation_id AS brief_of FROM focus_brief_sources AS f
         JOIN focus_briefs AS b ON b.brief_id = f.brief_id
         WHERE NOT EXISTS (SELECT 1 FROM summaries AS s WHERE s.summary_id = f.summary_id)"""

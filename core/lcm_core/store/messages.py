@@ -10,6 +10,7 @@ from operator import attrgetter
 from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId, Timestamp
 from lcm_core.store.database import Reader, Row
+from lcm_core.store.typed import place
 from lcm_core.times import parse_utc
 
 COLUMNS = (
@@ -238,7 +239,7 @@ async def seq_at_time(reader: Reader, conversation_id: ConversationId, when: str
     )
     if bounds is None or bounds["first"] is None:
         return None
-    low, high = bounds["first"], bounds["last"]
+    low, high = place(bounds["first"]), place(bounds["last"])
     while low < high:
         middle = (low + high) // 2
         row = await reader.row(
@@ -248,7 +249,7 @@ async def seq_at_time(reader: Reader, conversation_id: ConversationId, when: str
             middle,
         )
         at = None if row is None else parse_utc(row["created_at"])
-        if row is None or at is None or at >= wanted:
+        if row is None or at is None or at >= wanted or row["seq"] < middle:
             high = middle
         else:
             low = row["seq"] + 1

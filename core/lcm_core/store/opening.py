@@ -79,7 +79,7 @@ def real_path(path: Path) -> Path:
 
 def sidecar(path: Path, suffix: str) -> Path:
     """The file that SQLite keeps beside *path*: ``-wal``, ``-shm`` or ``-journal``."""
-    return path.with_name(path.name + suffix)
+    return Path(f"{path}{suffix}")
 
 
 def file_state(path: Path) -> FileState | None:
@@ -115,7 +115,8 @@ def choose_access(path: Path) -> Access:
         if may_be_held(path):
             return Access.READ_ONLY
         header, size = _read_header(path)
-    writes_wal, wal = header[18] == 2, _wal_stat(path)
+    # The version for reading is what SQLite goes by; the one for writing says the same in a sound file.
+    writes_wal, wal = 2 in header[18:20], _wal_stat(path)
     if wal is None or not wal.st_size:
         _check_length(path, header, size)
         return Access.IMMUTABLE if writes_wal else Access.READ_ONLY

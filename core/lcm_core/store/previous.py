@@ -100,16 +100,10 @@ async def _said_between(reader: Reader, subject: _Subject, start: str | None, en
     since, until = parse_utc(start), parse_utc(end)
     if since is None or until is None or not reader.schema.has("messages", "created_at"):
         return True
-    low, high = (
-        0,
-        1
-        + (
-            await reader.value(
-                "SELECT max(seq) FROM messages WHERE conversation_id = ?", subject.conversation_id
-            )
-            or 0
-        ),
+    last = await reader.value(
+        "SELECT max(seq) AS seq FROM messages WHERE conversation_id = ?", subject.conversation_id
     )
+    low, high = 0, 1 + last
     while low < high:  # the first seq from which on all is later than the end
         middle = (low + high) // 2
         row = await reader.row(
@@ -118,7 +112,7 @@ async def _said_between(reader: Reader, subject: _Subject, start: str | None, en
             subject.conversation_id,
             middle,
         )
-        if row is None or sort_key(row["created_at"]) > until:
+        if row is None or sort_key(row["created_at"]) > until or row["seq"] < middle:
             high = middle
         else:
             low = row["seq"] + 1
@@ -159,7 +153,10 @@ async def _found_by_messages(reader: Reader, subject: _Subject, seq: int) -> lis
             candidate = await _candidate(reader, subject, text, ranges.get(one), refusals.get(one))
             found[one] = candidate
             sound += candidate.refused is None and candidate.broken is None
-        seq = min(message["seq"], *(known.first for known in ranges.values()))
+        following = min((message["seq"], *(known.first for known in ranges.values())))
+        if following >= seq:  # a place that is no number, which SQLite sorts elsewhere
+            break
+        seq = following
     return list(found.values())
 
 
@@ -235,7 +232,7 @@ async def _found_by_time(reader: Reader, subject: _Subject, known: set[SummaryId
             ids,
         )
     }
-    nearest = sorted(ids, key=lambda one: ended[one], reverse=True)[:MOST]
+    nearest = sorted(ids, key=lambda one: ended.get(one, sort_key(None)), reverse=True)[:MOST]
     ranges = await seq_ranges(reader, subject.conversation_id, nearest)
     return [
         await _candidate(reader, subject, text, ranges.get(text.summary.summary_id), None)

@@ -26,7 +26,7 @@ async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[Stored
     """The whole rows of a table whose *column* holds one of *keys*; none where the table is absent."""
     if not reader.schema.has(table, column):
         return []
-    rows = await reader.rows_in(f'SELECT * FROM "{table}" WHERE "{column}" IN (?*) ORDER BY rowid', keys)
+    rows = await reader.stored_in(f'SELECT * FROM "{table}" WHERE "{column}" IN (?*) ORDER BY rowid', keys)
     return [dict(row) for row in rows]
 
 

@@ -86,15 +86,15 @@ NUMBERS = frozenset(
         "fork_bounded",
         "fork_source_message_count",
         "line_count",
-        "ordinal",
         "pending",
         "running",
-        "seq",
         "source_message_token_count",
         "target_tokens",
         "token_count",
     }
 )
+#: Places in a conversation or a context; what is none is told from one by who reads it.
+PLACES = frozenset({"ordinal", "seq"})
 KEYS = frozenset({"conversation_id", "message_id", "summary_id", "file_id", "brief_id"})
 
 
@@ -112,7 +112,8 @@ class Schema:
     def select(self, table: str, columns: Iterable[str], alias: str | None = None) -> str:
         """A select list of *columns*, with NULL in place of those that this file does not have.
 
-        Every value but a key has the type of its column, whatever is stored: SQLite keeps what it is given.
+        Every value but a key and a place has the type of its column, whatever is stored: SQLite keeps what it
+        is given, and `lcm_core.store.typed` sees to the rest.
         """
         return ", ".join(self.typed(table, name, f"{alias or table}.{name}") for name in columns)
 
@@ -120,7 +121,7 @@ class Schema:
         """*expression*, made of a column, under the column's name and with its type; NULL if it is absent."""
         if not self.has(table, column):
             return f"NULL AS {column}"
-        if column in KEYS:
+        if column in KEYS or column in PLACES:
             return f"{expression} AS {column}"
         return f"CAST({expression} AS {'INTEGER' if column in NUMBERS else 'TEXT'}) AS {column}"
 

@@ -10,6 +10,7 @@ from lcm_core.records import ConversationId, Message, MessageId, MessagePart
 from lcm_core.store import messages as message_store
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.rows import StoredRow
+from lcm_core.store.typed import NO_MESSAGE
 
 #: An item of a context: ordinal, message id, summary id; then, of what it stands for, the conversation (None
 #: where that row is gone), the stored estimate, whether a user said it (1 or 0), the depth of a summary, all
@@ -26,7 +27,10 @@ async def standing_rows(reader: Reader, conversation_id: ConversationId) -> list
     has_sender = reader.schema.has("messages", "openclaw_sender_metadata")
     sender = "CASE m.role WHEN 'user' THEN CAST(m.openclaw_sender_metadata AS TEXT) END"
     rows = await reader.tuples(
-        f"""SELECT c.ordinal, c.message_id, c.summary_id,
+        f"""SELECT CASE typeof(c.ordinal) WHEN 'integer' THEN c.ordinal ELSE -1 END,
+        CASE typeof(c.message_id) WHEN 'integer' THEN c.message_id WHEN 'null' THEN NULL
+            ELSE {NO_MESSAGE} END,
+        CAST(c.summary_id AS TEXT),
         coalesce(s.conversation_id, m.conversation_id),
         CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER), ifnull(m.role = 'user', 0),
         ifnull({depth}, 0), {sender if has_sender else "NULL"}
@@ -66,7 +70,7 @@ async def context_rows(
     reader: Reader, conversation_id: ConversationId, first: int, last: int
 ) -> list[StoredRow]:
     """The whole rows of a context from one ordinal to another, both included."""
-    rows = await reader.rows(
+    rows = await reader.stored(
         "SELECT * FROM context_items WHERE conversation_id = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
         conversation_id,
         first,

@@ -1,20 +1,19 @@
-"""From a source text to what is stored: normal, aggressive, and a cut of the source when both fail.
+"""From a source text to the text of a summary: normal, aggressive, a cap, a cut of the source.
 
-The deterministic parts of the engine (engine.md 2.2, 2.4, 2.5), equal to its recorded passes. What calls a
-model is a `Summarizer`; nothing here knows of databases.
+Two sets of rules (docs/engine/texts.md, Escalation and Fallback). The engine's compaction and ours meet here.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.compaction_rules import CompactionRules, CompactionSettings
 from lcm_core.dag.markers import DIRECTIVE_MARKER
-from lcm_core.javascript import BLANKS, well_formed
+from lcm_core.javascript import BLANKS, trimmed, well_formed
+from lcm_core.summarize.directives import Sound, without_directives
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
@@ -50,7 +49,7 @@ def estimate(text: str, estimator: Estimator) -> int:
 def target_tokens(
     depth: int, source_tokens: int, *, aggressive: bool, rules: CompactionRules, settings: CompactionSettings
 ) -> int:
-    """The size that a model is asked to stay under (engine.md 8)."""
+    """The size that a model is asked to stay under (docs/engine/texts.md, Targets)."""
     if depth > 0:
         return max(512, settings.condensed_target_tokens)
     if not aggressive:
@@ -59,6 +58,11 @@ def target_tokens(
     if cap is None:
         cap = math.floor(0.55 * settings.leaf_target_tokens)
     return max(96, min(cap, math.floor(0.20 * source_tokens)))
+
+
+def _tokens(text: str, estimator: Estimator) -> int:
+    """The same of a text that JSON may have given halves of characters: each counts as one."""
+    return estimate(well_formed(text), estimator)
 
 
 async def escalate(
@@ -76,9 +80,10 @@ async def escalate(
         ProviderAuthError: the key was refused; nothing may be written.
         SummarizerError: no answer came back.
     """
-    size = estimate(text, rules.estimator)
+    text = trimmed(text)
     if not text:
         return _escalated(_truncated_note(0), Level.FALLBACK, 0, [], rules)
+    size = max(1, _tokens(text, rules.estimator))
     asked: list[SummaryReply] = []
     for aggressive in (False, True):
         target = target_tokens(depth, size, aggressive=aggressive, rules=rules, settings=settings)
@@ -92,14 +97,13 @@ async def escalate(
             estimator=rules.estimator,
         )
         asked.append(await summarizer(request))
-        answer = asked[-1].as_came
-        if rules.escalation.trims:
-            answer = answer.strip(BLANKS)
+        came = asked[-1].as_came
+        answer = trimmed(came) if rules.escalation.trims else came
         if not answer and not rules.escalation.accepts_empty:
             break  # the engine does not ask again after an empty answer
         if not asked[-1].finished:
             continue  # cut off, or a refusal: the engine would keep it, and nothing would ever tell
-        if estimate(answer, rules.estimator) < size:
+        if _tokens(answer, rules.estimator) < size:
             level = Level.AGGRESSIVE if aggressive else Level.NORMAL
             return _kept(answer, level, depth, size, asked, rules, settings)
     return _escalated(fallback(text, rules, settings), Level.FALLBACK, size, asked, rules)
@@ -117,7 +121,7 @@ def _kept(
     """An answer that is smaller than its source, cut when it is far over target."""
     target = settings.condensed_target_tokens if depth > 0 else settings.leaf_target_tokens
     limit = math.ceil(target * settings.overage_factor)
-    if not rules.escalation.caps or estimate(answer, rules.estimator) <= limit:
+    if not rules.escalation.caps or _tokens(answer, rules.estimator) <= limit:
         return _escalated(answer, level, size, asked, rules)
     return _escalated(capped(answer, limit, rules.estimator), Level.CAPPED, size, asked, rules)
 
@@ -127,7 +131,7 @@ def _escalated(
 ) -> Escalated:
     made, content = content, well_formed(content)  # JSON in a source may escape halves of characters
     usage = sum((reply.usage for reply in asked), NO_USAGE)
-    tokens = estimate(content, rules.estimator)
+    tokens = _tokens(content, rules.estimator)
     model = asked[-1].model if asked else "unknown"
     return Escalated(content, tokens, size, level, model, len(asked), usage, made)
 
@@ -136,25 +140,35 @@ def _escalated(
 
 
 def capped(text: str, limit: int, estimator: Estimator) -> str:
-    """A text cut to *limit* tokens, with the note that says so (engine.md 2.4)."""
-    tokens = estimate(text, estimator)
+    """A text cut to *limit* tokens, with the longest note of it that fits; maybe the note alone."""
+    tokens = _tokens(text, estimator)
     for note in (f"\n[Capped from {tokens} tokens to ~{limit}]", f"\n[Capped to ~{limit}]", "\n[Capped]"):
-        room = limit - estimate(note, estimator)
-        if room > 0:
-            return longest_prefix(text, room, estimator) + note
+        cut = longest_prefix(text, limit - _tokens(note, estimator), estimator) + note
+        if _tokens(cut, estimator) <= limit:
+            return cut
     return longest_prefix(text, limit, estimator)
 
 
+#: Tokens that the fallback keeps where fewer than `LEAST_FALLBACK` are set.
+USUAL_FALLBACK: Final = 512
+LEAST_FALLBACK: Final = 64
+
+
 def fallback(text: str, rules: CompactionRules, settings: CompactionSettings) -> str:
-    """A cut of the source, for when no model gave a shorter text (engine.md 2.2, 2.5)."""
-    note = "\n" + _truncated_note(estimate(text, rules.estimator))
+    """A cut of the source, for when no model gave a shorter text, with the note that says so."""
+    text = trimmed(text)
+    note = _truncated_note(max(1, _tokens(text, rules.estimator)))
     if rules.escalation.fallback_units is not None:
-        return _units(text, rules.escalation.fallback_units) + note
-    sound = without_directives(text) if rules.escalation.omits_directives else text
-    if sound != text:
-        note = f"\n{DIRECTIVE_MARKER}{note}"
-    room = settings.fallback_max_tokens - estimate(note, rules.estimator)
-    return longest_prefix(sound, max(room, 0), rules.estimator).rstrip(BLANKS) + note
+        return f"{_units(text, rules.escalation.fallback_units)}\n{note}"
+    sound = without_directives(text) if rules.escalation.omits_directives else Sound(text, omitted=False)
+    if sound.omitted:
+        note = f"{DIRECTIVE_MARKER}\n{note}"
+    if sound.is_empty:
+        return note
+    limit = settings.fallback_max_tokens if settings.fallback_max_tokens >= LEAST_FALLBACK else USUAL_FALLBACK
+    room = math.floor(limit) - _tokens(f"\n{note}", rules.estimator)
+    kept = longest_prefix(sound.text, room, rules.estimator).rstrip(BLANKS)
+    return f"{kept}\n{note}" if kept else note
 
 
 def _truncated_note(tokens: int) -> str:
@@ -170,41 +184,16 @@ def _units(text: str, units: int) -> str:
 
 
 def longest_prefix(text: str, limit: int, estimator: Estimator) -> str:
-    """The longest beginning of a text that is not over *limit* tokens."""
-    low, high = 0, len(text)
-    if estimate(text, estimator) <= limit:
+    """The longest beginning of a text, in whole characters, that is not over *limit* tokens."""
+    if limit <= 0:
+        return ""
+    if _tokens(text, estimator) <= limit:
         return text
+    low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if estimate(text[:middle], estimator) <= limit:
+        if _tokens(text[:middle], estimator) <= limit:
             low = middle
         else:
             high = middle - 1
     return text[:low]
-
-
-#: What stands in the fallback for a sentence that reads like an instruction to the model (engine.md 2.4).
-OMITTED: Final = "[LCM fallback summary omitted directive-shaped untrusted content]."
-_SENTENCE: Final = re.compile(rf"[^\n.!?]*(?:[.!?](?![{BLANKS}]|$)[^\n.!?]*)*(?:[.!?]+|$)", re.MULTILINE)
-_DIRECTIVE: Final = re.compile(
-    r"\b(?:ignore|disregard|forget|override|bypass)\b[^\n]{0,60}\b(?:instruction|prompt|rule|direction|guideline|policy|polic)"
-    r"|\byou are now\b"
-    r"|\b(?:reply|respond|answer) only with\b"
-    r"|\b(?:reveal|print|show|repeat|leak)\b[^\n]{0,40}\bsystem prompt\b",
-    re.IGNORECASE | re.ASCII,  # a word ends where an ideograph begins
-)
-
-
-def without_directives(text: str) -> str:
-    """A text in which every sentence that is shaped like an instruction to a model is replaced."""
-    if _DIRECTIVE.search(text) is None:
-        return text
-    return _SENTENCE.sub(_sound, text)
-
-
-def _sound(sentence: re.Match[str]) -> str:
-    found = sentence[0]
-    if _DIRECTIVE.search(found) is None:
-        return found
-    blank = len(found) - len(found.lstrip(BLANKS))
-    return found[:blank] + OMITTED

@@ -159,7 +159,7 @@ class MessageScan:
             self._add("E6 user" if role == "user" else "E6", place)
         key = _without_file_ids(role, body.content) or stored or digest or ""
         try:
-            self._texts[place] = int(key[:16], 16)
+            self._texts[place] = int(key[:16], 16) & 0xFFFF_FFFF_FFFF_FFFF
         except ValueError:
             self._texts[place] = hash(key) & 0xFFFF_FFFF_FFFF_FFFF
         length = len(body.content)

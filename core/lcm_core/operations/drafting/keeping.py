@@ -29,6 +29,7 @@ from lcm_core.operations.drafting.documents import (
     text_of,
 )
 from lcm_core.operations.drafting.items import SETTLED, Item
+from lcm_core.own_folders import make_private
 from lcm_core.records import SummaryId
 from lcm_core.summarize.cost import NOTHING_SPENT, Spent
 
@@ -83,7 +84,7 @@ class Keeper:
         """
         path = folder / f"{header.batch}{_SUFFIX}"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except OSError as error:
             raise _unwritable(path, error) from error

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lcm_core.dag.checks.facts import Limits
+from lcm_core.errors import LcmError
 from lcm_core.findings import Finding, Progress, RowRef
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.store.scan.files import Folders
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -57,6 +62,23 @@ class Run:
         for check in checks:
             if check in self.answers and not self.answers[check].reason:
                 self.answers[check].reason = reason
+
+    @contextmanager
+    def guarded(self, checks: Iterable[str], where: str = "") -> Iterator[None]:
+        """Within it an error that nobody foresaw stops these checks and no others; it is logged.
+
+        What the database or its damage is to blame for ends as a `DatabaseError` does.
+        """
+        try:
+            yield
+        except LcmError:
+            raise
+        except Exception as error:
+            log.exception("a check stopped%s", where)
+            reason = (
+                f"it stopped{where} at a value that it does not know how to read ({type(error).__name__})"
+            )
+            self.stop(self.wants(checks), reason)
 
     def wants(self, checks: Iterable[str]) -> frozenset[str]:
         """Those of some checks that can be asked."""

@@ -13,6 +13,7 @@ from lcm_core.paths import resolve_stored
 from lcm_core.records import ConversationId, LargeFile
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.files import list_files
+from lcm_core.store.steps import Step, steps
 
 #: Messages by id that one transaction looks at.
 _STEP = 20_000
@@ -61,28 +62,28 @@ async def scan_use(
     database: Database, scan: UseScan, conversation_id: ConversationId | None
 ) -> AsyncIterator[tuple[int, int]]:
     """Let *scan* take messages and summaries a step at a time; ids done, and ids there are."""
-    end = await database.read(_last_message)
+    done, total = 0, await database.read(_count_messages)
     await database.read(_take_summaries, scan, conversation_id)
-    for start in range(0, end + 1, _STEP):
-        await database.read(_take_messages, scan, conversation_id, start, start + _STEP)
-        yield min(start + _STEP, end), max(end, 1)
+    async for step in steps(database, "messages", "message_id", _STEP):
+        await database.read(_take_messages, scan, conversation_id, step)
+        done = min(done + _STEP, total)
+        yield done, total
 
 
-async def _last_message(reader: Reader) -> int:
-    return await reader.value("SELECT max(message_id) FROM messages") or 0
+async def _count_messages(reader: Reader) -> int:
+    return await reader.value("SELECT count(*) FROM messages") or 0
 
 
 async def _take_messages(
-    reader: Reader, scan: UseScan, conversation_id: ConversationId | None, start: int, end: int
+    reader: Reader, scan: UseScan, conversation_id: ConversationId | None, step: Step
 ) -> None:
     large = "CAST(m.large_content AS TEXT)" if reader.schema.has("messages", "large_content") else "NULL"
     only, keys = ("", ()) if conversation_id is None else ("AND m.conversation_id = ?", (conversation_id,))
     for row in await reader.rows(
         f"""SELECT m.message_id, m.conversation_id, CAST(m.content AS TEXT) AS content,
-        {large} AS large_content FROM messages AS m WHERE m.message_id > ? AND m.message_id <= ? {only}
+        {large} AS large_content FROM messages AS m WHERE {step.where("m.message_id")} {only}
         AND (m.content LIKE '%file\\_%' ESCAPE '\\' OR {large} IS NOT NULL)""",
-        start,
-        end,
+        *step.bounds,
         *keys,
     ):
         scan.take_message(

@@ -59,7 +59,7 @@ async def _parts_between(
         f"""SELECT m.message_id,
         CASE WHEN p.tool_call_id IS NULL AND (p.part_type IN ('tool', 'agent') OR m.role = 'tool')
             THEN ifnull(CAST(p.part_id AS TEXT), '') END,
-        CAST(p.ordinal AS INTEGER), ifnull(CAST(p.part_type AS TEXT), ''),
+        p.ordinal, ifnull(CAST(p.part_type AS TEXT), ''),
         CASE WHEN p.text_content IS NOT m.content THEN CAST(p.text_content AS TEXT) END,
         p.text_content IS m.content, CAST(p.tool_call_id AS TEXT),
         CASE WHEN p.session_id IS NOT ? THEN CAST(p.session_id AS TEXT) END, CAST(p.metadata AS TEXT),

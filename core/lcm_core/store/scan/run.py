@@ -82,7 +82,8 @@ async def run_checks(
         run.stage, run.title = number, title
         run.progress(0, 1)
         try:
-            await stage(run)
+            with run.guarded(checks):
+                await stage(run)
         except DatabaseError as error:
             run.stop(run.wants(checks), f"it stopped halfway: {error.message}")
         run.progress(1, 1)

@@ -6,13 +6,14 @@ own self-check writes, so it is never asked for; what it would find shows in the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 from lcm_core.dag.checks.search import SearchProbe, SearchRows, SummaryRows
 from lcm_core.errors import DatabaseError
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader, Row
+from lcm_core.store.steps import Step, steps
 
 MESSAGES = "messages_fts"
 SUMMARIES = "summaries_fts"
@@ -29,20 +30,30 @@ async def compare_messages(
     database: Database, conversation_id: ConversationId | None
 ) -> AsyncIterator[tuple[SearchRows, int, int]]:
     """Messages that the search table lacks, holds in another form, or holds although they are gone."""
-    end = await database.read(_last, "messages", "message_id")
-    end = max(end, await database.read(_last, f"{MESSAGES}_content", "id"))
-    for start in range(0, end + 1, _STEP):
-        rows = await database.read(_compare_step, conversation_id, start, start + _STEP)
-        yield rows, min(start + _STEP, end), max(end, 1)
+    done, total = 0, await database.read(_count, "messages")
+    async for step in steps(database, "messages", "message_id", _STEP):
+        rows = await database.read(_compare_step, conversation_id, step)
+        done = min(done + _STEP, total)
+        yield rows, done, total
+    if conversation_id is None:
+        async for step in steps(database, f"{MESSAGES}_content", "id", _STEP):
+            yield await database.read(_orphan_step, step), total, total
 
 
-async def _last(reader: Reader, table: str, column: str) -> int:
-    return await reader.value(f"SELECT max({column}) FROM {table}") or 0
+async def _count(reader: Reader, table: str) -> int:
+    return await reader.value(f"SELECT count(*) FROM {table}") or 0
 
 
-async def _compare_step(
-    reader: Reader, conversation_id: ConversationId | None, start: int, end: int
-) -> SearchRows:
+async def _orphan_step(reader: Reader, step: Step) -> SearchRows:
+    rows = await reader.rows(
+        f"""SELECT f.id FROM {MESSAGES}_content AS f WHERE {step.where("f.id")}
+        AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = f.id)""",
+        *step.bounds,
+    )
+    return SearchRows(missing=(), differing=(), orphans=tuple(row["id"] for row in rows))
+
+
+async def _compare_step(reader: Reader, conversation_id: ConversationId | None, step: Step) -> SearchRows:
     only, keys = ("", ()) if conversation_id is None else ("AND m.conversation_id = ?", (conversation_id,))
     differing = await reader.rows(
         f"""SELECT m.message_id AS id, f.id IS NULL AS missing,
@@ -50,27 +61,18 @@ async def _compare_step(
             ELSE substr(CAST(m.content AS TEXT), 1, {_MOST_TEXT}) END AS text,
         CASE WHEN instr(f.c0, 'LCM') THEN substr(CAST(f.c0 AS TEXT), 1, {_MOST_TEXT}) END AS found
         FROM messages AS m LEFT JOIN {MESSAGES}_content AS f ON f.id = m.message_id
-        WHERE m.message_id > ? AND m.message_id <= ? {only}
+        WHERE {step.where("m.message_id")} {only}
           AND (CASE WHEN f.id IS NULL THEN trim(m.content, ?) <> '' ELSE f.c0 IS NOT m.content END)""",
-        start,
-        end,
+        *step.bounds,
         *keys,
         BLANKS,
     )
-    orphans: Sequence[Row] = ()
-    if conversation_id is None:
-        orphans = await reader.rows(
-            f"""SELECT f.id FROM {MESSAGES}_content AS f WHERE f.id > ? AND f.id <= ?
-            AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = f.id)""",
-            start,
-            end,
-        )
     return SearchRows(
         missing=tuple(row["id"] for row in differing if row["missing"]),
         differing=tuple(
             (row["id"], row["text"] or "", row["found"] or "") for row in differing if not row["missing"]
         ),
-        orphans=tuple(row["id"] for row in orphans),
+        orphans=(),
     )
 
 
@@ -78,10 +80,11 @@ async def compare_summaries(
     database: Database, table: str, conversation_id: ConversationId | None
 ) -> AsyncIterator[tuple[SummaryRows, int, int]]:
     """Summaries that a search table lacks, holds twice, in another form, or although they are gone."""
-    end = await database.read(_last, f"{table}_content", "id")
+    done, total = 0, await database.read(_count, f"{table}_content")
     seen: dict[str, int] = {}
-    for start in range(0, end + 1, _STEP):
-        rows = await database.read(_summary_step, table, conversation_id, start, start + _STEP)
+    async for step in steps(database, f"{table}_content", "id", _STEP):
+        rows = await database.read(_summary_step, table, conversation_id, step)
+        done = min(done + _STEP, total)
         twice = []
         for row in rows:
             if row["id"] in seen:
@@ -94,24 +97,23 @@ async def compare_summaries(
                 repeated=tuple(twice),
                 stale=tuple(row["row"] for row in rows if row["stale"]),
             ),
-            min(start + _STEP, end),
-            max(end, 1),
+            done,
+            total,
         )
     lacking = await database.read(_summaries_without, seen, conversation_id)
     yield SummaryRows(missing=lacking, orphans=(), repeated=(), stale=()), 1, 1
 
 
 async def _summary_step(
-    reader: Reader, table: str, conversation_id: ConversationId | None, start: int, end: int
+    reader: Reader, table: str, conversation_id: ConversationId | None, step: Step
 ) -> list[Row]:
     only, keys = ("", ()) if conversation_id is None else ("AND s.conversation_id = ?", (conversation_id,))
     return await reader.rows(
         f"""SELECT f.id AS row, CAST(f.c0 AS TEXT) AS id, s.summary_id IS NULL AS gone,
         (s.summary_id IS NOT NULL AND f.c1 IS NOT s.content) AS stale
         FROM {table}_content AS f LEFT JOIN summaries AS s ON s.summary_id = f.c0
-        WHERE f.id > ? AND f.id <= ? {only}""",
-        start,
-        end,
+        WHERE {step.where("f.id")} {only}""",
+        *step.bounds,
         *keys,
     )
 

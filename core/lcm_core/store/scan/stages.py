@@ -32,6 +32,7 @@ from lcm_core.dag.checks.search import MessageSearchScan, SummarySearchScan
 from lcm_core.findings import Confidence, Finding
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
+from lcm_core.store.rows import Stored
 from lcm_core.store.scan import files as disk
 from lcm_core.store.scan import links, messages, texts
 from lcm_core.store.scan import search as fts
@@ -93,18 +94,23 @@ async def conversations(run: Run) -> None:
         ids = [run.conversation_id]
     done = 0
     for conversation_id in ids:
-        structure = await run.database.read(load_structure, conversation_id)
+        where = f" in conversation {conversation_id}"
+        structure: Structure | None = None
+        with run.guarded(wanted, where):
+            structure = await run.database.read(load_structure, conversation_id)
         if structure is None:
             continue
         findings = await asyncio.to_thread(_apply, rules, structure, run)
         if wanted & TEXT_CHECKS and structure.nodes:
-            await _read_texts(run, structure, wanted & TEXT_CHECKS, known)
+            with run.guarded(TEXT_CHECKS, where):
+                await _read_texts(run, structure, wanted & TEXT_CHECKS, known)
         asked, lost = wanted & BODY_CHECKS, any(map(_is_lost, findings))
         if (asked or lost) and len(structure.messages):
-            scan = await _read_messages(run, structure, asked, done, total, backfilled=backfilled)
-            run.add(await asyncio.to_thread(list, scan.findings()))
-            if lost:
-                findings = await asyncio.to_thread(_without_copies, findings, structure, scan, run)
+            with run.guarded(asked, where):
+                scan = await _read_messages(run, structure, asked, done, total, backfilled=backfilled)
+                run.add(await asyncio.to_thread(list, scan.findings()))
+                if lost:
+                    findings = await asyncio.to_thread(_without_copies, findings, structure, scan, run)
         run.add(findings)
         done += len(structure.messages)
         run.progress(done, total)
@@ -128,7 +134,11 @@ def _without_copies(
 def _apply(rules: Mapping[str, StructureRule], structure: Structure, run: Run) -> list[Finding]:
     # A check keeps no more than so many, and a hostile file must not make more than that of one conversation.
     most = run.limits.findings + 1
-    return [one for rule in rules.values() for one in islice(rule(structure, run.limits), most)]
+    found: list[Finding] = []
+    for check, rule in rules.items():
+        with run.guarded((check,), f" in conversation {structure.id}"):
+            found += islice(rule(structure, run.limits), most)
+    return found
 
 
 async def _count_messages(reader: Reader, conversation_id: ConversationId | None) -> int:
@@ -161,7 +171,7 @@ async def _read_texts(
             sources = await run.database.read(texts.source_texts, summary_id)
             await asyncio.to_thread(scan.compare, summary_id, contents[summary_id], sources)
     named: dict[int, tuple[str, ...]] = {}
-    after: int | None = -(2**62)
+    after: Stored = -(2**63)
     while known and after is not None:
         found, after = await run.database.read(texts.files_named, structure.id, after)
         named |= found
@@ -232,7 +242,8 @@ async def noted_state(run: Run) -> None:
         known = await asyncio.to_thread(notes.with_transcripts, known, run.folders)
     for check, rule in state.RULES.items():
         if check in wanted:
-            run.add(rule(known, run.limits))
+            with run.guarded((check,)):
+                run.add(list(rule(known, run.limits)))
     if "E23" in wanted:
         run.add(
             whole.collisions(await run.database.read(notes.load_collisions, run.conversation_id), run.limits)

@@ -17,6 +17,8 @@ from lcm_core.store.database import Reader, Row
 from lcm_core.store.moments import moment
 from lcm_core.store.scan.elsewhere import reached_at_home, remains_of
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
+from lcm_core.store.steps import Step, next_step
+from lcm_core.store.typed import LEAST, NO_MESSAGE
 
 #: Messages that are fetched at a time; they become columns at once.
 _PAGE = 10_000
@@ -99,15 +101,14 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
     sender = "m.openclaw_sender_metadata" if schema.has("messages", "openclaw_sender_metadata") else "NULL"
     day = moment("m.created_at") if schema.has("messages", "created_at") else "0"
     count = "ifnull(CAST(m.token_count AS INTEGER), 0)" if schema.has("messages", "token_count") else "0"
-    after: int | None = None
-    while True:
+    step = await _next_messages(reader, conversation_id, None)
+    while step is not None:
         rows = await reader.rows(
-            f"""SELECT m.message_id, CAST(m.seq AS INTEGER) AS seq, m.role, {count} AS tokens, {day} AS day,
+            f"""SELECT m.message_id, m.seq, m.role, {count} AS tokens, {day} AS day,
             {_EVENT} AS event, length({sender}) AS label FROM messages AS m
-            WHERE m.conversation_id = ? {"" if after is None else "AND m.seq > ?"}
-            ORDER BY m.seq LIMIT {_PAGE}""",
+            WHERE m.conversation_id = ? AND {step.where("m.seq")} ORDER BY m.seq""",
             conversation_id,
-            *(() if after is None else (after,)),
+            *step.bounds,
         )
         for message_id, seq, role, amount, moment_of, event, label in rows:
             ids.append(message_id)
@@ -118,17 +119,21 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
             events.append(1 if event else 0)
             if label:
                 labels[message_id] = _LABEL_TOKENS + 2 * label
-        if len(rows) < _PAGE:
-            return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
-        after = rows[-1]["seq"]
+        step = await _next_messages(reader, conversation_id, step)
+    return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
+
+
+async def _next_messages(reader: Reader, conversation_id: ConversationId, last: Step | None) -> Step | None:
+    """The next run of messages by seq; two with one seq are in the same run."""
+    return await next_step(reader, "messages", "seq", _PAGE, last, of=("conversation_id", conversation_id))
 
 
 async def _items(reader: Reader, conversation_id: ConversationId) -> list[ContextItem]:
     if not reader.schema.has("context_items"):
         return []
     rows = await reader.rows(
-        """SELECT CAST(ordinal AS INTEGER) AS ordinal, CAST(item_type AS TEXT) AS item_type,
-        CAST(message_id AS INTEGER) AS message_id, CAST(summary_id AS TEXT) AS summary_id
+        """SELECT ordinal, CAST(item_type AS TEXT) AS item_type,
+        message_id, CAST(summary_id AS TEXT) AS summary_id
         FROM context_items AS c WHERE c.conversation_id = ? ORDER BY c.ordinal""",
         conversation_id,
     )
@@ -196,7 +201,7 @@ async def _links(reader: Reader, conversation_id: ConversationId) -> dict[Summar
     if not (reader.schema.has("summary_messages") and reader.schema.has("summaries")):
         return {}
     found: dict[SummaryId, Links] = {}
-    after, page = -1, 200
+    after, page = LEAST, 200
     while True:
         # In pages of summaries: all links of a large conversation at once would be too many rows.
         owners = await reader.rows(
@@ -206,13 +211,12 @@ async def _links(reader: Reader, conversation_id: ConversationId) -> dict[Summar
             after,
         )
         for row in await reader.rows_in(
-            """SELECT l.summary_id, CAST(l.message_id AS INTEGER) AS message_id,
-            CAST(l.ordinal AS INTEGER) AS ordinal FROM summary_messages AS l
+            """SELECT l.summary_id, l.message_id, l.ordinal FROM summary_messages AS l
             WHERE l.summary_id IN (?*) ORDER BY l.summary_id, l.ordinal, l.rowid""",
             [row["summary_id"] for row in owners],
         ):
             links = found.setdefault(SummaryId(row["summary_id"]), Links(array("q"), array("q")))
-            links.message_ids.append(row["message_id"])
+            links.message_ids.append(NO_MESSAGE if row["message_id"] is None else row["message_id"])
             links.ordinals.append(row["ordinal"])
         if len(owners) < page:
             return found
@@ -224,7 +228,7 @@ async def _edges(reader: Reader, conversation_id: ConversationId) -> dict[Summar
         return {}
     rows = await reader.rows(
         """SELECT e.summary_id, CAST(e.parent_summary_id AS TEXT) AS parent_summary_id,
-        CAST(e.ordinal AS INTEGER) AS ordinal
+        e.ordinal
         FROM summaries AS s CROSS JOIN summary_parents AS e ON e.summary_id = s.summary_id
         WHERE s.conversation_id = ? ORDER BY e.ordinal, e.rowid""",
         conversation_id,

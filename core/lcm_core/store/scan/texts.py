@@ -9,6 +9,7 @@ from lcm_core.dag.checks.texts import file_ids
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Reader
+from lcm_core.store.rows import Stored
 
 #: Summaries of one batch.
 BATCH = 100
@@ -88,10 +89,13 @@ async def source_texts(reader: Reader, summary_id: SummaryId) -> list[str]:
 
 
 async def files_named(
-    reader: Reader, conversation_id: ConversationId, after: int
-) -> tuple[dict[int, tuple[str, ...]], int | None]:
-    """File ids in the texts of the messages after seq *after*, and where to go on; None at the end."""
-    rows = await reader.rows(
+    reader: Reader, conversation_id: ConversationId, after: Stored
+) -> tuple[dict[int, tuple[str, ...]], Stored]:
+    """File ids in the texts of the messages after a seq, and where to go on; None at the end.
+
+    A seq as it is stored: text is behind all numbers.
+    """
+    rows = await reader.stored(
         f"""SELECT m.message_id, m.seq, CAST(m.content AS TEXT) AS content FROM messages AS m
         WHERE m.conversation_id = ? AND m.seq > ? AND m.content LIKE '%file\\_%' ESCAPE '\\'
         ORDER BY m.seq LIMIT {_PAGE}""",
