@@ -23,7 +23,7 @@ from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.records import SummaryId
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
-from lcm_core.summarize.cost import NOTHING_SPENT, Forecast
+from lcm_core.summarize.cost import NOTHING_FORESEEN, NOTHING_SPENT, Budget, Forecast
 from lcm_core.summarize.models.opening import Writer, budget_of
 from lcm_core.summarize.models.providers import Shape
 from lcm_core.summarize.reading import Rendering
@@ -33,7 +33,7 @@ from lcm_core.times import iso_z
 from lcm_tui.session import Session
 from lcm_tui.writing import Modelling, choose_writer, cost_text
 
-NOTHING = Forecast(0, 0, 0, 0.0)
+NOTHING = NOTHING_FORESEEN
 #: Who writes when nobody does: the engine's cut of the source.
 CUT: Final = "cut"
 
@@ -95,14 +95,18 @@ def setting_of(session: Session) -> Setting:
     return Setting(Rendering(rules, session.zone, settings.injected_tags), settings)
 
 
-def forecast_text(forecast: Forecast) -> str:
-    """What a batch takes, at most, for people."""
+def forecast_text(forecast: Forecast, budget: Budget) -> str:
+    """What a batch takes, and at most, for people; the limits of *budget* hold."""
     if not forecast.calls:
         return "no call: nothing is sent to anybody, and nothing is paid"
-    calls = "1 call" if forecast.calls == 1 else f"~{forecast.calls:,} calls"
+    most = budget.at_most(forecast)
+    calls = "1 call" if forecast.calls == 1 else f"{forecast.calls:,} calls"
     about = "~" if forecast.cost_usd else ""
-    tokens = f"~{forecast.input_tokens:,} tokens in, ~{forecast.output_tokens:,} out"
-    return f"{calls}, {tokens}, cost: {about}{cost_text(forecast.cost_usd)}"
+    tokens = f"~{forecast.input_tokens:,} tokens in, up to {forecast.output_tokens:,} out"
+    cost = f"cost: {about}{cost_text(forecast.cost_usd)}"
+    if forecast.cost_usd is not None:
+        cost += f", at most {cost_text(most.cost_usd)} in {most.calls:,} calls"
+    return f"{calls}, {tokens}, {cost}"
 
 
 def _worth_keeping(item: Item) -> bool:
@@ -117,11 +121,13 @@ def worth_keeping(items: Iterable[Item]) -> bool:
     return any(map(_worth_keeping, items))
 
 
-def forecast_sentence(forecast: Forecast) -> str:
+def forecast_sentence(forecast: Forecast, budget: Budget) -> str:
     """The same as a sentence, for a question."""
     if not forecast.calls:
         return "No call is made: nothing is sent to anybody, and nothing is paid."
-    return f"At most, unless one has to be asked twice: {forecast_text(forecast)}."
+    return (
+        f"When every first answer stands: {forecast_text(forecast, budget)}, repeats and second answers too."
+    )
 
 
 class Instructed:
@@ -207,13 +213,14 @@ class Work:
     # -- estimates ---------------------------------------------------------------------------------------
 
     async def forecast(self, summary_id: SummaryId, writer: Writer | None = None) -> Forecast:
-        """What drafting one summary takes, at most, when nothing is asked twice. Nothing is sent."""
+        """What drafting one summary takes, and at most. Nothing is sent."""
         setting = self.batch.setting
         material = await self.session.read(read_material, summary_id, setting.rendering, with_previous=True)
         if not material.source.text:
             return NOTHING
         asked = writer or self.writer
-        return await asyncio.to_thread(lambda: asked.forecast(request_for(material, setting)))
+        first, again = (request_for(material, setting, aggressive=one) for one in (False, True))
+        return await asyncio.to_thread(lambda: asked.forecast(first, again))
 
     # -- keeping -----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from lcm_core.summarize.cost import Budget
 from lcm_core.summarize.credentials import KeySource
 from lcm_core.summarize.models.opening import Chosen, Writer, choose_model, open_writer
 from lcm_core.summarize.prompts import Prompts, operators_prompts, prompts_at
+from lcm_core.summarize.request import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,17 @@ class Modelling:
     def key(self) -> str | None:
         """Where the key comes from, masked; None: no key is used."""
         return self.chosen.key_origin
+
+    @property
+    def headers(self) -> str:
+        """Which headers of the environment are sent along; empty: none."""
+        found = self.chosen.headers
+        return "" if found is None else f"{', '.join(found.names)} from {found.origin}"
+
+    @property
+    def price_words(self) -> str:
+        """What the model costs, and who says so; empty where nobody is paid or nobody knows."""
+        return "" if self.chosen.price is None else self.chosen.price.words
 
     @property
     def prompt_notes(self) -> tuple[str, ...]:
@@ -74,6 +86,13 @@ def choose_writer(
     source = KeySource(os.environ, settings.state_dir.value, key_variable, key_file)
     own = operators_prompts(settings.user_config_file.value) if prompts is None else prompts_at(prompts)
     return Modelling(choose_model(wanted, source), wanted, own)
+
+
+def spent_text(usage: Usage) -> str:
+    """What something cost, for people: at most so much, where the provider did not say all of it."""
+    if usage.is_exact or not usage.cost_usd:
+        return cost_text(usage.cost_usd)
+    return f"at most {cost_text(usage.cost_usd)}"
 
 
 def cost_text(cost: float | None) -> str:

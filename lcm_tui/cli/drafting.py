@@ -26,7 +26,7 @@ from lcm_core.operations.drafting.material import Setting, read_material, reques
 from lcm_core.operations.drafting.rules import EXAMPLES, Rule, parse_rule
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.cost import NOTHING_SPENT, total
+from lcm_core.summarize.cost import NOTHING_SPENT, Budget, total
 from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.models.opening import Writer, budget_of
 from lcm_core.summarize.reading import Rendering
@@ -196,15 +196,18 @@ class _Work:
         undrafted = [item for item in selection.items if broken_off(item).state is State.WAITING]
         seen = asyncio.run(self._foresee(undrafted))
         whole = total(one.forecast for one in seen)
+        spent = NOTHING_SPENT if kept is None else kept.header.spent
+        most = budget_of(self.model.settings, spent).at_most(whole)
         data: Document = {
             **selection.data,
             "applied": False,
             "writer": self.model.document(),
             "rule": None if self.rule is None else self.rule.words,
-            "atMost": report.forecast_document(whole),
+            "expected": report.load_document(whole.once),
+            "atMost": report.load_document(most),
             "items": [report.foreseen_document(one) for one in seen],
         }
-        blocks = [*selection.blocks, *report.foreseen_blocks(seen, self.model, self._words)]
+        blocks = [*selection.blocks, *report.foreseen_blocks(seen, most, self.model, self._words)]
         if kept is not None:
             reviews = [item for item in selection.items if broken_off(item).state is State.REVIEW]
             made = [safe_text(item.summary_id) for item in reviews]
@@ -234,7 +237,7 @@ class _Work:
                 request = request_for(material, setting)
                 prompt = self.model.prompts.render(request) if self.flags.show_prompts else None
                 tokens = estimate(material.source.text, setting.rendering.rules.estimator)
-                forecast = writer.forecast(request)
+                forecast = writer.forecast(request, request_for(material, setting, aggressive=True))
                 seen.append(report.Foreseen(item, material, request, forecast, tokens, prompt))
         await writer.aclose()
         return seen
@@ -274,13 +277,14 @@ class _Work:
     ) -> None:
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
-            budget = budget_of(self.model.settings, NOTHING_SPENT if kept is None else kept.header.spent)
+            spent = NOTHING_SPENT if kept is None else kept.header.spent
+            budget = budget_of(self.model.settings, spent)
             writer = self.model.open(budget)
             line = StatusLine()
             keeper = self._keeper(selection.items, kept)
             batch = self._batch(database, selection.items, writer, keeper, ahead=file is not None)
             try:
-                await self._until_decided(batch, line, stopped)
+                await self._until_decided(batch, line, stopped, budget)
                 if file is not None:
                     done.data = {"file": str(file), **(await self._written(batch, file))}
                     done.file = file
@@ -319,10 +323,12 @@ class _Work:
             keep=lambda item: keeper.keep(item, budget.spent),
         )
 
-    async def _until_decided(self, batch: Batch, line: StatusLine, stopped: Callable[[], bool]) -> None:
+    async def _until_decided(
+        self, batch: Batch, line: StatusLine, stopped: Callable[[], bool], budget: Budget
+    ) -> None:
         """Draft, and ask about what no rule takes, until nothing is left that can be asked about."""
         while True:
-            await self._run(batch, line, stopped)
+            await self._run(batch, line, stopped, budget)
             line.clear()
             if batch.options.ahead or stopped() or batch.failed is not None or not self._asks:
                 return
@@ -337,12 +343,12 @@ class _Work:
     def _asks(self) -> bool:
         return can_ask() and not self.flags.change.yes and not self.run.presentation.json
 
-    async def _run(self, batch: Batch, line: StatusLine, stopped: Callable[[], bool]) -> None:
+    async def _run(self, batch: Batch, line: StatusLine, stopped: Callable[[], bool], budget: Budget) -> None:
         work = asyncio.create_task(batch.run())
         try:
             while not work.done():
                 await asyncio.wait((work,), timeout=0.1)
-                line.show(report.progress_line(batch.progress()))
+                line.show(report.progress_line(batch.progress(), budget.spent))
                 if stopped():
                     await batch.cancel()
                     return

@@ -73,7 +73,7 @@ async def tell(
         "items": [report.outcome_document(item) for item in items],
         "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for _, one in stale],
     }
-    outcome.blocks = report.outcome_blocks(items, progress, undo)
+    outcome.blocks = report.outcome_blocks(items, progress, writer.meter.budget.spent, undo)
     if stale:
         number = counted(len(stale), "summary was", "summaries were")
         owners = dict.fromkeys(owner for owner, _ in stale)

@@ -12,13 +12,13 @@ from lcm_core.operations.drafting.making import Draft, Origin
 from lcm_core.operations.drafting.material import Material
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import Fault, reversal_sentence
-from lcm_core.summarize.cost import Forecast, Spent, total
+from lcm_core.summarize.cost import Forecast, Load, Spent, total
 from lcm_core.summarize.prompts import Prompt
 from lcm_core.summarize.request import SummaryRequest, Usage
 from lcm_core.summarize.retention import Retention
 
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.modelling import Modelling, cost_text
+from lcm_tui.cli.modelling import Modelling, cost_text, spent_text
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table, counted
 from lcm_tui.cli.working import seconds_text
 
@@ -33,7 +33,7 @@ class Foreseen:
     item: Item
     material: Material
     request: SummaryRequest
-    forecast: Forecast  #: of one call
+    forecast: Forecast  #: of its calls
     source_tokens: int
     prompt: Prompt | None  #: when it was asked for
 
@@ -124,11 +124,12 @@ def draft_document(draft: Draft) -> Document:
 
 
 def usage_document(usage: Usage) -> Document:
-    """What something cost."""
+    """What something cost; ``exact`` is false where the provider did not say, and the most is counted."""
     return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "costUsd": usage.cost_usd,
+        "exact": usage.is_exact,
     }
 
 
@@ -142,22 +143,22 @@ def spent_words(spent: Spent) -> str:
     return f"Spent on this batch so far: {counted(spent.calls, 'call', 'calls')}, {cost_words(spent.usage)}."
 
 
-def forecast_document(forecast: Forecast) -> Document:
-    """What it would cost at most, when no call is repeated."""
+def load_document(load: Load) -> Document:
+    """Calls and what they take."""
     return {
-        "calls": forecast.calls,
-        "inputTokens": forecast.input_tokens,
-        "outputTokens": forecast.output_tokens,
-        "costUsd": forecast.cost_usd,
+        "calls": load.calls,
+        "inputTokens": load.input_tokens,
+        "outputTokens": load.output_tokens,
+        "costUsd": load.cost_usd,
     }
 
 
 # -- for people ------------------------------------------------------------------------------------------
 
 
-def foreseen_blocks(seen: Sequence[Foreseen], model: Modelling, words: str) -> list[Block]:
-    """What would be asked, of whom, and what it would cost."""
-    whole = total(one.forecast for one in seen)
+def foreseen_blocks(seen: Sequence[Foreseen], most: Load, model: Modelling, words: str) -> list[Block]:
+    """What would be asked, of whom, and what it would cost; *most* is all of it, as far as limits let it."""
+    once = total(one.forecast for one in seen).once
     columns = (
         Column("Summary"),
         Column("Conv", right=True, spare=2),
@@ -169,7 +170,7 @@ def foreseen_blocks(seen: Sequence[Foreseen], model: Modelling, words: str) -> l
         Column("Previous context", grows=True, spare=1),
     )
     rows = [_foreseen_row(one) for one in seen[:MOST]]
-    facts = [*model.facts(), *_cost_facts(whole), ("Taken by itself", words)]
+    facts = [*model.facts(), *_cost_facts(once, most), ("Taken by itself", words)]
     blocks: list[Block] = [Table(columns, rows), Facts(facts)]
     if len(seen) > MOST:
         blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
@@ -191,15 +192,17 @@ def foreseen_blocks(seen: Sequence[Foreseen], model: Modelling, words: str) -> l
     return blocks
 
 
-def _cost_facts(whole: Forecast) -> list[tuple[str, Cell]]:
-    """What it takes at most; nothing to say where nobody is asked."""
-    if not whole.calls:
+def _cost_facts(once: Load, most: Load) -> list[tuple[str, Cell]]:
+    """What it takes, and at most; nothing to say where nobody is asked."""
+    if not once.calls:
         return [("Cost", "nothing")]
+    cost = f"~{cost_text(once.cost_usd)}" if once.cost_usd else cost_text(once.cost_usd)
     return [
-        ("Calls", f"{whole.calls:,}; as many again for answers that cannot stand"),
-        ("Sent at least", f"~{whole.input_tokens:,} tokens"),
-        ("Answers at most", f"~{whole.output_tokens:,} tokens"),
-        ("Cost at most", f"~{cost_text(whole.cost_usd)}" if whole.cost_usd else cost_text(whole.cost_usd)),
+        ("Calls", f"{once.calls:,}; at most {most.calls:,}, with repeats and second answers"),
+        ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
+        ("Answers", f"up to {once.output_tokens:,} tokens; at most {most.output_tokens:,}"),
+        ("Cost", f"{cost} when every first answer stands"),
+        ("Cost at most", cost_text(most.cost_usd)),
     ]
 
 
@@ -225,8 +228,8 @@ def _previous_words(previous: PreviousChoice) -> str | None:
     return words or None
 
 
-def outcome_blocks(items: Sequence[Item], progress: Progress, undo: str) -> list[Block]:
-    """What came of a batch."""
+def outcome_blocks(items: Sequence[Item], progress: Progress, spent: Spent, undo: str) -> list[Block]:
+    """What came of a batch, and what all its calls took, those without a draft too."""
     columns = (
         Column("Summary"),
         Column("Depth", right=True),
@@ -248,6 +251,7 @@ def outcome_blocks(items: Sequence[Item], progress: Progress, undo: str) -> list
     facts: list[tuple[str, Cell]] = [
         ("Summaries", counts),
         ("Cost of the drafts", cost_words(progress.usage)),
+        ("Spent in all", f"{counted(spent.calls, 'call', 'calls')}, {cost_words(spent.usage)}"),
     ]
     if undo:
         facts.append(("To take all of it back", undo))
@@ -287,18 +291,19 @@ def taken_blocks(items: Sequence[Item]) -> list[Block]:
 def cost_words(usage: Usage) -> str:
     """What was spent, for people."""
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    return f"{cost_text(usage.cost_usd)} ({tokens})" if usage.input_tokens else cost_text(usage.cost_usd)
+    cost = spent_text(usage)
+    return f"{cost} ({tokens})" if usage.input_tokens else cost
 
 
-def progress_line(progress: Progress) -> str:
-    """How far a batch has come, on one line."""
+def progress_line(progress: Progress, spent: Spent) -> str:
+    """How far a batch has come and what it took, on one line."""
     words = f"{progress.done:,} of {progress.total:,} drafted, {progress.in_flight} in flight"
     if progress.per_minute is not None:
         words += f", {progress.per_minute:.0f}/min"
     if progress.remaining:
         words += f", about {seconds_text(progress.remaining)} left"
-    if progress.usage.cost_usd:
-        words += f", {cost_text(progress.usage.cost_usd)}"
+    if spent.usage.cost_usd:
+        words += f", {spent_text(spent.usage)}"
     return words
 
 

@@ -8,15 +8,16 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.errors import UsageError
+from lcm_core.summarize.cost import Price
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Cell
 from lcm_tui.writing import Modelling as Chosen
-from lcm_tui.writing import choose_writer, cost_text
+from lcm_tui.writing import choose_writer, cost_text, spent_text
 
-__all__ = ["ModelFlags", "Modelling", "cost_text", "modelling"]
+__all__ = ["ModelFlags", "Modelling", "cost_text", "modelling", "spent_text"]
 
 Provider: TypeAlias = Annotated[
     str | None,
@@ -59,17 +60,23 @@ class Modelling(Chosen):
 
     def facts(self) -> list[tuple[str, Cell]]:
         """Who writes and with which key, for people."""
-        key = [("Key", self.key)] if self.key else []
-        return [("Written by", self.words), *key, *(("Prompts", note) for note in self.prompt_notes)]
+        told = {"Key": self.key, "Headers": self.headers, "Price": self.price_words}
+        return [
+            ("Written by", self.words),
+            *((name, words) for name, words in told.items() if words),
+            *(("Prompts", note) for note in self.prompt_notes),
+        ]
 
     def document(self) -> Document:
         """The same for programs."""
-        choice = self.chosen.choice
+        choice, price = self.chosen.choice, self.chosen.price
         return {
             "provider": choice.provider.name,
             "model": choice.model,
             "baseUrl": choice.base_url or None,
             "key": self.key,
+            "headers": [] if self.chosen.headers is None else list(self.chosen.headers.names),
+            "price": None if price is None else _price_document(price),
             "promptNotes": list(self.prompt_notes),
         }
 
@@ -100,6 +107,18 @@ def modelling(run: Run, flags: ModelFlags, prompts: str | None = None) -> Modell
         else Path(options.readable_text("--prompt-dir", prompts)).expanduser(),
     )
     return Modelling(chosen.chosen, chosen.settings, chosen.prompts)
+
+
+def _price_document(price: Price) -> Document:
+    return {
+        "inputUsdPerMillion": price.input,
+        "outputUsdPerMillion": price.output,
+        "aboveInputTokens": price.above,
+        "inputUsdPerMillionAbove": None if price.above is None else price.input_above,
+        "outputUsdPerMillionAbove": None if price.above is None else price.output_above,
+        "source": price.source or None,
+        "readOn": None if price.read_on is None else price.read_on.isoformat(),
+    }
 
 
 def _dollars(given: str) -> float:

@@ -13,6 +13,8 @@ from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State
 from lcm_core.operations.drafting.rules import DEFAULT, EXAMPLES, Rule, parse_rule
 from lcm_core.operations.repair import CONTAMINATED
 from lcm_core.records import SummaryId
+from lcm_core.summarize.models.opening import budget_of
+from lcm_core.summarize.request import NO_USAGE
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -104,7 +106,9 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         if self.author is None:
             return
         batch = None if self.work is None else self.work.batch
-        estimate = self.estimating or ("" if self.forecast is None else forecast_text(self.forecast))
+        estimate = self.estimating or (
+            "" if self.forecast is None else forecast_text(self.forecast, budget_of(self.author.settings))
+        )
         yield from head_lines(
             self.author.words,
             key_text(self.author),
@@ -112,7 +116,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             sum(item.reason == CONTAMINATED and item.summary_id not in self.marks for item in self.all_items),
             estimate,
             self.progress,
-            cost=None if self.work is None else self.work.budget.spent.usage.cost_usd,
+            spent=NO_USAGE if self.work is None else self.work.budget.spent.usage,
             running=batch is not None and batch.running,
             rule="" if batch is None or batch.options.rule is None else batch.options.rule.words,
             trouble=self._trouble(),
@@ -213,7 +217,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         chosen = [item for item in self.items.values() if item.summary_id in self.marks]
         said = (
             Block(f"{len(chosen):,} summaries, by {author.words}; {key_text(author)}."),
-            Block(forecast_sentence(forecast)),
+            Block(forecast_sentence(forecast, budget_of(author.settings))),
             *(Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)),
             Block("Drafts are shown for review; nothing is put into the database by itself."),
         )

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from lcm_core.operations.drafting.items import Item, Progress, State
+from lcm_core.summarize.request import Usage
 
 from lcm_tui.screens.dissolving import MARK
 from lcm_tui.widgets.composition import gauge
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, lay_out, row_of
-from lcm_tui.writing import cost_text
+from lcm_tui.writing import spent_text
 
 COLUMNS: Final = (
     Column("mark", "", 1, keep=9),
@@ -69,7 +70,7 @@ def head_lines(
     estimate: str,
     progress: Progress | None,
     *,
-    cost: float | None,
+    spent: Usage,
     running: bool,
     rule: str,
     trouble: str,
@@ -77,8 +78,8 @@ def head_lines(
 ) -> Iterator[Line]:
     """Five lines: who is asked, with which key; what it takes, or how far it is; what is to be known."""
     yield (Span(f" {who}"),)
-    spent = "" if progress is None else f" · cost so far: {cost_text(cost)}"
-    yield (Span(f" {key}{spent}", "dim"),)
+    cost = "" if progress is None else f" · cost so far: {spent_text(spent)}"
+    yield (Span(f" {key}{cost}", "dim"),)
     if progress is None:
         apart = f" · {contaminated:,} made from broken ones, not marked" if contaminated else ""
         yield (Span(f" {marked:,} marked", "title"), Span(apart, "warn"))

@@ -57,7 +57,11 @@ class Asking(Comparing):
         if is_offline(author):
             return True
         forecast = await self.work.forecast(self.summary_id, self.work.writer_of(author))
-        said = [Block(author.words), Block(key_text(author)), Block(forecast_sentence(forecast))]
+        said = [
+            Block(author.words),
+            Block(key_text(author)),
+            Block(forecast_sentence(forecast, self.work.budget)),
+        ]
         said += [Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)]
         question = Question("Ask this model?", tuple(said), (("a", "ask"),))
         answer = await self.app.push_screen_wait(question)

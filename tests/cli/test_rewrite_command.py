@@ -100,9 +100,13 @@ def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:
         assert server.received == []
     [item] = data["items"]
     assert data["writer"]["baseUrl"] == server.url
-    assert data["atMost"]["calls"] == 1
-    assert 0 < data["atMost"]["costUsd"] < 0.05
-    assert data["atMost"]["inputTokens"] == item["inputTokens"] > item["sourceTokens"] > 0
+    assert data["expected"]["calls"] == 1
+    assert 0 < data["expected"]["costUsd"] < 0.05
+    assert data["expected"]["inputTokens"] == item["inputTokens"] > item["sourceTokens"] > 0
+    assert data["atMost"]["calls"] == 2 * asking.ATTEMPTS
+    assert data["atMost"]["costUsd"] > data["expected"]["costUsd"] * asking.ATTEMPTS
+    assert data["writer"]["price"]["source"]
+    assert data["writer"]["price"]["readOn"]
     first = value(
         database,
         """SELECT content FROM messages JOIN summary_messages USING (message_id)

@@ -121,7 +121,7 @@ async def test_too_many_requests_are_repeated_when_the_server_says(api: type[Scr
     with api(busy, Fail(429, headers={"retry-after-ms": "1500"}), Say()) as server:
         async with asking(server, waits=waits) as writer:
             assert (await writer(REQUEST)).finished
-            assert writer.meter.budget.spent.calls == 3
+            assert writer.meter.budget.spent.calls == 1, "a refusal for their number is no call"
             assert writer.meter.budget.spent.usage.input_tokens == 1_000, "a refused call costs nothing"
     assert waits.seconds == [7.0, 1.5]
 
@@ -336,7 +336,7 @@ def test_a_limit_of_cost_needs_a_price():
     with pytest.raises(ConfigurationError, match="input_price"):
         Meter(None, Budget(max_cost=1.0))
     meter = Meter(None)
-    meter.end(meter.begin(10, 10), 10, 10)
+    meter.begin(10, 10).answered(10, 10)
     assert meter.budget.spent.usage.cost_usd is None, "unknown is not nothing"
 
 

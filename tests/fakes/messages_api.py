@@ -26,11 +26,11 @@ class MessagesApi(ScriptedServer):
             "content": content,
             "stop_reason": step.stop,
             "stop_sequence": None,
-            "usage": {"input_tokens": step.input_tokens, "output_tokens": step.output_tokens},
+            "usage": counts(step),
         }
 
     def events(self, step: Say) -> Iterator[bytes]:
-        usage = {"input_tokens": step.input_tokens, "output_tokens": 1}
+        usage = {**counts(step), "output_tokens": 1}
         start = {**self.whole(step), "content": [], "stop_reason": None, "usage": usage}
         yield event({"type": "message_start", "message": start})
         yield event({"type": "ping"})
@@ -48,8 +48,15 @@ class MessagesApi(ScriptedServer):
             yield delta(index, kind, second)
             yield event({"type": "content_block_stop", "index": index})
         end = {"stop_reason": step.stop, "stop_sequence": None}
-        yield event({"type": "message_delta", "delta": end, "usage": {"output_tokens": step.output_tokens}})
+        taken = {name: value for name, value in counts(step).items() if name == "output_tokens"}
+        yield event({"type": "message_delta", "delta": end, "usage": taken})
         yield event({"type": "message_stop"})
+
+
+def counts(step: Say) -> dict[str, int]:
+    """What the server says it took."""
+    taken = {"input_tokens": step.input_tokens} if step.told in ("both", "input") else {}
+    return taken | ({"output_tokens": step.output_tokens} if step.told in ("both", "output") else {})
 
 
 def event(document: dict[str, Any]) -> bytes:

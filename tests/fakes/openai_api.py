@@ -45,12 +45,8 @@ class OpenAIApi(ScriptedServer):
 
     @staticmethod
     def _usage(step: Say) -> dict[str, int]:
-        whole = step.input_tokens + step.output_tokens
-        return {
-            "prompt_tokens": step.input_tokens,
-            "completion_tokens": step.output_tokens,
-            "total_tokens": whole,
-        }
+        taken = {"prompt_tokens": step.input_tokens} if step.told in ("both", "input") else {}
+        return taken | ({"completion_tokens": step.output_tokens} if step.told in ("both", "output") else {})
 
 
 def data(document: Any) -> bytes:

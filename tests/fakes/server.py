@@ -25,6 +25,8 @@ class Say:
     pause: float = 0.0  #: s, before every piece
     #: After half of the text: the connection is reset, ends in order, or tells an error.
     breaks: Literal["", "reset", "end", "error"] = ""
+    whole: bool = False  #: in one document, also where a stream was asked for
+    told: Literal["both", "input", "output", "none"] = "both"  #: of what it took
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,28 @@ class Raw:
 
     body: bytes
     content_type: str = "text/event-stream"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Step = Say | Fail | Raw
+@dataclass(frozen=True)
+class Endless:
+    """An answer that goes on until the other side leaves."""
+
+    begins: bytes
+    goes_on: bytes
+    status: int = 200
+    content_type: str = "text/event-stream"
+
+
+@dataclass(frozen=True)
+class Echo:
+    """A refusal, or an answer, that repeats what it was asked with: all headers, and the key alone."""
+
+    status: int = 400
+
+
+Step = Say | Fail | Raw | Endless | Echo
 
 
 @dataclass(frozen=True)
@@ -137,12 +158,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, step: Step, request: Received) -> None:
         outer = self.server.outer
+        if isinstance(step, Echo):
+            said = "; ".join(f"{name}: {value}" for name, value in request.headers.items())
+            step = (
+                Say(f"It was asked with {said}.") if step.status == 200 else Fail(step.status, message=said)
+            )
         if isinstance(step, Raw):
-            self._send(200, step.body, {"Content-Type": step.content_type})
+            self._send(step.status, step.body, {"Content-Type": step.content_type, **step.headers})
+        elif isinstance(step, Endless):
+            self._go_on(step)
         elif isinstance(step, Fail):
             body = json.dumps(outer.failure(step)).encode()
             self._send(step.status, body, {"Content-Type": "application/json", **step.headers})
-        elif not request.body.get("stream"):
+        elif step.whole or not request.body.get("stream"):
             body = json.dumps(outer.whole(step)).encode()
             self._send(200, body, {"Content-Type": "application/json"})
         else:
@@ -150,10 +178,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+    def _go_on(self, step: Endless) -> None:
+        self.send_response(step.status)
+        self.send_header("Content-Type", step.content_type)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(step.begins)
+        while True:  # until writing fails
+            self.wfile.write(step.goes_on)
 
     def _stream(self, step: Say) -> None:
         self.send_response(200)

@@ -14,7 +14,7 @@ from typing import Final
 from lcm_core.dag.checks import texts
 from lcm_core.dag.markers import MARKER_LIKE, is_capped
 from lcm_core.javascript import BLANKS
-from lcm_core.summarize.request import SummaryReply, SummaryRequest
+from lcm_core.summarize.request import HELD_KEY, SummaryReply, SummaryRequest
 from lcm_core.summarize.rulebook import Reversal, Rulebook
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
@@ -30,6 +30,9 @@ class Fault(StrEnum):
     CUT_OFF = "cut off"
     REFUSED = "refused"
     EMPTY = "empty"
+    NO_WORDS = "no words"
+    ROLE = "another role"
+    HELD_KEY = "held our key"
     MARKER = "marker"
     REASONING = "reasoning"
     ERROR = "error"
@@ -91,6 +94,9 @@ def judge_text(
     """
     tokens, source_tokens = _estimate(text, estimator), _estimate(source, estimator)
     faults: list[tuple[Fault, str]] = []
+    if stop_reason == HELD_KEY:
+        said = "The answer held the key that it was asked with, and is not kept: the source may hold it too."
+        return Verdict(tokens, (Fault.HELD_KEY,), (), (said,))
     if stop_reason == "refusal":
         faults.append((Fault.REFUSED, "The model refused to answer."))
     elif not finished:
@@ -151,12 +157,58 @@ def _holds_reasoning(text: str) -> bool:
     return texts.has_reasoning(text) or _REASONING_TAG.search(text) is not None
 
 
+_ROLES: Final = (
+    r"user|human|assistant|ai assistant|chatbot|benutzer|nutzer|assistent|utilisateur|usuario|usuário|utente"
+    r"|asistente|assistente|пользователь|ассистент|用户|用戶|使用者|助手|助理|ユーザー|アシスタント|사용자"
+    r"|어시스턴트"
+)
+#: A turn of a conversation at the beginning of a line; a line of a list that begins with a role is none.
+_TURN: Final = re.compile(
+    r"^[#>\s]{0,6}(?:\[[^\]\n]{1,40}\][^\S\n]*)?(?:\*\*|__|[\[(\"'])?"
+    rf"(?P<role>{_ROLES})[*_\])\"']{{0,3}}\s*[:：]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SYSTEM: Final = re.compile(
+    r"[\s#*_>\[(]{0,6}(?:system[*_\])]{0,3}\s*[:：]\s*)?you are (?:a|an|the) (?:\w+[ -]){0,4}"
+    r"(?:assistant|model|agent|chatbot)\b",
+    re.IGNORECASE,
+)
+_FRAME: Final = (
+    r"<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id|user|assistant|system|endoftext|end)\|>"
+    r"|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>|</?(?:user|human|assistant|system)>"
+)
+#: What frames turns in the templates of chat models, where it frames something; elsewhere it is a word.
+_TEMPLATE: Final = re.compile(
+    rf"^\s*(?:{_FRAME})|(?:{_FRAME})\s*\Z|^\#{{2,4}} (?:instruction|response|human|assistant):?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOTHING_SAID: Final = re.compile(
+    r"\W*(?:n/?a|none|null|nil|undefined|nan|todo|tbd|empty|no summary|no content|nothing)\W*", re.IGNORECASE
+)
+
+
+def _has_no_words(text: str) -> bool:
+    """Whether nothing but marks and numbers, or a word for nothing, stands there."""
+    return _NOTHING_SAID.fullmatch(text) is not None or not any(map(str.isalpha, text))
+
+
+def _speaks_as_another(text: str) -> bool:
+    """Whether a text is a turn of somebody in the conversation, or several, and not an account of it."""
+    if _TEMPLATE.search(text) or _SYSTEM.match(text):
+        return True
+    turns = list(_TURN.finditer(text))
+    first = bool(turns) and not text[: turns[0].start()].strip()
+    return first or len({turn["role"].lower() for turn in turns}) > 1
+
+
 _FAULTS: Final[tuple[tuple[Fault, Callable[[str], bool], str], ...]] = (
     (
         Fault.MARKER,
         _holds_marker,
         "It holds a mark that says that something was cut; one in the source is copied.",
     ),
+    (Fault.NO_WORDS, _has_no_words, "There are no words in it."),
+    (Fault.ROLE, _speaks_as_another, "It speaks as somebody in the conversation: it goes on with it."),
     (Fault.REASONING, _holds_reasoning, "It holds what the model thought or said before the summary."),
     (Fault.REFUSED, texts.is_refusal, "It reads like a refusal."),
     (Fault.ERROR, texts.is_error, "It is the message of an error."),

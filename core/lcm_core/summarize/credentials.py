@@ -7,7 +7,10 @@ refreshing them is the host's business.
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,12 +18,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NoReturn
+from urllib.parse import quote
 
 from lcm_core.errors import DatabaseError
 from lcm_core.settings.summary import API_KEY_VARIABLE
 from lcm_core.settings.values import Json
 from lcm_core.store.host_keys import profile_documents
-from lcm_core.summarize.models.providers import PROVIDERS, Choice, Provider, host_of, is_loopback
+from lcm_core.summarize.models.http import OURS
+from lcm_core.summarize.models.providers import (
+    PROVIDERS,
+    Choice,
+    Provider,
+    host_of,
+    is_loopback,
+    own_address,
+)
 from lcm_core.summarize.request import ProviderAuthError
 
 _MAX_FILE: Final = 4 * 1024 * 1024
@@ -29,6 +41,12 @@ _STORES: Final = ("agents/*/agent/openclaw-agent.sqlite", "state/openclaw.sqlite
 _PROFILES: Final = "agents/*/agent/auth-profiles.json"
 #: Keys shorter than this are masked whole.
 _SHOWN_FROM: Final = 16
+#: Shorter ones, and words, are keys by name only: a summary may hold them.
+_KEY_FROM: Final = 8
+#: Shorter values of headers are switches, not secrets.
+_HIDDEN_FROM: Final = 4
+_NAMES_A_KEY: Final = re.compile(r"auth|key|token|secret|passw|cookie|cred", re.IGNORECASE)
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class CredentialError(ProviderAuthError):
@@ -42,6 +60,113 @@ class Kind(StrEnum):
 
     API_KEY = "API key"
     OAUTH = "OAuth token"
+
+
+class Secrets:
+    """What must come into no text that is shown or stored, found in the forms in which servers repeat it."""
+
+    __slots__ = ("_keys", "_masks")
+
+    def __init__(self, masks: Mapping[str, str], more: Iterable[str] = ()) -> None:
+        """*masks*: keys, and what is shown in their place; *more* is hidden too, but may be in an answer."""
+        self._keys = tuple(form for one in masks if _is_telling(one) for form in _forms(one))
+        whole = {form: mask for one, mask in masks.items() for form in _forms(one)}
+        whole |= {form: "…" for one in more if len(one) >= _HIDDEN_FROM for form in _forms(one)}
+        self._masks = _longest_first(whole)
+
+    def __or__(self, other: Secrets) -> Secrets:
+        both = Secrets({})
+        both._keys = self._keys + other._keys
+        both._masks = _longest_first(self._masks | other._masks)
+        return both
+
+    def redacted(self, text: str) -> str:
+        """*text* with masks in the place of secrets."""
+        for form, mask in self._masks.items():
+            if form in text:
+                text = text.replace(form, mask)
+        return text
+
+    def are_in(self, text: str) -> bool:
+        """Whether *text* holds a key; one that is an ordinary word, as local servers take them, is none."""
+        return any(form in text for form in self._keys)
+
+    def __repr__(self) -> str:
+        return "<secrets>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secrets are not stored")
+
+
+def _longest_first(masks: Mapping[str, str]) -> dict[str, str]:
+    """The order in which they are looked for: a long one may hold a short one."""
+    return dict(sorted(masks.items(), key=lambda one: -len(one[0])))
+
+
+def _is_telling(key: str) -> bool:
+    return len(key) >= _KEY_FROM and not key.isalpha()
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """A secret as it is, and as JSON, an address, HTML or base64 have it."""
+    if not secret:
+        return
+    raw = secret.encode("utf-8", "replace")
+    encoded = base64.b64encode(raw).decode().rstrip("=")
+    forms = (secret, secret.replace("/", "\\/"), quote(secret, safe=""), html.escape(secret), encoded)
+    yield from dict.fromkeys(forms)
+
+
+class OwnHeaders:
+    """Headers of the operator's for one address, beside the key. Their values have no way into a text."""
+
+    __slots__ = ("_values", "host", "origin")
+
+    def __init__(self, host: str, origin: str, values: Mapping[str, str]) -> None:
+        self.host = host  #: scheme, name and port
+        self.origin = origin  #: the variable that they came from
+        self._values = dict(values)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(self._values)
+
+    @property
+    def secrets(self) -> Secrets:
+        """Their values: hidden where an error repeats them, and those of keys are kept from drafts."""
+        keys = {value: "…" for name, value in self._values.items() if _NAMES_A_KEY.search(name)}
+        words = [word for value in self._values.values() for word in (value, *value.split())]
+        return Secrets({**keys, **{one.split()[-1]: "…" for one in keys}}, words)
+
+    def values_for(self, choice: Choice) -> Mapping[str, str]:
+        """The headers, for the address that they belong to; none for another."""
+        return self._values if choice.host == self.host else {}
+
+    def __repr__(self) -> str:
+        return f"<headers {', '.join(self._values)} for {self.host} from {self.origin}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("headers are not stored")
+
+
+def find_headers(choice: Choice, source: KeySource) -> OwnHeaders | None:
+    """The headers that the environment has for *choice*; None where it has none, or has them for another.
+
+    They are lines of names and values, and belong to the address to which the provider's own keys belong.
+    What no header can hold is left out; so are those that say how a request is carried, and the key.
+    """
+    variable = choice.provider.headers_variable
+    given = source.environ.get(variable, "") if variable else ""
+    if not given or host_of(own_address(choice.provider, source.environ)) != choice.host:
+        return None
+    found = {}
+    for line in given.split("\n"):
+        name, colon, value = (one.strip() for one in line.partition(":"))
+        usable = _HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable() and value
+        if colon and usable and name.lower() not in OURS:
+            found[name] = value
+    return OwnHeaders(choice.host, variable, found) if found else None
 
 
 class Credential:
@@ -71,9 +196,10 @@ class Credential:
             )
         return self._secret
 
-    def redacted(self, text: str) -> str:
-        """*text* without the key, should a server have repeated it."""
-        return text.replace(self._secret, self.masked) if self._secret in text else text
+    @property
+    def secrets(self) -> Secrets:
+        """The key, to be found in what a server says."""
+        return Secrets({self._secret: self.masked})
 
     @property
     def masked(self) -> str:
@@ -137,7 +263,7 @@ def find_credential(choice: Choice, source: KeySource) -> Credential | None:
 def has_anthropic_key(source: KeySource) -> bool:
     """Whether there is a key for Anthropic's own address, so that it can be asked without being named."""
     anthropic = PROVIDERS["anthropic"]
-    given = source.environ.get(anthropic.base_url_variable, "").strip() or anthropic.base_url
+    given = own_address(anthropic, source.environ)
     return any(one.host == host_of(given) for one in _known(anthropic, source, []))
 
 
@@ -180,7 +306,7 @@ def _known(provider: Provider, source: KeySource, refusals: list[str]) -> Iterat
             yield Credential(provider.name, host_of(address), Kind.API_KEY, API_KEY_VARIABLE, secret)
         elif not own:
             refusals.append(f"{API_KEY_VARIABLE} needs LCM_TUI_SUMMARY_PROVIDER beside it")
-    address = environ.get(provider.base_url_variable, "").strip() or provider.base_url
+    address = own_address(provider, environ)
     for kind, names in ((Kind.API_KEY, provider.keys), (Kind.OAUTH, provider.tokens)):
         for name in names:
             if environ.get(name, "").strip():

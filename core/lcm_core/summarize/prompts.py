@@ -19,6 +19,7 @@ from lcm_prompts import BASE, SUFFIX, TEMPLATES, template_source
 
 from lcm_core.errors import ConfigurationError, NotFoundError
 from lcm_core.summarize.request import SummaryRequest
+from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -32,6 +33,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "source": "the text to be summarised",
     "previous_context": "what was summarised before it; empty when nothing is given",
     "target_tokens": "the size that the answer should stay under",
+    "source_tokens": "the size of the source, estimated as the database counts",
     "mode": '"normal", or "aggressive" for the attempt after an answer that was too long',
     "depth": "0 for a leaf, 1 for a summary of leaves, and so on",
     "instructions": "the operator's own (LCM_CUSTOM_INSTRUCTIONS); may be empty",
@@ -208,6 +210,7 @@ def _values(request: SummaryRequest) -> dict[str, str | int]:
         "source": source,
         "previous_context": previous,
         "target_tokens": request.target_tokens,
+        "source_tokens": _size(source, request.estimator),
         "mode": "aggressive" if request.aggressive else "normal",
         "depth": request.depth,
         "instructions": sendable(request.instructions).strip(),
@@ -215,6 +218,10 @@ def _values(request: SummaryRequest) -> dict[str, str | int]:
         "closing": CLOSING,
         "user_part": _SPLIT,
     }
+
+
+def _size(text: str, estimator: Estimator) -> int:
+    return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
 
 
 def _boundary(*texts: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from lcm_core.errors import ConfigurationError, ExitCode, LcmError
 from lcm_core.javascript import well_formed
@@ -40,6 +40,7 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None  #: None: the price of this model is not known
+    is_exact: bool = True  #: False: the provider did not say all of it, and the most that it can be is in it
 
     def __add__(self, other: Usage) -> Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
@@ -47,11 +48,16 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            self.is_exact and other.is_exact,
         )
 
 
 #: What is spent where no provider is asked.
 NO_USAGE = Usage(cost_usd=0.0)
+
+
+#: How an answer ended that held the key it was asked with: its text is not kept anywhere.
+HELD_KEY: Final = "held our key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,12 @@ class SummarizerError(LcmError):
 
     exit_code: ClassVar[ExitCode] = ExitCode.CANCELLED
     default_code: ClassVar[str] = "SUMMARY_FAILED"
+
+
+class HopelessError(SummarizerError):
+    """No other request to this provider would be answered for now either: others need not be tried."""
+
+    default_code: ClassVar[str] = "PROVIDER_UNAVAILABLE"
 
 
 class ProviderAuthError(SummarizerError, ConfigurationError):

@@ -25,7 +25,7 @@ from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedErro
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Database
 from lcm_core.summarize.cost import LimitReachedError
-from lcm_core.summarize.request import ProviderAuthError, Summarizer, Usage
+from lcm_core.summarize.request import HopelessError, ProviderAuthError, Summarizer, Usage
 
 #: Calls in flight unless somebody says otherwise.
 IN_FLIGHT = 4
@@ -118,9 +118,9 @@ class Batch:
     async def run(self) -> None:
         """Draft all that can be drafted, and take what the rule accepts, until nothing moves any more.
 
-        A call that fails fails its item and no other; a refused key, a limit that is reached and a database
-        that cannot be written end the run, and `failed` says why. Cancelling it breaks the calls off, and
-        their items wait again.
+        A call that fails fails its item and no other; a refused key, a provider that answers nobody, a limit
+        that is reached and a database that cannot be written end the run, and `failed` says why. Cancelling
+        it breaks the calls off, and their items wait again.
         """
         if self._running is not None:
             raise RefusedError("This batch is running already.")
@@ -186,7 +186,7 @@ class Batch:
         except asyncio.CancelledError:
             self._set(broken_off(self.item(summary_id)))
             raise
-        except (ProviderAuthError, LimitReachedError, DatabaseError) as error:
+        except (ProviderAuthError, HopelessError, LimitReachedError, DatabaseError) as error:
             self._set(replace(self.item(summary_id), state=State.WAITING, why=error.message))
             self._end(error)
         except LcmError as error:

@@ -145,13 +145,15 @@ def _usage_document(usage: Usage) -> JsonObject:
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "costUsd": usage.cost_usd,
+        "exact": usage.is_exact,
     }
 
 
 def _usage_from(document: Mapping[str, Json]) -> Usage:
     cost = document.get("costUsd")
     known = float(cost) if isinstance(cost, int | float) else None
-    return Usage(_number(document, "inputTokens"), _number(document, "outputTokens"), known)
+    exact = document.get("exact") is not False  # files from before it was noted do not say
+    return Usage(_number(document, "inputTokens"), _number(document, "outputTokens"), known, exact)
 
 
 def digest_of_text(text: str) -> str:

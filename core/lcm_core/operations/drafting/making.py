@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.javascript import BLANKS
 from lcm_core.operations.drafting.material import Base, Material, Setting, request_for
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import Verdict, judge, judge_text
 from lcm_core.summarize.escalate import estimate, fallback
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
 from lcm_core.summarize.retention import Retention, measure, read_source
+from lcm_core.summarize.unwrapping import unwrapped
 from lcm_core.times import iso_z
 
 #: What ``summaries.model`` records for a text that a person wrote.
@@ -86,6 +86,7 @@ async def draft_summary(
 
     Raises:
         ProviderAuthError: the key was refused.
+        HopelessError: the provider answers nobody for now.
         SummarizerError: no answer came back; drafts that *keep* got stay.
     """
     made: list[Draft] = []
@@ -108,8 +109,8 @@ async def draft_summary(
 def answered(
     material: Material, request: SummaryRequest, reply: SummaryReply, origin: Origin, number: int
 ) -> Draft:
-    """A model's answer as a draft."""
-    text = storable(reply.text).strip(BLANKS)
+    """A model's answer as a draft, without what it put around the summary."""
+    text = unwrapped(storable(reply.text))
     cleaned = SummaryReply(text, reply.model, reply.finished, reply.stop_reason, reply.usage)
     return _draft(material, request, origin, number, text, reply.model, judge(cleaned, request), reply.usage)
 

@@ -128,16 +128,19 @@ def _pieces(source: Source) -> Iterator[str]:
 
 
 def request_for(material: Material, setting: Setting, *, aggressive: bool = False) -> SummaryRequest:
-    """What a model is asked for a new text."""
+    """What a model is asked for a new text.
+
+    The engine asks the same size of every condensed summary, also when its sources are smaller than that; a
+    rewrite is never asked for more than there is.
+    """
     rules, settings = setting.rendering.rules, setting.settings
     size = estimate(material.source.text, rules.estimator)
+    target = target_tokens(material.depth, size, aggressive=aggressive, rules=rules, settings=settings)
     return SummaryRequest(
         text=material.source.text,
         aggressive=aggressive,
         depth=material.depth,
-        target_tokens=target_tokens(
-            material.depth, size, aggressive=aggressive, rules=rules, settings=settings
-        ),
+        target_tokens=min(target, max(size - 1, 1)) if material.depth > 0 else target,
         previous=material.previous.text or None,
         instructions=settings.instructions,
         estimator=rules.estimator,

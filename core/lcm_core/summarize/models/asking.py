@@ -7,12 +7,15 @@ import logging
 import math
 import random
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from lcm_core.summarize.cost import Forecast, Meter
-from lcm_core.summarize.credentials import Credential, Kind
+from lcm_core.errors import JsonScalar
+from lcm_core.summarize.cost import Forecast, Load, Meter
+from lcm_core.summarize.credentials import Credential, Kind, OwnHeaders, Secrets
+from lcm_core.summarize.input_tokens import most_tokens
+from lcm_core.summarize.models.pacing import Pace
 from lcm_core.summarize.models.providers import Choice, Shape
 from lcm_core.summarize.models.wire import (
     LONGEST_WAIT,
@@ -23,19 +26,27 @@ from lcm_core.summarize.models.wire import (
     without_thoughts,
 )
 from lcm_core.summarize.prompts import Prompt, Prompts
-from lcm_core.summarize.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
+from lcm_core.summarize.request import (
+    HELD_KEY,
+    HopelessError,
+    ProviderAuthError,
+    SummarizerError,
+    SummaryReply,
+    SummaryRequest,
+)
 from lcm_core.text import clip, safe_line
-from lcm_core.tokens import estimate_weighted
 
 log = logging.getLogger(__name__)
 
-#: Times that one question is sent at most.
+#: Times that one question is sent at most; refusals for their number do not count while others are answered.
 ATTEMPTS: Final = 4
 _FIRST_WAIT: Final = 0.5  #: s; doubled each time (engine.md 8)
 _MOST_WAIT: Final = 8.0
 _LEAST_ROOM: Final = 1_024
 _MOST_ROOM: Final = 32_000
 _SHOWN: Final = 200
+#: Troubles after which the same question may be answered.
+_PASSING: Final = frozenset({Trouble.RATE, Trouble.BUSY, Trouble.LOST, Trouble.MALFORMED})
 #: Claude models that take a temperature; those after them refuse one.
 _TAKES_TEMPERATURE: Final = re.compile(
     r"claude-(?:2|3|instant)|claude-(?:haiku|sonnet|opus)-4(?:-[0-6])?(?:[-@][0-9]{8}|-latest)?$",
@@ -53,6 +64,7 @@ class ModelSummarizer:
         credential: Credential | None,
         meter: Meter,
         *,
+        headers: OwnHeaders | None = None,
         prompts: Prompts | None = None,
         timeout: float = 60.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -60,9 +72,14 @@ class ModelSummarizer:
         self.choice = choice
         self.meter = meter
         self._credential = credential
+        self._headers = headers
+        self._secrets = Secrets({}) if credential is None else credential.secrets
+        if headers is not None:
+            self._secrets |= headers.secrets
         self._prompts = prompts or Prompts()
         self._timeout = timeout
         self._sleep = sleep
+        self._pace = Pace(sleep)
         self._connecting = asyncio.Lock()
         self._wire: Wire | None = None
         self._takes_temperature = takes_temperature(choice)
@@ -72,102 +89,136 @@ class ModelSummarizer:
 
         Raises:
             ProviderAuthError: the key was refused.
+            HopelessError: no other request would be answered either, for now.
             LimitReachedError: a limit of the operator would be passed.
             SummarizerError: no answer came back.
         """
-        prompt = await asyncio.to_thread(self._prompts.render, request)
-        question = Question(
-            prompt.system, prompt.user, room(request.target_tokens), 0.1 if request.aggressive else 0.2
-        )
+        question, known = await asyncio.to_thread(self._question, request)
         wire = await self._connection()
-        attempt = 1
+        attempt, refused, answers = 1, 0, self._pace.answers
         while True:
             if not self._takes_temperature:
                 question = replace(question, temperature=None)
-            try:
-                return await self._once(wire, question)
-            except WireError as error:
-                if question.temperature is not None and _dislikes_temperature(error):
-                    self._takes_temperature = False
-                    continue
-                wait = _wait(error, attempt)
-                if wait is None:
-                    raise self._failure(error, attempt) from None
-                log.info(
-                    "call %d of %d gave no answer (%s), again in %.1f s",
-                    attempt,
-                    ATTEMPTS,
-                    error.trouble,
-                    wait,
-                )
-            await self._sleep(wait)
-            attempt += 1
+            async with self._pace.turn():
+                try:
+                    reply = await self._once(wire, question, known)
+                    self._pace.answered()
+                    return reply
+                except WireError as caught:
+                    error = caught
+            if error.trouble is Trouble.RATE and self._pace.answers > answers:
+                refused, answers = 0, self._pace.answers  # others are answered: it goes on, slowly
+            refused += error.trouble is Trouble.RATE
+            if question.temperature is not None and _dislikes_temperature(error):
+                self._takes_temperature = False
+                continue
+            wait = _wait(error, max(attempt, refused))
+            if wait is None:
+                raise self._failure(error, max(attempt, refused)) from None
+            log.info("call %d gave no answer (%s), again in %.1f s", attempt, error.trouble, wait)
+            if error.trouble is Trouble.RATE or error.retry_after is not None:
+                self._pace.pause(wait, slower=error.trouble is Trouble.RATE)
+            else:
+                await self._sleep(wait)
+            attempt += error.trouble is not Trouble.RATE
 
-    async def _once(self, wire: Wire, question: Question) -> SummaryReply:
-        known = _input_tokens(question)
-        reserved = self.meter.begin(known, question.max_tokens)
-        taken = (known, 0)  # what breaks off was worked on all the same: its input is counted
+    def _question(self, request: SummaryRequest) -> tuple[Question, int]:
+        """What is sent, and how many tokens that is at most."""
+        prompt = self._prompts.render(request)
+        question = Question(
+            prompt.system, prompt.user, room(request.target_tokens), 0.1 if request.aggressive else 0.2
+        )
+        return question, self._input_tokens(prompt)
+
+    def _input_tokens(self, prompt: Prompt) -> int:
+        return most_tokens((prompt.system, prompt.user), self.choice)
+
+    async def _once(self, wire: Wire, question: Question, known: int) -> SummaryReply:
+        """One call. What its answer took is counted; where nobody says what that is, the most it can be."""
+        call = self.meter.begin(known, question.max_tokens)
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await wire.ask(question)
-            taken = (answer.input_tokens or known, answer.output_tokens)
+        except WireError as error:
+            if error.is_free:
+                call.refused(counts=not (error.unsent or _is_no_work(error, question)))
+            raise
         except TimeoutError:
             raise WireError(Trouble.LOST, f"no answer in {self._timeout:g} s") from None
-        except WireError as error:
-            if error.trouble is not Trouble.LOST:
-                taken = (0, 0)
-            raise
+        else:
+            usage = call.answered(answer.input_tokens, answer.output_tokens)
         finally:
-            usage = self.meter.end(reserved, *taken)
+            call.lost()  # unless it has been settled
         if answer.stop_reason is None:
             raise WireError(Trouble.LOST, "the answer broke off")
+        stop = answer.stop_reason
+        text = without_thoughts(answer.text)
+        if self._secrets.are_in(text):
+            text, stop = "", HELD_KEY  # it must not come into any file
         return SummaryReply(
-            text=without_thoughts(answer.text),
+            text=text,
             model=self.choice.model,
-            finished=answer.stop_reason in ("end_turn", "stop_sequence"),
-            stop_reason=answer.stop_reason,
+            finished=stop in ("end_turn", "stop_sequence"),
+            stop_reason=stop,
             usage=usage,
         )
 
     async def _connection(self) -> Wire:
         async with self._connecting:
             if self._wire is None:
-                self._wire = await asyncio.to_thread(_connected, self.choice, self._credential, self._timeout)
+                self._wire = await asyncio.to_thread(self._connected)
             return self._wire
 
+    def _connected(self) -> Wire:
+        if self.choice.provider.shape is Shape.ANTHROPIC:
+            from lcm_core.summarize.models.anthropic_wire import AnthropicWire
+
+            return AnthropicWire(self.choice, self._credential, self._headers, self._timeout)
+        from lcm_core.summarize.models.openai_wire import OpenAIWire
+
+        return OpenAIWire(self.choice, self._credential, self._headers, self._timeout)
+
     def _failure(self, error: WireError, attempts: int) -> SummarizerError:
-        said = error.message if self._credential is None else self._credential.redacted(error.message)
-        said = clip(safe_line(said), _SHOWN)
+        said = clip(safe_line(self._secrets.redacted(error.message)), _SHOWN)
         who = f"{self.choice.provider.name} at {self.choice.host}"
-        details = {"provider": self.choice.provider.name, "status": error.status}
+        details: dict[str, JsonScalar] = {"provider": self.choice.provider.name, "status": error.status}
+        words = f"{error.status}: {said}" if error.status else said
+        hopeless = _hopeless(error, who, words, self.choice.model, details)
+        if hopeless is not None:
+            return hopeless
         if error.trouble is Trouble.AUTH:
             origin = "" if self._credential is None else f" from {self._credential.origin}"
             hint = "the host refreshes it" if origin and self._is_token() else "give another key"
             return ProviderAuthError(
-                f"{who} refused the key{origin} ({error.status}: {said}): {hint}, or use "
-                "--provider extractive.",
+                f"{who} refused the key{origin} ({words}): {hint}, or use --provider extractive.",
                 details=details,
             )
         tries = f" after {attempts} attempts" if attempts > 1 else ""
-        status = f"{error.status}: " if error.status else ""
         return SummarizerError(
-            f"{who} gave no summary{tries} ({status}{said}): try again later or with another model.",
+            f"{who} gave no summary{tries} ({words}): try again later or with another model.",
             details=details,
         )
 
     def _is_token(self) -> bool:
         return self._credential is not None and self._credential.kind is Kind.OAUTH
 
-    def forecast(self, request: SummaryRequest) -> Forecast:
-        """What *request* costs at most when it is asked once. Reads the prompts, sends nothing."""
-        prompt: Prompt = self._prompts.render(request)
-        output = room(request.target_tokens)
-        tokens = _input_tokens(Question(prompt.system, prompt.user, output, None))
+    def forecast(self, request: SummaryRequest, again: SummaryRequest | None = None) -> Forecast:
+        """What *request* takes when it is asked once, and at most. Reads the prompts, sends nothing.
+
+        At most, every question is sent `ATTEMPTS` times and each of those is charged in full, and *again* is
+        asked after it.
+        """
         price = self.meter.price
-        return Forecast(1, tokens, output, None if price is None else price.of(tokens, output))
+        loads = [
+            Load.of_call(self._input_tokens(self._prompts.render(one)), room(one.target_tokens), price)
+            for one in (request, again)
+            if one is not None
+        ]
+        return Forecast.of(loads, ATTEMPTS)
 
     async def aclose(self) -> None:
         """Close all connections."""
+        await self._pace.aclose()
         if self._wire is not None:
             await self._wire.aclose()
             self._wire = None
@@ -185,29 +236,69 @@ def takes_temperature(choice: Choice) -> bool:
     return _TAKES_NONE.search(choice.model) is None
 
 
-def _connected(choice: Choice, credential: Credential | None, timeout: float) -> Wire:
-    if choice.provider.shape is Shape.ANTHROPIC:
-        from lcm_core.summarize.models.anthropic_wire import AnthropicWire
-
-        return AnthropicWire(choice, credential, timeout)
-    from lcm_core.summarize.models.openai_wire import OpenAIWire
-
-    return OpenAIWire(choice, credential, timeout)
-
-
-def _input_tokens(question: Question) -> int:
-    return estimate_weighted(question.system) + estimate_weighted(question.user)
+def _hopeless(
+    error: WireError, who: str, words: str, model: str, details: Mapping[str, JsonScalar]
+) -> HopelessError | None:
+    """What ends a batch, with what to do about it; None: another question may be answered."""
+    asks_for = error.retry_after or 0.0
+    match error.trouble:
+        case Trouble.NO_MODEL:
+            code = "MODEL_NOT_FOUND"
+            said = (
+                f"{who} does not have the model {model} ({words}): name another with --model, or check "
+                "--base-url; the drafts are kept."
+            )
+        case Trouble.NO_CREDIT:
+            code = "NO_CREDIT"
+            said = (
+                f"{who} has no credit left for this key ({words}): add credit there, or use another key or "
+                "provider; the drafts are kept, and --resume goes on."
+            )
+        case Trouble.RATE | Trouble.BUSY if asks_for > LONGEST_WAIT:
+            code = "RATE_LIMITED"
+            said = (
+                f"{who} asks for a pause of {_duration(asks_for)} ({words}): go on after that with --resume, "
+                "or use another provider; the drafts are kept."
+            )
+            details = {**details, "retryAfter": asks_for if math.isfinite(asks_for) else None}
+        case Trouble.RATE:
+            code = "RATE_LIMITED"
+            said = (
+                f"{who} refuses every call for now ({words}): go on later with --resume and fewer calls at a "
+                "time (--in-flight 1); the drafts are kept."
+            )
+        case _:
+            return None
+    return HopelessError(said, code=code, details=details)
 
 
 def _dislikes_temperature(error: WireError) -> bool:
     return error.status == 400 and "temperature" in error.message.lower()
 
 
+def _is_no_work(error: WireError, question: Question) -> bool:
+    """Whether a refused call is none that a limit of calls means: the server, or we, asked too early."""
+    if error.trouble is Trouble.RATE:
+        return True
+    return question.temperature is not None and _dislikes_temperature(error)
+
+
 def _wait(error: WireError, attempt: int) -> float | None:
     """How long to wait before the next attempt, in s; None: no attempt would help, or there were enough."""
-    if error.trouble in (Trouble.AUTH, Trouble.REQUEST) or attempt >= ATTEMPTS:
+    if error.trouble not in _PASSING or attempt >= ATTEMPTS:
         return None
     if error.retry_after is not None:
         return None if error.retry_after > LONGEST_WAIT else error.retry_after
     wait = min(_FIRST_WAIT * math.pow(2, attempt - 1), _MOST_WAIT)
     return wait * random.uniform(0.75, 1.0)
+
+
+def _duration(seconds: float) -> str:
+    """A pause for people: minutes, or hours where it is long."""
+    if not math.isfinite(seconds) or seconds > 100 * 86_400:
+        return "more than 100 days"
+    minutes = math.ceil(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} minutes"
+    hours = math.ceil(seconds / 3_600)
+    return f"{hours} hours" if hours < 100 else f"{math.ceil(hours / 24)} days"

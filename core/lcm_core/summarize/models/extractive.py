@@ -18,7 +18,7 @@ from typing import Final
 
 from lcm_core.dag.checks.texts import gives_orders, says_something
 from lcm_core.dag.markers import MARKER_LIKE
-from lcm_core.summarize.cost import FREE, Forecast, Meter
+from lcm_core.summarize.cost import FREE, NOTHING_FORESEEN, Forecast, Meter
 from lcm_core.summarize.identifiers import Identifier, Kind, identifiers
 from lcm_core.summarize.language import HEADER, Cue, has_cue, is_dense, sentences, terms
 from lcm_core.summarize.modality import is_rule
@@ -82,9 +82,9 @@ class ExtractiveSummarizer:
         text = await asyncio.to_thread(extract, request)
         return SummaryReply(text, MODEL)
 
-    def forecast(self, request: SummaryRequest) -> Forecast:
+    def forecast(self, request: SummaryRequest, again: SummaryRequest | None = None) -> Forecast:
         """Nothing is sent and nothing is spent."""
-        return Forecast(0, 0, 0, 0.0)
+        return NOTHING_FORESEEN
 
     async def aclose(self) -> None:
         """There is nothing to close."""

@@ -7,7 +7,14 @@ from typing import Protocol
 
 from lcm_core.settings.summary import SummarySettings
 from lcm_core.summarize.cost import NOTHING_SPENT, Budget, Forecast, Meter, Price, Spent, price_of
-from lcm_core.summarize.credentials import Credential, KeySource, find_credential, has_anthropic_key
+from lcm_core.summarize.credentials import (
+    Credential,
+    KeySource,
+    OwnHeaders,
+    find_credential,
+    find_headers,
+    has_anthropic_key,
+)
 from lcm_core.summarize.models.asking import ModelSummarizer
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.models.providers import Choice, Shape, choose
@@ -24,8 +31,8 @@ class Writer(Protocol):
     async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
         """Summarise."""
 
-    def forecast(self, request: SummaryRequest) -> Forecast:
-        """What a request costs at most when it is asked once; nothing is sent."""
+    def forecast(self, request: SummaryRequest, again: SummaryRequest | None = None) -> Forecast:
+        """What a request takes, and at most, when *again* may be asked after it; nothing is sent."""
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -38,6 +45,7 @@ class Chosen:
     choice: Choice
     credential: Credential | None
     price: Price | None  #: None: not known
+    headers: OwnHeaders | None = None  #: the operator's own for this address
 
     @property
     def key_origin(self) -> str | None:
@@ -53,7 +61,9 @@ def choose_model(settings: SummarySettings, source: KeySource) -> Chosen:
         CredentialError: there is no key for them.
     """
     choice = choose(settings, source.environ, has_key=has_anthropic_key(source))
-    return Chosen(choice, find_credential(choice, source), price_of(choice, settings))
+    return Chosen(
+        choice, find_credential(choice, source), price_of(choice, settings), find_headers(choice, source)
+    )
 
 
 def budget_of(settings: SummarySettings, spent: Spent = NOTHING_SPENT) -> Budget:
@@ -77,4 +87,11 @@ def open_writer(
     meter = Meter(chosen.price, budget or budget_of(settings))
     if chosen.choice.provider.shape is Shape.EXTRACTIVE:
         return ExtractiveSummarizer(meter)
-    return ModelSummarizer(chosen.choice, chosen.credential, meter, prompts=prompts, timeout=settings.timeout)
+    return ModelSummarizer(
+        chosen.choice,
+        chosen.credential,
+        meter,
+        headers=chosen.headers,
+        prompts=prompts,
+        timeout=settings.timeout,
+    )

@@ -42,6 +42,7 @@ class Provider:
     base_url_variable: str = ""  #: its own variable for another address, which belongs with its own keys
     keys: tuple[str, ...] = ()  #: variables that hold its API key
     tokens: tuple[str, ...] = ()  #: variables that hold an OAuth token, used as it is
+    headers_variable: str = ""  #: its own variable for headers, which belong to the address of its own keys
     default_model: str = ""
     foreign: re.Pattern[str] | None = None  #: models that it certainly does not serve at its own address
 
@@ -60,6 +61,7 @@ ANTHROPIC: Final = Provider(
     "ANTHROPIC_BASE_URL",
     ("ANTHROPIC_API_KEY",),
     ("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    "ANTHROPIC_CUSTOM_HEADERS",
     "claude-haiku-4-5",
     _NOT_CLAUDE,
 )
@@ -73,6 +75,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
             "https://api.openai.com/v1",
             "OPENAI_BASE_URL",
             ("OPENAI_API_KEY",),
+            headers_variable="OPENAI_CUSTOM_HEADERS",
             foreign=_NOT_GPT,
         ),
         Provider("openrouter", Shape.OPENAI, "https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",)),
@@ -129,7 +132,7 @@ def choose(settings: SummarySettings, environ: Mapping[str, str], *, has_key: bo
             f"{provider.name} needs the name of a model: give --model or set LCM_TUI_SUMMARY_MODEL.",
             details={"provider": provider.name},
         )
-    base_url = settings.base_url.value or _own_address(provider, environ)
+    base_url = settings.base_url.value or own_address(provider, environ)
     _check_address(base_url, settings.base_url.name or provider.base_url_variable)
     base_url = _with_path(provider, base_url)
     own = host_of(base_url) == host_of(provider.base_url)
@@ -180,7 +183,8 @@ def _implied(model: str, settings: SummarySettings) -> str:
     )
 
 
-def _own_address(provider: Provider, environ: Mapping[str, str]) -> str:
+def own_address(provider: Provider, environ: Mapping[str, str]) -> str:
+    """The address to which the provider's own keys and headers in *environ* belong; empty: it has none."""
     given = environ.get(provider.base_url_variable, "").strip() if provider.base_url_variable else ""
     return given.rstrip("/") or provider.base_url
 

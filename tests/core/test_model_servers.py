@@ -1,0 +1,590 @@
+"""Servers that are not as the documentation has them: what they may do to a draft, a bill and a key.
+
+The real SDKs ask servers on the loopback; docs/models.md says what is held here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lcm_core.settings import SummarySettings
+from lcm_core.summarize.acceptance import Fault, judge
+from lcm_core.summarize.cost import Budget, LimitReachedError, Meter, Price
+from lcm_core.summarize.credentials import (
+    Credential,
+    KeySource,
+    Kind,
+    OwnHeaders,
+    find_headers,
+)
+from lcm_core.summarize.models.asking import ATTEMPTS, ModelSummarizer
+from lcm_core.summarize.models.http import MOST_BYTES, Events
+from lcm_core.summarize.models.opening import choose_model, open_writer
+from lcm_core.summarize.models.pacing import Pace
+from lcm_core.summarize.models.providers import PROVIDERS, Choice
+from lcm_core.summarize.models.wire import LONGEST_WAIT, retry_after
+from lcm_core.summarize.request import (
+    HELD_KEY,
+    HopelessError,
+    ProviderAuthError,
+    SummarizerError,
+    SummaryRequest,
+)
+
+from tests.fakes.messages_api import MessagesApi, event
+from tests.fakes.openai_api import OpenAIApi, data
+from tests.fakes.server import Echo, Endless, Fail, Raw, Say, ScriptedServer
+
+KEY = "sk-test-0123456789abcdef-SECRET"
+PRICE = Price(1.0, 5.0)
+REQUEST = SummaryRequest("[2026-03-02 09:14 UTC]\n" + "Move the importer to the queue. " * 40, False, 0, 200)
+SHAPES = pytest.mark.parametrize("api", [MessagesApi, OpenAIApi])
+#: What the SDKs read from the environment and would send, or send to.
+AMBIENT = {
+    "ANTHROPIC_CUSTOM_HEADERS": "X-Corp: corp-secret-12\nAuthorization: Bearer stolen-77\nCookie: a=amb-1",
+    "OPENAI_CUSTOM_HEADERS": "X-Corp: corp-secret-12\nAuthorization: Bearer stolen-77",
+    "ANTHROPIC_API_KEY": "sk-ant-ambient-000001",
+    "ANTHROPIC_AUTH_TOKEN": "ambient-token-000002",
+    "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+    "ANTHROPIC_WEBHOOK_SIGNING_KEY": "whsec-ambient-000003",
+    "ANTHROPIC_PROFILE": "ambient-profile",
+    "OPENAI_API_KEY": "sk-ambient-000004",
+    "OPENAI_ADMIN_KEY": "sk-admin-ambient-000005",
+    "OPENAI_ORG_ID": "org-ambient-000006",
+    "OPENAI_PROJECT_ID": "proj-ambient-000007",
+    "OPENAI_WEBHOOK_SECRET": "whsec-ambient-000008",
+    "OPENAI_BASE_URL": "http://127.0.0.1:9",
+    "AWS_BEARER_TOKEN_BEDROCK": "ambient-aws-000009",
+}
+
+
+class Waits:
+    """Stands for `asyncio.sleep`: notes how long was waited and lets others run, nothing more."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def choice_for(server: ScriptedServer) -> Choice:
+    if isinstance(server, MessagesApi):
+        return Choice(PROVIDERS["anthropic"], "claude-haiku-4-5", server.url)
+    return Choice(PROVIDERS["openai"], "gpt-4.1", f"{server.url}/v1")
+
+
+@asynccontextmanager
+async def asking(
+    server: ScriptedServer,
+    *,
+    budget: Budget | None = None,
+    price: Price | None = PRICE,
+    headers: dict[str, str] | None = None,
+    key: str = KEY,
+    waits: Waits | None = None,
+) -> AsyncIterator[ModelSummarizer]:
+    choice = choice_for(server)
+    own = None if headers is None else OwnHeaders(choice.host, "CUSTOM_HEADERS", headers)
+    credential = Credential(choice.provider.name, choice.host, Kind.API_KEY, "TEST_KEY", key)
+    writer = ModelSummarizer(
+        choice, credential, Meter(price, budget), headers=own, timeout=60, sleep=waits or Waits()
+    )
+    try:
+        yield writer
+    finally:
+        await writer.aclose()
+
+
+def most_of(writer: ModelSummarizer) -> float:
+    most = writer.forecast(REQUEST).cost_usd
+    assert most is not None
+    return most
+
+
+# -- answers -------------------------------------------------------------------------------------------------
+
+
+@SHAPES
+@pytest.mark.parametrize("stop", ["end_turn", "max_tokens"])
+async def test_an_answer_without_a_stream_is_understood_and_counted(api: type[ScriptedServer], stop: str):
+    with api(Say("It moved.", stop=stop, input_tokens=700, output_tokens=30, whole=True)) as server:
+        async with asking(server) as writer:
+            reply = await writer(REQUEST)
+            spent = writer.meter.budget.spent
+    assert (reply.text, reply.stop_reason, reply.finished) == ("It moved.", stop, stop == "end_turn")
+    assert (spent.calls, spent.usage.input_tokens, spent.usage.output_tokens) == (1, 700, 30)
+    assert spent.usage.cost_usd == pytest.approx(PRICE.of(700, 30))
+    assert spent.usage.is_exact
+
+
+@SHAPES
+@pytest.mark.parametrize("content_type", ["text/event-stream", "text/plain", "application/json"])
+async def test_what_an_answer_is_is_seen_by_how_it_begins(api: type[ScriptedServer], content_type: str):
+    with api() as like:
+        whole = json.dumps(like.whole(Say("It moved.")), indent=2).encode()
+        stream = b"".join(like.events(Say("It moved.")))
+    for body in (b"\n\xef\xbb\xbf " + whole, b": hello\r\n\r\n" + stream.replace(b"\n", b"\r\n")):
+        with api(Raw(body, content_type)) as server:
+            async with asking(server) as writer:
+                assert (await writer(REQUEST)).text == "It moved."
+
+
+@SHAPES
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("told", ["input", "output", "none"])
+async def test_what_a_server_does_not_say_is_counted_with_the_most_it_can_be(
+    api: type[ScriptedServer], whole: bool, told: str
+):
+    with api(Say(told=told, whole=whole, input_tokens=700, output_tokens=30)) as server:
+        async with asking(server) as writer:
+            usage = (await writer(REQUEST)).usage
+            once = writer.forecast(REQUEST)
+    assert usage.input_tokens == (700 if told == "input" else once.input_tokens)
+    assert usage.output_tokens == (30 if told == "output" else once.output_tokens)
+    assert not usage.is_exact
+
+
+@SHAPES
+@pytest.mark.parametrize("lie", [-5, True, "many", 10**30, None, 1.5, [3]])
+async def test_a_count_that_is_none_is_not_believed(api: type[ScriptedServer], lie: object):
+    with api() as like:
+        document = like.whole(Say("It moved."))
+    document["usage"] = {
+        "input_tokens": lie,
+        "output_tokens": lie,
+        "prompt_tokens": lie,
+        "completion_tokens": lie,
+    }
+    with api(Raw(json.dumps(document).encode(), "application/json")) as server:
+        async with asking(server) as writer:
+            reply = await writer(REQUEST)
+            assert reply.usage.cost_usd == pytest.approx(most_of(writer))
+    assert reply.text == "It moved."
+
+
+@SHAPES
+async def test_a_text_without_end_is_refused_and_not_asked_for_again(api: type[ScriptedServer]):
+    if api is MessagesApi:
+        start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
+        block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        delta = {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "w " * 900},
+        }
+        endless = Endless(event(start) + event(block), event(delta))
+    else:
+        endless = Endless(b"", data({"choices": [{"index": 0, "delta": {"content": "w " * 900}}]}))
+    with api(endless) as server:
+        async with asking(server) as writer:
+            with pytest.raises(SummarizerError, match="longer than any"):
+                await writer(REQUEST)
+            assert writer.meter.budget.spent.usage.cost_usd == pytest.approx(most_of(writer))
+        assert len(server.received) == 1
+
+
+@SHAPES
+@pytest.mark.parametrize(
+    "goes_on", [b": ping\n\n", b"x" * 4096, b'data: {"type": "ping"}\n\n', b" " * 4096, b'{"a": ' * 600]
+)
+async def test_what_says_nothing_without_end_is_refused(api: type[ScriptedServer], goes_on: bytes):
+    with api(Endless(b"", goes_on * 20)) as server:
+        async with asking(server) as writer:
+            with pytest.raises(SummarizerError, match=f"larger than {MOST_BYTES // 1024 // 1024} MB"):
+                await writer(REQUEST)
+        assert len(server.received) == 1
+
+
+@SHAPES
+async def test_a_refusal_without_end_is_read_as_far_as_it_helps(api: type[ScriptedServer]):
+    with api(Endless(b'{"error": {"message": "', b"no " * 2000, status=400)) as server:
+        async with asking(server) as writer:
+            with pytest.raises(SummarizerError, match="400: ") as caught:
+                await writer(REQUEST)
+    assert len(caught.value.message) < 500
+
+
+@SHAPES
+async def test_an_answer_that_unpacks_without_end_is_refused(api: type[ScriptedServer]):
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = packer.compress(b" " * (MOST_BYTES * 4)) + packer.flush()
+    with api(Raw(bomb, headers={"Content-Encoding": "gzip"})) as server:
+        async with asking(server) as writer:
+            with pytest.raises(SummarizerError, match="larger than"):
+                await writer(REQUEST)
+        assert server.received[0].headers["accept-encoding"] == "identity"
+
+
+@SHAPES
+@pytest.mark.parametrize("length", [5, 10**9])
+async def test_a_length_that_is_a_lie_gives_no_draft(api: type[ScriptedServer], length: int):
+    body = b'{"id": "x", "choices": []}'
+    with api(
+        Raw(body, "application/json", headers={"Content-Length": str(length), "Connection": "close"})
+    ) as server:
+        async with asking(server) as writer:
+            with pytest.raises(SummarizerError):
+                await writer(REQUEST)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), max_size=5),
+    st.integers(1, 9),
+)
+@settings(max_examples=60, deadline=None)
+def test_events_are_the_same_wherever_the_pieces_end(texts: list[str], size: int):
+    raw = "".join(f"event: x\r\ndata: {text}\r\n\r\n" for text in texts).encode()
+    events = Events()
+    found = [one for at in range(0, len(raw), size) for one in events.feed(raw[at : at + size])]
+    assert found == texts
+
+
+# -- pauses and ends -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "3600"}, 3600.0),
+        ({"retry-after": "1e400"}, float("inf")),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "Mon, 02 Mar 2026 10:01:30 GMT", "date": "Mon, 02 Mar 2026 10:00:00 GMT"}, 90.0),
+        ({"retry-after": "Mon, 02 Mar 2026 09:00:00 GMT", "date": "Mon, 02 Mar 2026 10:00:00 GMT"}, 0.0),
+        ({"retry-after": "Mon, 02 Mar 2026 10:00:05 GMT"}, 5.0),
+        ({"retry-after": "Mon, 99 Mar 2026 10:00:05 GMT"}, None),
+        ({}, None),
+    ],
+)
+def test_the_pause_a_server_names(headers: dict[str, str], seconds: float | None):
+    assert retry_after(headers, datetime(2026, 3, 2, 10, tzinfo=UTC)) == seconds
+
+
+async def test_a_pause_holds_for_all_calls_and_fewer_go_out_after_it():
+    slept = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        await slept.wait()
+
+    pace = Pace(sleep)
+    out: list[int] = []
+    most = 0
+    done = asyncio.Event()
+
+    async def call(number: int) -> None:
+        nonlocal most
+        async with pace.turn():
+            out.append(number)
+            most = max(most, len(out))
+            await done.wait()
+            out.remove(number)
+
+    first = [asyncio.create_task(call(number)) for number in range(4)]
+    while len(out) < 4:
+        await asyncio.sleep(0)
+    pace.pause(7, slower=True)
+    pace.pause(7, slower=True)  # another of the same burst
+    assert pace.most == 2
+    done.set()
+    await asyncio.gather(*first)
+    done.clear()
+    most = 0
+    later = [asyncio.create_task(call(number)) for number in range(6)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert out == [], "nobody goes out while it pauses"
+    slept.set()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert len(out) == 2
+    done.set()
+    await asyncio.gather(*later)
+    assert most == 2
+    for _ in range(2):
+        pace.answered()
+    assert pace.most == 3, "a round of answers lets one more go out"
+    await pace.aclose()
+
+
+@SHAPES
+async def test_refusals_for_their_number_are_no_calls_and_all_are_answered(api: type[ScriptedServer]):
+    waits = Waits()
+    burst = [Fail(429, "rate_limit_error", "slow down", {"Retry-After": "11"})] * 5
+    with api(*burst, Say()) as server:
+        async with asking(server, budget=Budget(max_calls=6), waits=waits) as writer:
+            replies = await asyncio.gather(*(writer(REQUEST) for _ in range(6)))
+            assert writer.meter.budget.spent.calls == 6
+            with pytest.raises(LimitReachedError):
+                await writer(REQUEST)
+    assert {reply.text for reply in replies} == {Say().text}
+    assert waits.seconds == [11.0] * 5
+    assert len(server.received) == 11
+
+
+@SHAPES
+@pytest.mark.parametrize(
+    ("fail", "code", "says"),
+    [
+        (Fail(404, "not_found_error", "model: x"), "MODEL_NOT_FOUND", "--model"),
+        (Fail(400, "invalid_request_error", "The model `x` does not exist"), "MODEL_NOT_FOUND", "--model"),
+        (Fail(402, "billing_error", "pay"), "NO_CREDIT", "add credit"),
+        (Fail(400, "invalid_request_error", "Your credit balance is too low"), "NO_CREDIT", "add credit"),
+        (Fail(429, "insufficient_quota", "You exceeded your current quota"), "NO_CREDIT", "add credit"),
+        (Fail(429, "rate_limit_error", "slow", {"Retry-After": "3600"}), "RATE_LIMITED", "60 minutes"),
+        (Fail(503, "overloaded", "slow", {"Retry-After": "1e999"}), "RATE_LIMITED", "more than 100 days"),
+        (
+            Fail(
+                429,
+                "rate_limit_error",
+                "slow",
+                {"Retry-After": format_datetime(datetime.now(UTC) + timedelta(days=7), usegmt=True)},
+            ),
+            "RATE_LIMITED",
+            "pause of 7 days|pause of 168 hours",
+        ),
+    ],
+)
+async def test_what_no_other_call_would_survive_is_said_once(
+    api: type[ScriptedServer], fail: Fail, code: str, says: str
+):
+    waits = Waits()
+    with api(fail) as server:
+        async with asking(server, waits=waits) as writer:
+            with pytest.raises(HopelessError, match=says) as caught:
+                await writer(REQUEST)
+            assert writer.meter.budget.spent.usage.cost_usd == 0
+    assert caught.value.code == code
+    assert (len(server.received), waits.seconds) == (1, [])
+
+
+@SHAPES
+async def test_the_longest_pause_is_waited_for_and_a_longer_one_is_not(api: type[ScriptedServer]):
+    waits = Waits()
+    longest = Fail(429, "rate_limit_error", headers={"Retry-After": str(int(LONGEST_WAIT))})
+    longer = Fail(429, "rate_limit_error", headers={"Retry-After": str(int(LONGEST_WAIT) + 1)})
+    with api(longest, Say(), longer) as server:
+        async with asking(server, waits=waits) as writer:
+            await writer(REQUEST)
+            with pytest.raises(HopelessError, match="6 minutes"):
+                await writer(REQUEST)
+    assert waits.seconds == [LONGEST_WAIT]
+
+
+@SHAPES
+async def test_refusals_without_end_end(api: type[ScriptedServer]):
+    with api(Fail(429, "rate_limit_error", "no")) as server:
+        async with asking(server) as writer:
+            with pytest.raises(HopelessError, match="in-flight") as caught:
+                await writer(REQUEST)
+            assert writer.meter.budget.spent.calls == 0
+    assert caught.value.code == "RATE_LIMITED"
+    assert len(server.received) == ATTEMPTS
+
+
+@SHAPES
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("authentication_error", ProviderAuthError),
+        ("billing_error", HopelessError),
+        ("not_found_error", HopelessError),
+    ],
+)
+async def test_an_error_in_the_middle_of_an_answer_is_what_it_says(
+    api: type[ScriptedServer], kind: str, error: type[SummarizerError]
+):
+    body = json.dumps({"type": "error", "error": {"type": kind, "message": "so it is"}}).encode()
+    for raw in (b"event: error\ndata: " + body + b"\n\n", body):
+        with api(Raw(raw)) as server:
+            async with asking(server) as writer:
+                with pytest.raises(error, match="so it is"):
+                    await writer(REQUEST)
+        assert len(server.received) == 1
+
+
+# -- what it costs -------------------------------------------------------------------------------------------
+
+
+@SHAPES
+async def test_the_most_that_is_foreseen_holds_whatever_goes_wrong(api: type[ScriptedServer]):
+    again = SummaryRequest(REQUEST.text, True, 0, 100)
+    scripts = [
+        [Say(breaks="reset", told="none")] * 3 + [Say(told="none", whole=True)],
+        [Raw(b"<html>"), Say(breaks="end"), Say(breaks="error"), Say()],
+        [Fail(529, "overloaded_error"), Fail(429, "rate_limit_error"), Say(told="none")],
+    ]
+    for script in scripts:
+        with api(*script, *script) as server:
+            async with asking(server) as writer:
+                foreseen = writer.forecast(REQUEST, again)
+                for one in (REQUEST, again):
+                    await writer(one)
+                spent = writer.meter.budget.spent
+        assert foreseen.most.calls == 2 * ATTEMPTS
+        assert spent.calls <= foreseen.most.calls
+        assert foreseen.most.cost_usd is not None
+        assert 0 < (spent.usage.cost_usd or 0) <= foreseen.most.cost_usd
+
+
+async def test_nobody_is_paid_for_a_connection_that_never_was():
+    with MessagesApi() as gone:
+        pass
+    async with asking(gone) as writer:
+        with pytest.raises(SummarizerError, match="connection"):
+            await writer(REQUEST)
+        assert (writer.meter.budget.spent.calls, writer.meter.budget.spent.usage.cost_usd) == (0, 0.0)
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+
+
+@SHAPES
+async def test_nothing_of_the_environment_reaches_a_server(
+    api: type[ScriptedServer], monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in AMBIENT.items():
+        monkeypatch.setenv(name, value)
+    with api() as server:
+        async with asking(server) as writer:
+            assert (await writer(REQUEST)).text == Say().text
+    [sent] = server.received
+    seen = json.dumps(dict(sent.headers)) + sent.raw.decode() + sent.path
+    for value in AMBIENT.values():
+        for word in value.replace("\n", " ").split():
+            assert len(word) < 7 or word.startswith(("http", "X-", "Authorization")) or word not in seen
+    expected = {
+        "host",
+        "accept",
+        "accept-encoding",
+        "content-type",
+        "content-length",
+        "user-agent",
+        "authorization",
+    }
+    assert set(sent.headers) - {"x-api-key", "anthropic-version"} == expected
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+
+
+@SHAPES
+@pytest.mark.parametrize(
+    "garbage", ["X-Ü: 1", "X-A: naïve", "no colon", "X-B: a\r\nX-C: \x07", ": empty", "Content-Length: 3"]
+)
+async def test_headers_that_are_none_do_no_harm(
+    api: type[ScriptedServer], garbage: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", garbage)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", garbage)
+    with api() as server:
+        async with asking(server) as writer:
+            assert (await writer(REQUEST)).text == Say().text
+
+
+@pytest.mark.parametrize(("name", "provider"), [("ANTHROPIC", "anthropic"), ("OPENAI", "openai")])
+async def test_headers_go_to_the_address_that_they_are_for_and_to_no_other(name: str, provider: str):
+    api = MessagesApi if provider == "anthropic" else OpenAIApi
+    lines = (
+        "X-Team: blue\nAuthorization: Bearer other\nX-Gateway-Key: gw-12345678\nHost: evil.example\nbroken"
+    )
+    with api() as mine, api() as foreign:
+        environ = {
+            f"{name}_CUSTOM_HEADERS": lines,
+            f"{name}_BASE_URL": mine.url,
+            f"{name}_API_KEY": KEY,
+            "OTHER": "sk-other-key-00000",
+        }
+        for server, extra in ((mine, {}), (foreign, {"key_variable": "OTHER"})):
+            flags = SummarySettings().with_flags(
+                provider=provider, model="claude-haiku-4-5", base_url=server.url
+            )
+            chosen = choose_model(flags, KeySource(environ, **extra))
+            writer = open_writer(chosen, flags)
+            await writer(REQUEST)
+            await writer.aclose()
+            assert ("gw-12345678" in repr(chosen), KEY in repr(chosen)) == (False, False)
+    sent, elsewhere = mine.received[0].headers, foreign.received[0].headers
+    assert (sent["x-team"], sent["x-gateway-key"]) == ("blue", "gw-12345678")
+    assert sent["authorization"] == f"Bearer {KEY}"
+    assert "127.0.0.1" in sent["host"]
+    assert not {"x-team", "x-gateway-key"} & set(elsewhere)
+    assert "gw-12345678" not in json.dumps(dict(elsewhere))
+
+
+def test_headers_of_one_maker_are_not_those_of_another():
+    environ = {"ANTHROPIC_CUSTOM_HEADERS": "X-A: 1", "OPENAI_CUSTOM_HEADERS": "X-B: 2"}
+    for provider, base_url, names in (
+        ("anthropic", "https://api.anthropic.com", ("X-A",)),
+        ("openai", "https://api.openai.com/v1", ("X-B",)),
+        ("openrouter", "https://openrouter.ai/api/v1", None),
+        ("ollama", "http://127.0.0.1:11434/v1", None),
+        ("anthropic", "https://gateway.example", None),
+    ):
+        found = find_headers(Choice(PROVIDERS[provider], "m", base_url), KeySource(environ))
+        assert (None if found is None else found.names) == names
+
+
+@SHAPES
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
+async def test_what_a_server_repeats_of_our_headers_is_masked(api: type[ScriptedServer], status: int):
+    headers = {"X-Gateway-Key": "gw/12+34&5678", "X-Pair": "Token pair-token-99", "X-Flag": "on"}
+    with api(Echo(status)) as server:
+        async with asking(server, headers=headers) as writer:
+            with pytest.raises(SummarizerError) as caught:
+                await writer(REQUEST)
+    shown = (
+        caught.value.message + json.dumps(caught.value.details) + repr(caught.value) + repr(writer.__dict__)
+    )
+    for secret in (KEY, "gw/12+34&5678", "pair-token-99"):
+        assert secret not in shown
+        assert json.dumps(secret)[1:-1].replace("/", "\\/") not in shown
+
+
+@SHAPES
+async def test_an_answer_that_holds_our_key_is_kept_nowhere(api: type[ScriptedServer]):
+    with api(Echo(200)) as server:
+        async with asking(server, headers={"X-Gateway-Key": "gw-1234-5678"}) as writer:
+            reply = await writer(REQUEST)
+    assert (reply.text, reply.finished, reply.stop_reason) == ("", False, HELD_KEY)
+    assert reply.usage.input_tokens > 0, "it was paid for all the same"
+    verdict = judge(reply, REQUEST)
+    assert verdict.faults == (Fault.HELD_KEY,)
+    assert KEY not in repr(reply) + repr(verdict)
+
+
+@SHAPES
+@pytest.mark.parametrize("key", ["ollama", "lmstudio", "none", "test", "importer"])
+async def test_a_key_that_is_a_word_may_stand_in_an_answer(api: type[ScriptedServer], key: str):
+    with api(Say(f"The importer asks {key} now.")) as server:
+        async with asking(server, key=key) as writer:
+            assert key in (await writer(REQUEST)).text
+
+
+@pytest.mark.parametrize("form", ["{}", "a{}b", "Bearer {}", "key={}&x"])
+def test_a_secret_is_found_in_the_forms_in_which_servers_repeat_it(form: str):
+    secret = "sk/te+st&0123<456>789"
+    found = Credential("openai", "https://x:443", Kind.API_KEY, "K", secret).secrets
+    for said in (
+        secret,
+        "sk\\/te+st&0123<456>789",
+        "sk%2Fte%2Bst%260123%3C456%3E789",
+        "sk/te+st&amp;0123&lt;456&gt;789",
+    ):
+        text = form.format(said)
+        assert found.are_in(text)
+        assert said not in found.redacted(text)
+    with pytest.raises(TypeError):
+        found.__reduce__()
