@@ -38,7 +38,7 @@ async def test_repeats_what_the_engine_did(version: str, tmp_path: Path) -> None
     assert len(chosen) == len(FEW[version])
     for case in chosen:
         await _repeat(version, case, tmp_path / "lcm.db", wide=False)
-    for case in cases(version, wide=True)[::STRIDE] if version == "0.1.2" else ():
+    for case in cases(version, wide=True)[::STRIDE]:
         await _repeat(version, case, tmp_path / "lcm.db", wide=True)
 
 
@@ -46,8 +46,6 @@ async def test_repeats_what_the_engine_did(version: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_repeats_everything_the_engine_did(version: str, wide: bool, tmp_path: Path) -> None:
-    if wide and version != "0.1.2":
-        pytest.skip("the source texts of odd shapes are on their way")
     for case in cases(version, wide=wide):
         await _repeat(version, case, tmp_path / "lcm.db", wide=wide)
 

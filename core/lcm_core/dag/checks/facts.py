@@ -121,9 +121,9 @@ class Structure:
     edges: Mapping[SummaryId, tuple[Edge, ...]]  #: by consumer, by ordinal and then as stored
     foreign_messages: Mapping[int, int | None]  #: owner of messages named here that are not ours; None: gone
     foreign_summaries: Mapping[str, int | None]
-    labels: Mapping[int, int] | None = (
-        None  #: most tokens a sender's name may add, by message id (engine.md 2.3)
-    )
+    #: By message id, the most that a message may weigh beside its count: for its sender, and uncounted text
+    #: (docs/engine/compaction.md, Weights).
+    labels: Mapping[int, int] | None = None
     soft_reset: float | None = None  #: when ``/new`` last pruned the context, in days
     records_soft_reset: bool = False  #: whether this version would have recorded it
     token_budget: int | None = None  #: as the maintenance row has it

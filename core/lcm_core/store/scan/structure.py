@@ -19,6 +19,7 @@ from lcm_core.store.scan.elsewhere import reached_at_home, remains_of
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 from lcm_core.store.steps import Step, next_step
 from lcm_core.store.typed import LEAST, NO_MESSAGE
+from lcm_core.tokens import MOST_PER_CHARACTER
 
 #: Messages that are fetched at a time; they become columns at once.
 _PAGE = 10_000
@@ -34,8 +35,8 @@ _NODE_COLUMNS = (
     ("source_message_token_count", "INTEGER"),
     ("model", "TEXT"),
 )
-#: Tokens that the engine adds for a sender beside the name itself (engine.md 2.3, 2.5): `` | name``.
-_LABEL_TOKENS = 4
+#: Tokens of a sender's label beside what is recorded of them (docs/engine/compaction.md, Weights).
+_LABEL_TOKENS = 8
 
 
 async def conversation_ids(reader: Reader) -> list[ConversationId]:
@@ -101,16 +102,17 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
     sender = "m.openclaw_sender_metadata" if schema.has("messages", "openclaw_sender_metadata") else "NULL"
     day = moment("m.created_at") if schema.has("messages", "created_at") else "0"
     count = "ifnull(CAST(m.token_count AS INTEGER), 0)" if schema.has("messages", "token_count") else "0"
+    uncounted = f"CASE WHEN {count} = 0 THEN length(CAST(m.content AS TEXT)) END"
     step = await _next_messages(reader, conversation_id, None)
     while step is not None:
         rows = await reader.rows(
             f"""SELECT m.message_id, m.seq, m.role, {count} AS tokens, {day} AS day,
-            {_EVENT} AS event, length({sender}) AS label FROM messages AS m
+            {_EVENT} AS event, length({sender}) AS label, {uncounted} AS uncounted FROM messages AS m
             WHERE m.conversation_id = ? AND {step.where("m.seq")} ORDER BY m.seq""",
             conversation_id,
             *step.bounds,
         )
-        for message_id, seq, role, amount, moment_of, event, label in rows:
+        for message_id, seq, role, amount, moment_of, event, label, unweighed in rows:
             ids.append(message_id)
             seqs.append(seq)
             tokens.append(amount)
@@ -118,7 +120,9 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
             roles.append(codes.get(role, 255))
             events.append(1 if event else 0)
             if label:
-                labels[message_id] = _LABEL_TOKENS + 2 * label
+                labels[message_id] = _LABEL_TOKENS + MOST_PER_CHARACTER * label
+            if unweighed:  # the engine goes by the text then
+                labels[message_id] = labels.get(message_id, 0) + MOST_PER_CHARACTER * unweighed
         step = await _next_messages(reader, conversation_id, step)
     return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
 
