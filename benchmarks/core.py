@@ -36,6 +36,7 @@ from lcm_core.operations.compaction.reading import load_context
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.settings.engine import EngineSettings
+from lcm_core.settings.values import Source, Sourced
 from lcm_core.store.database import Database
 
 from benchmarks import report
@@ -188,7 +189,9 @@ def ingestion(runs: int) -> list[Row]:
 async def _ingest(folder: Path, count: int) -> float:
     transcript = folder / f"{count}.jsonl"
     _write_transcript(transcript, count)
-    async with await Engine.open(folder / f"{count}.db", large_files=folder / "files") as engine:
+    whole = replace(EngineSettings(), bootstrap_max_tokens=Sourced(10**9, Source.COMMAND_LINE))
+    path = folder / f"{count}.db"
+    async with await Engine.open(path, large_files=folder / "files", settings=whole) as engine:
         start = time.perf_counter()
         done = await engine.bootstrap(Session(f"session-{count}"), transcript)
         taken = time.perf_counter() - start

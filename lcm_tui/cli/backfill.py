@@ -10,13 +10,14 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.change.errors import RefusedError
 from lcm_core.errors import UsageError
+from lcm_core.ingest.host_file import HostFile, read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import Backfill, find_transcript, plan_backfill, session_of
 from lcm_core.operations.backfill_files import BackfillFiles
-from lcm_core.operations.importing import Tally, Transcript, import_rules, read_transcript
+from lcm_core.operations.importing import Tally, import_rules
 from lcm_core.store.database import Database, Reader
-from lcm_core.times import iso_z
+from lcm_core.times import iso_z, parse_utc
 
 from lcm_tui.cli import backfill_steps as steps
 from lcm_tui.cli import changing, modelling, options
@@ -92,7 +93,7 @@ def backfill(
     if title is not None:
         options.given_text("title", title)
     files = BackfillFiles(run.settings.large_files_dir.value)
-    work = _Work(run, disk, named, read_transcript(disk.path), title, more, files)
+    work = _Work(run, disk, named, read_host_file(disk.path), title, more, files)
     try:
         told = changing.run_change(run, "backfill", work.plan, flags, before_commit=files.write)
     finally:
@@ -119,8 +120,8 @@ def _of_file(path: Path) -> DiskSession:
     found = next((one for one in listed if one.path.name == path.name), None)
     if found is not None:
         return found
-    read = read_transcript(path)
-    header = read.index.header
+    read = read_host_file(path)
+    header = read.header
     name = path.name.removesuffix(".jsonl")
     return DiskSession(
         agent=None,
@@ -128,7 +129,7 @@ def _of_file(path: Path) -> DiskSession:
         session_key=None,
         topic=None,
         path=path,
-        size=read.index.stamp.size,
+        size=read.stamp.size,
         modified=read.modified,
         state=SessionState.LIVE,
         packed=False,
@@ -143,7 +144,7 @@ class _Work:
     run: Run
     disk: DiskSession
     session: Session
-    transcript: Transcript
+    transcript: HostFile
     title: str | None
     more: steps.Steps
     files: BackfillFiles
@@ -194,7 +195,7 @@ def _nothing(shown: Backfill) -> str:
 
 
 def _document(disk: DiskSession, shown: Backfill) -> Document:
-    index, tally, header = shown.transcript.index, shown.tally, shown.transcript.index.header
+    index, tally, header = shown.transcript, shown.tally, shown.transcript.header
     return {
         "session": {
             "agent": disk.agent,
@@ -206,7 +207,7 @@ def _document(disk: DiskSession, shown: Backfill) -> Document:
             "path": str(disk.path),
             "bytes": index.stamp.size,
             "entries": index.entry_count,
-            "messages": len(shown.transcript.positions),
+            "messages": len(shown.transcript.on_path),
             "abandoned": index.abandoned,
             "badLines": index.bad_lines,
             "problems": [
@@ -227,13 +228,18 @@ def _document(disk: DiskSession, shown: Backfill) -> Document:
             "provenBy": shown.anchor.proof.value,
             "files": tally.payloads,
             "fileBytes": tally.payload_bytes,
-            "earliestAt": iso_z(tally.first) if tally.first else None,
-            "latestAt": iso_z(tally.last) if tally.last else None,
+            "earliestAt": _iso(tally.first),
+            "latestAt": _iso(tally.last),
             "parts": len(shown.appends),
             "modelCalls": 0,
         },
         "importWarnings": list(shown.warnings),
     }
+
+
+def _iso(stamp: str | None) -> str | None:
+    moment = parse_utc(stamp)
+    return iso_z(moment) if moment is not None else None
 
 
 def _payloads(run: Run, tally: Tally) -> str:
@@ -243,14 +249,14 @@ def _payloads(run: Run, tally: Tally) -> str:
 
 
 def _blocks(run: Run, disk: DiskSession, shown: Backfill) -> list[Block]:
-    index, tally = shown.transcript.index, shown.tally
+    index, tally = shown.transcript, shown.tally
     into = f"conversation {shown.conversation_id}"
     where = f"{into}, new" if shown.is_new else f"{into}, which has {shown.present:,} messages"
     facts: list[tuple[str, Cell]] = [
         ("Transcript", str(disk.path)),
         (
             "Read",
-            f"{index.entry_count:,} entries, {len(shown.transcript.positions):,} messages the host sees",
+            f"{index.entry_count:,} entries, {len(shown.transcript.on_path):,} messages the host sees",
         ),
         ("Into", where),
         ("Session key", shown.session.session_key),
@@ -259,8 +265,8 @@ def _blocks(run: Run, disk: DiskSession, shown: Backfill) -> list[Block]:
         roles = ", ".join(f"{count:,} {role}" for role, count in sorted(tally.roles.items()))
         facts += [
             ("To import", f"{tally.stored:,} messages ({roles}), {tally.tokens:,} tokens"),
-            ("From", run.time(iso_z(tally.first) if tally.first else None)),
-            ("To", run.time(iso_z(tally.last) if tally.last else None)),
+            ("From", run.time(_iso(tally.first))),
+            ("To", run.time(_iso(tally.last))),
             ("Payloads to files", _payloads(run, tally)),
             ("Model calls", "none for the import"),
         ]

@@ -9,10 +9,11 @@ from dataclasses import replace
 from lcm_core.change.commit import Committed
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Plan
+from lcm_core.ingest.host_file import read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState
 from lcm_core.operations.backfill import Backfill, plan_backfill, session_of
 from lcm_core.operations.backfill_files import BackfillFiles
-from lcm_core.operations.importing import import_rules, read_transcript
+from lcm_core.operations.importing import import_rules
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 
@@ -36,7 +37,7 @@ class BackfillScreen(PlanScreen):
         Raises:
             RefusedError: nothing is, or nothing says where it belongs.
         """
-        transcript = await asyncio.to_thread(read_transcript, self._disk.path)
+        transcript = await asyncio.to_thread(read_host_file, self._disk.path)
         shown = await plan_backfill(
             reader,
             session_of(self._disk),

@@ -15,12 +15,11 @@ from lcm_core.change.errors import StalePlanError
 from lcm_core.change.reindex import reindex
 from lcm_core.engine import Engine
 from lcm_core.errors import NotFoundError
-from lcm_core.ingest.history import message_positions
-from lcm_core.ingest.index import index_transcript
+from lcm_core.ingest.host_file import read_host_file
 from lcm_core.ingest.storing import STORING_PRESENT
 from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import find_transcript, plan_backfill, session_of
-from lcm_core.operations.importing import ImportRules, read_transcript
+from lcm_core.operations.importing import ImportRules
 
 from tests.change.host import Host
 from tests.change.oracle import Whole
@@ -41,6 +40,8 @@ ODD = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
 LONG = "4361652a-c630-427f-a157-12eb5ff25efa"
 TOPIC = "2b8481de-5074-498f-a26c-a4ecc47a74b7-topic-1234"
 UNKNOWN = (("research", ODD), ("main", LONG), ("main", TOPIC))
+#: Messages of each that the engine stores: not a command that the operator ran in the host.
+STORED = {ODD: 67, LONG: 97, TOPIC: 27}
 
 
 def backfill(home: Path, agent: str, session: str, *more: object) -> Any:
@@ -80,7 +81,7 @@ def test_a_session_is_imported_once_whole_and_taken_back(
     shown = backfill(home, agent, session, "--json").data
     assert everything_in(home) == files
     assert (shown["applied"], shown["conversation"]["new"]) == (False, True)
-    expected = len(message_positions(index_transcript(file_of(home, agent, session))))
+    expected = STORED[session]
     assert shown["import"]["messages"] == expected
     done = backfill(home, agent, session, "--apply", "--yes", "--json").data
     number = done["conversationId"]
@@ -148,7 +149,8 @@ def test_what_is_left_out_is_said_with_its_line(openclaw_home: Path) -> None:
     backfill(openclaw_home, "research", ODD, "--apply", "--yes")
     texts = column(openclaw_home / "lcm.db", "SELECT content FROM messages WHERE conversation_id = 9")
     assert "abandoned branch message" not in texts
-    assert {"HEARTBEAT: check tasks", "HEARTBEAT_OK", "$ ls -la\ntotal 0"} <= set(texts)
+    assert {"HEARTBEAT: check tasks", "HEARTBEAT_OK"} <= set(texts)
+    assert shown["import"]["skipped"] == {"of roles that the engine does not store": 1}
 
 
 def test_it_is_said_where_files_are_written(openclaw_home: Path) -> None:
@@ -158,12 +160,16 @@ def test_it_is_said_where_files_are_written(openclaw_home: Path) -> None:
     assert "0 (0 bytes)\n" in backfill(openclaw_home, "main", TOPIC).out
 
 
-def test_heartbeats_go_when_the_operator_prunes_them(
-    openclaw_home: Path, monkeypatch: pytest.MonkeyPatch
+def test_turns_of_the_hosts_timer_go_when_the_operator_prunes_them(
+    database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ended = {"role": "assistant", "content": "HEARTBEAT_OK"}
+    file = transcript(tmp_path / "s.jsonl", "Read HEARTBEAT.md if it exists.", ended, "just asking", ended)
+    arguments = ("backfill", "--file", file, "--db", database_copy("0.15.3"), "--json")
+    assert run(*arguments).data["import"]["messages"] == 4
     monkeypatch.setenv("LCM_PRUNE_HEARTBEAT_OK", "true")
-    shown = backfill(openclaw_home, "research", ODD, "--json").data["import"]
-    assert (shown["messages"], shown["skipped"]) == (66, {"heartbeats": 2})
+    shown = run(*arguments).data["import"]
+    assert (shown["messages"], shown["skipped"]) == (2, {"heartbeats": 2})
 
 
 # -- finding the session ---------------------------------------------------------------------------------
@@ -239,7 +245,7 @@ async def made(path: Path, file: Path, tmp: Path, session: Session | None = None
         lambda reader: plan_backfill(
             reader,
             session or Session("s-new"),
-            read_transcript(file),
+            read_host_file(file),
             ImportRules(STORING_PRESENT),
             large_files=tmp / "files",
         ),

@@ -39,6 +39,8 @@ NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 KEY = Session("s1", "agent:main:main")
 _FILE_ID = re.compile(r"file_[0-9a-f]{16}")
 SMALL = replace(EngineSettings(), large_file_token_threshold=Sourced(2000, Source.ENVIRONMENT))
+#: A first import keeps everything.
+WHOLE = replace(SMALL, bootstrap_max_tokens=Sourced(10**9, Source.ENVIRONMENT))
 
 
 async def opened(path: Path, **more: Any) -> Engine:
@@ -125,7 +127,7 @@ async def test_messages_stand_as_the_engine_writes_them(engine: Engine) -> None:
         (3, "tool", "out", None),
     ]
     assert [row["created_at"] for row in rows] == [
-        "2026-03-02 08:37:11",
+        "2026-03-06 12:00:00",  # a message alone always has the present
         "2026-03-02 08:37:13",
         "2026-03-02 08:37:14",
     ]
@@ -144,14 +146,11 @@ async def test_what_is_known_is_not_stored_again(engine: Engine) -> None:
         KEY, [said("hello"), answer("call_0123456789AB", "out", 9)], entry_ids=["e1", None]
     )
     assert (again.stored, again.known) == (0, 2)
-    # A model may use an id again: that is another answer, and no event for ever.
+    # What a provider names so is one event for ever, whatever it says.
     other = await engine.ingest(KEY, answer("call_0123456789AB", "other", 10))
-    assert other.stored == 1
-    assert column(path, "SELECT stable_event_key FROM messages ORDER BY seq") == [
-        None,
-        "tool-result:call_0123456789AB",
-        None,
-    ]
+    assert (other.stored, other.known) == (0, 1)
+    keys = column(path, "SELECT stable_event_key FROM messages ORDER BY seq")
+    assert keys == [None, "tool-result:call_0123456789AB"]
 
 
 async def test_a_turn_begins_with_what_is_stored(engine: Engine) -> None:
@@ -168,12 +167,16 @@ async def test_a_turn_begins_with_what_is_stored(engine: Engine) -> None:
 
 async def test_a_replay_is_refused(engine: Engine) -> None:
     path = engine.database.path
-    lines = [said(f"question {number}") for number in range(4)]
+    lines = [said(f"question {number}", number) for number in range(4)]
     await engine.ingest_batch(KEY, lines)
+    await engine.ingest_batch(KEY, lines)  # the very same time is no replay
     before = dump(path)
-    with pytest.raises(RefusedError, match="looks like a replay: 3 of its 3"):
-        await engine.ingest_batch(KEY, lines[:3])
+    with pytest.raises(RefusedError, match="looks like a replay: 3 messages"):
+        await engine.ingest_batch(KEY, [said(line["content"], 99) for line in lines[:3]])
     assert dump(path) == before
+    assert (await engine.ingest_batch(KEY, [said(lines[0]["content"], 99), said("new", 99)])).stored == 2
+    with pytest.raises(RefusedError):  # one of that second is there already
+        await engine.ingest_batch(KEY, [said(line["content"], 99) for line in lines[1:3]])
 
 
 async def test_sessions_that_are_not_stored(tmp_path: Path) -> None:
@@ -207,7 +210,7 @@ async def test_payloads_lie_there_before_their_rows_and_not_without_them(tmp_pat
         stored = Path(str(row["storage_uri"]))
         assert stored.parent == folder / "1"
         assert stored.stat().st_size == row["byte_size"]
-        assert value(path, "SELECT large_content FROM messages") == row["file_id"]
+        assert value(path, "SELECT large_content FROM messages") is None
         run(path, "CREATE TRIGGER t BEFORE INSERT ON large_files BEGIN SELECT raise(ABORT, 'no'); END")
         before = dump(path)
         with pytest.raises(LcmError):
@@ -438,23 +441,34 @@ async def test_a_hole_is_told_and_not_filled_from_behind(engine: Engine, tmp_pat
     assert texts(engine.database.path) == ["line 0", "line 2", "line 3"]
 
 
-async def test_heartbeats_are_left_out_in_pairs_when_asked(tmp_path: Path) -> None:
+async def test_turns_of_the_hosts_timer_go_again_when_asked(tmp_path: Path) -> None:
     lines = [
-        said("HEARTBEAT: check tasks", 0),
-        said("HEARTBEAT_OK", 1, "assistant"),
-        said("HEARTBEAT: check tasks", 2),
-        said("There is something: the disk is full.", 3, "assistant"),
+        said("Read HEARTBEAT.md if it exists.", 0),
+        said(" heartbeat_ok\n", 1, "assistant"),
+        said("just asking", 2),
+        said("HEARTBEAT_OK", 3, "assistant"),  # no file is named: it stays
+        said("Read HEARTBEAT.md if it exists.", 4),
+        said("There is something: the disk is full.", 5, "assistant"),
     ]
+    kept = [one["content"] for one in lines[2:]]
     file = transcript(tmp_path / "s1.jsonl", *lines)
     settings = replace(EngineSettings(), prune_heartbeat_ok=Sourced(True, Source.ENVIRONMENT))
     async with await opened(tmp_path / "pruned.db", settings=settings) as engine:
-        assert (await engine.bootstrap(KEY, file)).imported == 2
-    async with await opened(tmp_path / "turn.db", settings=settings) as engine:
-        done = await engine.after_turn(KEY, lines)
-        assert (done.stored, done.skipped) == (2, 2)
+        assert (await engine.bootstrap(KEY, file)).imported == 6
+    assert texts(tmp_path / "pruned.db") == kept
+    assert context_of(tmp_path / "pruned.db", 1) == [(ordinal, ordinal + 1) for ordinal in range(2, 6)]
+    assert search_faults(tmp_path / "pruned.db") == []
     async with await opened(tmp_path / "whole.db") as engine:
-        assert (await engine.bootstrap(KEY, file)).imported == 4
-    assert texts(tmp_path / "pruned.db") == [lines[2]["content"], lines[3]["content"]]
+        assert (await engine.bootstrap(KEY, file)).imported == 6
+    # Whatever the settings: a turn that has ended goes, and later imports leave such turns out.
+    async with await opened(tmp_path / "turn.db") as engine:
+        assert (await engine.after_turn(KEY, lines)).stored == 6
+        assert texts(tmp_path / "turn.db") == kept
+        assert (await engine.after_turn(KEY, [said("Read HEARTBEAT.md", 9)], is_heartbeat=True)).stored == 0
+        more = [said("[OpenClaw heartbeat poll]", 10), said("HEARTBEAT_OK", 11, "assistant")]
+        transcript(file, *lines, *lines[:2], *more)
+        assert (await engine.bootstrap(KEY, file)).imported == 1
+    assert texts(tmp_path / "turn.db") == [*kept, "HEARTBEAT_OK"]
 
 
 def without_ids(path: Path, sql: str) -> list[dict[str, Any]]:
@@ -476,7 +490,7 @@ async def test_the_recorded_sessions_give_the_recorded_conversations(
     path = tmp_path / "new" / "lcm.db"
     path.parent.mkdir()
     wanted = rows_of(recorded, "SELECT * FROM conversations ORDER BY conversation_id")
-    async with await opened(path, settings=SMALL) as engine:
+    async with await opened(path, settings=WHOLE) as engine:
         for row in wanted:
             [file] = (openclaw_home / "agents").glob(f"*/sessions/{row['session_id']}.jsonl")
             session = Session(str(row["session_id"]), str(row["session_key"]))
@@ -522,7 +536,7 @@ async def test_what_was_read_is_stored_when_the_next_piece_cannot_be_read(
         yield next(pieces(*given, size=20))
         raise TranscriptChangedError("it was rewritten")
 
-    monkeypatch.setattr("lcm_core.engine.pieces", breaks_off)
+    monkeypatch.setattr("lcm_core.engine.transcripts.pieces", breaks_off)
     file = transcript(tmp_path / "s1.jsonl", *[said(f"line {number}", number) for number in range(50)])
     with pytest.raises(TranscriptChangedError):
         await engine.bootstrap(KEY, file)

@@ -6,28 +6,31 @@ import base64
 import json
 import os
 import stat
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.ingest.explore import explore, kind_of
-from lcm_core.ingest.history import HostMessage
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.ingest.explore import explore, stored_ending
+from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.payload_files import PayloadError, payload_path, remove_payloads, write_payloads
 from lcm_core.ingest.payloads import Payload
+from lcm_core.ingest.pictures import decoded
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.ingest.storing import STORING_0_1, STORING_0_3, STORING_PRESENT, StoringRules
+from lcm_core.tokens import estimate_weighted
 
 ID = "file_0123456789abcdef"
 OTHER = "file_fedcba9876543210"
 LONG = "many words of a long text. " * 400
-IMAGE = base64.b64encode(b"\x89PNG....").decode()
+PNG = "iVBORw0KGgoA" + base64.b64encode(b"...").decode()
 
 
 def stored(message: dict[str, Any], rules: StoringRules = STORING_PRESENT, **more: Any) -> StoredMessage:
     ids = iter([ID, OTHER])
     found = store_message(
-        HostMessage(message, datetime(2026, 3, 6, tzinfo=UTC)),
+        HostMessage(message),
         rules,
         **{"threshold": 1000, "new_id": lambda: next(ids), **more},
     )
@@ -67,90 +70,130 @@ def test_small_blocks_and_the_words_of_others_stay() -> None:
     assert stored({"role": "assistant", "content": block}).content.startswith("[LCM Raw Payload:")
 
 
-def test_two_files_in_one_text() -> None:
-    message = user(f"<file name='a.txt'>{LONG}</file> and <file name='b.txt'>{LONG}</file>")
-    assert [payload.file_id for payload in message.payloads] == [ID, OTHER]
-    assert message.content.count("[LCM File: ") == 2
-
-
-def test_a_name_cannot_leave_the_folder_or_end_the_reference() -> None:
-    message = user(f"<file name='../../etc/pass]wd|x.sh' mime='text/x | y]'>{LONG}</file>")
+def test_nothing_is_guessed_of_a_file_and_nothing_cleaned() -> None:
+    message = user(f"<FILE type='x/y' NAME=../../etc/pass]wd|x.sh >{LONG}</File>")
     [payload] = message.payloads
-    assert payload.file_name == "pass wd x.sh"
-    assert payload.stored_name == f"{ID}.sh"
-    assert message.content.split("\n")[0].count("|") == 3
+    assert (payload.file_name, payload.mime) == ("../../etc/pass]wd|x.sh", None)
+    assert payload.stored_name == f"{ID}.sh"  # the file itself lies in no other folder
+    bare = user(f"<file>{LONG}</file>")
+    assert (bare.payloads[0].file_name, bare.payloads[0].stored_name) == (None, f"{ID}.txt")
+    assert bare.content.startswith(f"[LCM File: {ID} | unknown | unknown | ")
+
+
+def test_a_first_file_may_lie_inside_a_second_one() -> None:
+    message = user(f"{LONG}<file name='a.txt'>{LONG}</file>")
+    assert [payload.file_name for payload in message.payloads] == ["a.txt", "raw-user-payload.txt"]
+    assert f"[LCM File: {ID} | a.txt".encode() in message.payloads[1].data
+    assert message.content.startswith(f"[LCM Raw Payload: {OTHER} | role=user | reason=large_raw_message | ")
 
 
 def test_in_0_1_an_image_beside_a_file_stays() -> None:
     blocks = [
         {"type": "text", "text": f"<file name='a'>{LONG}</file>"},
-        {"type": "image", "data": IMAGE, "mimeType": "image/png"},
+        {"type": "image", "data": PNG, "mimeType": "image/png"},
     ]
     message = user(blocks, rules=STORING_0_1)
     assert [part.part_type for part in message.parts] == ["text", "file"]
-    assert json.loads(message.parts[1].metadata)["raw"]["data"] == IMAGE
+    assert json.loads(message.parts[1].metadata)["raw"]["data"] == PNG
 
 
 # Images, tools, the rest
 
 
 def test_an_image_becomes_a_file_and_a_line() -> None:
-    block = {"type": "image", "source": {"type": "base64", "data": IMAGE, "media_type": "image/jpeg"}}
-    message = user(["hello", block])
-    assert message.content == f"[User image: user-image.jpg (image/jpeg, 8 bytes) | LCM file: {ID}]"
-    assert message.payloads[0].summary == "Image file (JPEG, 8 bytes) — user-image.jpg"
-    assert message.payloads[0].lines is None
+    before = {"type": "text", "text": "[media attached 1/2: /tmp/a b#c.png | x]"}
+    block = {"type": "image", "data": PNG, "mimeType": "IMAGE/JPEG", "fileName": "ignored.gif"}
+    message = user([before, block])
+    size = len(base64.b64decode(PNG))
+    assert message.content.endswith(f"[User image: a (image/png, {size} bytes) | LCM file: {ID}]")
+    [payload] = message.payloads
+    assert (payload.summary, payload.lines) == (f"Image file (PNG, {size} bytes) — a", None)
     kept = json.loads(message.parts[1].metadata)
     assert kept["imageExternalized"] is True
-    assert kept["raw"]["originalByteSize"] == 8
+    assert kept["raw"]["originalByteSize"] == size
 
 
 @pytest.mark.parametrize(
     "block",
     [
-        {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+        {"type": "image", "source": {"type": "base64", "data": PNG, "media_type": "image/png"}},
         {"type": "image", "data": "no base64 !!", "mimeType": "image/png"},
+        {"type": "image", "data": "AAAA", "mimeType": "image/tiff"},
+        {"type": "image", "data": "", "mimeType": "image/png"},
+        {"type": "image", "data": 5},
     ],
 )
-def test_an_image_whose_bytes_are_not_there_stays(block: dict[str, Any]) -> None:
+def test_what_is_no_picture_stays(block: dict[str, Any]) -> None:
     message = user([block])
     assert message.payloads == ()
     assert json.loads(message.parts[0].metadata)["raw"] == block
 
 
+def test_a_text_that_is_a_picture_becomes_one() -> None:
+    data = PNG + "A" * 600
+    for role, label in (("user", "Image"), ("system", "Image"), ("assistant", "Assistant image")):
+        message = stored({"role": role, "content": [{"type": "text", "text": f" {data}\n"}]})
+        assert message.content.startswith(f"[{label}: {role}-image.png (image/png, ")
+        assert [part.part_type for part in message.parts] == ["text"]
+    answer = stored({"role": "tool", "content": [{"type": "tool_result", "content": [data, "small"]}]})
+    assert json.loads(answer.parts[0].metadata)["raw"]["content"][0].startswith("[Tool image: tool-image.png")
+    assert user(f"a word {data}").payloads == ()
+
+
+@given(st.binary(max_size=40), st.sampled_from(["", "\n", "-_", "é?"]))
+def test_base64_is_read_leniently(data: bytes, between: str) -> None:
+    text = base64.b64encode(data).decode()
+    assert decoded(text) == data
+    if between != "-_":  # which are digits
+        half = len(text) // 2
+        assert decoded(text[:half] + between + text[half:]) == data
+    assert decoded(text.rstrip("=")) == data
+
+
 def test_a_large_answer_of_a_tool_goes_to_a_file() -> None:
-    rows = json.dumps([{"id": number, "name": "x" * 20} for number in range(400)])
     message = stored(
         {
             "role": "toolResult",
             "toolCallId": "toolu_01SZduC9r5ERPnKN3BepiG",
             "toolName": "exec",
             "isError": False,
-            "content": [{"type": "text", "text": rows}, {"type": "text", "text": "done"}],
+            "content": [
+                {"type": "text", "text": json.dumps({"text": LONG})},
+                {"type": "text", "text": "done"},
+            ],
         }
     )
-    assert message.large_content == ID
-    assert message.content.startswith(f"[LCM Tool Output: {ID} | tool=exec | {len(rows):,} bytes]\n\nExplor")
+    [payload] = message.payloads
+    assert payload.data == LONG.encode()  # of JSON what it says
+    assert (payload.file_name, payload.mime, payload.stored_name) == ("exec.txt", "text/plain", f"{ID}.txt")
+    assert message.content.startswith(f"[LCM Tool Output: {ID} | tool=exec | {len(LONG):,} bytes]\n\nExplor")
     assert message.content.endswith("\ndone")
-    assert "Top-level type: array.\nShape: array(length=400, first=object(keys=2: id, name))." in (
-        message.content
-    )
-    assert (message.parts[0].tool_call_id, message.parts[0].tool_name) == (
-        "toolu_01SZduC9r5ERPnKN3BepiG",
-        "exec",
-    )
-    kept = json.loads(message.parts[0].metadata)
-    assert (kept["toolOutputExternalized"], kept["externalizedFileId"]) == (True, ID)
-    assert message.payloads[0].stored_name == f"{ID}.json"
+    first = json.loads(message.parts[0].metadata)["raw"]
+    assert list(first)[:3] == ["type", "text", "rawType"]
+    assert (first["tool_use_id"], first["isError"]) == ("toolu_01SZduC9r5ERPnKN3BepiG", False)
+    assert message.tokens < estimate_weighted(LONG)
+    described = {"role": "tool", "toolName": "lcm_describe", "content": LONG}
+    assert stored(described).payloads == ()
 
 
-def test_arguments_of_a_call_stay_beside_a_payload() -> None:
+def test_blocks_of_tools_and_reasoning_keep_a_message_whole() -> None:
     call = {"type": "toolCall", "id": "a", "name": "write", "arguments": {"text": LONG}}
-    message = stored({"role": "assistant", "content": [{"type": "text", "text": LONG}, call]})
-    assert message.content.startswith(
-        f"[LCM Raw Payload: {ID} | role=assistant | reason=large_raw_payload | {len(LONG):,} bytes]"
+    for block in (call, {"type": "x", "items": [{"rawType": "reasoning"}]}):
+        message = stored({"role": "assistant", "content": [{"type": "text", "text": LONG}, block]})
+        assert message.payloads == ()
+    result = {"type": "tool_result", "tool_use_id": "x", "content": LONG}
+    assert user([result]).payloads == ()
+
+
+def test_what_is_large_only_beside_its_content_goes_as_a_whole() -> None:
+    message = stored(
+        {"role": "assistant", "content": [{"type": "text", "text": "x"}], "reasoning_content": LONG}
     )
-    assert json.loads(message.parts[1].tool_input or "")["text"] == LONG
+    [payload] = message.payloads
+    assert (payload.file_name, payload.mime) == ("raw-assistant-payload.json", "application/json")
+    assert payload.data == b'[{"type":"text","text":"x"}]'
+    assert stored({"role": "assistant", "content": LONG, "rawPayloadExternalized": True}).payloads == ()
 
 
 def test_before_0_5_answers_of_tools_stay() -> None:
@@ -162,44 +205,47 @@ def test_before_0_5_answers_of_tools_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mime", "kind"),
+    ("name", "mime", "ending"),
     [
-        ("a.json", "", "json"),
-        ("a", "application/ld+json", "json"),
-        ("a.TSV", "text/plain", "tsv"),
-        ("a.yml", "", "yaml"),
-        ("a.svg", "", "xml"),
-        ("a.rs", "text/plain", "code"),
-        ("a", "text/x-script.python", "code"),
-        ("a", "text/plain", "text"),
+        ("a.JSON", None, ".json"),
+        ("x/.hidden", "text/x-python", ".py"),
+        ("a.", " Application/JSON ", ".json"),
+        ("a.verylongending", "text/plain; charset=utf-8", ".txt"),
+        (None, "text/javascript", ".txt"),
+        ("a.t-s", None, ".txt"),
+        ("C:\\x\\y.Go", None, ".go"),
     ],
 )
-def test_kinds(name: str, mime: str, kind: str) -> None:
-    assert kind_of(name, mime) == kind
+def test_endings(name: str | None, mime: str | None, ending: str) -> None:
+    assert stored_ending(name, mime) == ending
+
+
+def test_json() -> None:
+    shape = "array(len=4, sample=[object(keys=2: a, b), array(len=1, sample=[...]), number])"
+    shape = f"Structured summary (JSON):\nTop-level type: array.\nShape: {shape}."
+    assert explore('[{"a":1,"b":{}},[[1]],2,3]', "a.json", None) == shape
+    assert explore("null", None, "application/json").endswith("Top-level type: object.\nShape: object.")
+    assert explore("{}", "a.json", "").endswith("Shape: object(keys=0).")
+    failed = "Structured summary (JSON): failed to parse as valid JSON."
+    assert explore("[1,]", "a.json", None) == explore("NaN", "x", "application/json; x") == failed
 
 
 def test_tables() -> None:
-    summary = explore('name,"the, note"\n\nMira,"a\nb"\nYuki,x\n', "a.csv", "")
-    assert summary == (
-        "Structured summary (CSV):\nRows: 2.\nColumns (2): name, the, note.\nFirst row: Mira, a b."
+    assert explore('name,"the, note"\n\nMira,"a\nb"\n', "a.csv", "") == (
+        'Structured summary (CSV):\nRows: 2.\nColumns (3): name, "the, note".\nFirst row sample: Mira,"a.'
     )
+    assert explore(" \n", "a.tsv", None) == "Structured summary (TSV): no rows found."
 
 
-def test_yaml_is_read_without_expanding_or_making_anything() -> None:
-    bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n? {k: v}\n: 1\nd: !!python/object:os.system x\n"
-    assert explore(bomb, "a.yaml", "") == (
-        "Structured summary (YAML):\nTop-level type: mapping.\nTop-level keys (4): a, b, c, d."
+def test_yaml_and_xml_are_read_by_their_lines() -> None:
+    assert explore("a:\nb: 1\nc: # note\n  d:\na:\n", "a.yml", None) == (
+        "Structured summary (YAML):\nTop-level keys (2): a, c."
     )
-    assert "Entries: 3." in explore("- a\n- {b: c}\n- [d, e]\n", "a.yaml", "")
-
-
-def test_xml_opens_no_entity() -> None:
-    found = explore("<feed><e a='1'/><e><x/></e><title>t</title></feed>", "a.xml", "")
-    assert found == (
-        "Structured summary (XML):\nRoot element: feed.\nChild elements (3): e ×2, title.\nElements: 5."
+    assert explore("<feed><e a='1'/><e><br/></e><title>t</title></feed>", "a.xml", "") == (
+        "Structured summary (XML):\nRoot element: feed.\nChild elements seen: e, title."
     )
     hostile = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'
-    assert explore(hostile, "a.xml", "").startswith("Text exploration summary")
+    assert "Root element: a." in explore(hostile, "a.xml", "")
 
 
 def test_code_lists_what_it_imports_and_defines() -> None:
@@ -207,15 +253,19 @@ def test_code_lists_what_it_imports_and_defines() -> None:
     assert explore(code, "c.py", "") == (
         "Code exploration summary (c.py):\nLines: 9.\n"
         "Imports/dependencies (2): import os | from a import b.\n"
-        "Top-level definitions (2): class C(D): | async def f(x):."
+        "Top-level definitions (3): class C(D): | def m(self): | async def f(x):."
     )
-    script = "const a = require('x');\nexport function go() {\n}\nexport const h = (a) => a;\n"
-    assert "Top-level definitions (2)" in explore(script, "c.js", "")
+    script = "const a = require('x');\nexport function go() {\n}\nexport const h = (a) => a;\ntyped\n"
+    assert "Top-level definitions (3)" in explore(script, "c.js", "")
 
 
-def test_what_is_not_what_it_is_called_is_text() -> None:
-    for name in ("a.json", "a.yaml", "a.xml"):
-        assert explore("[" * 100_000, name, "").startswith(f"Text exploration summary ({name}):")
+@given(
+    st.text(max_size=400), st.sampled_from([None, "a.json", "a.csv", "a.xml", "a.yml", "a.py", "a", "a.tsv"])
+)
+def test_anything_has_a_summary(text: str, name: str | None) -> None:
+    assert "summary" in explore(text, name, None)
+    deep = explore("[" * 100_000, name, None)
+    assert "summary" in deep
 
 
 # Where it is written

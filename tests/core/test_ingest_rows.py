@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import sqlite3
 from collections import UserList
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,23 +16,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.assemble.js import parsed, stringify
-from lcm_core.ingest.history import (
+from lcm_core.ingest.host_file import (
     HostMessage,
-    entry_ids,
-    host_message,
-    index_for_import,
-    message_positions,
+    entry_id_of,
+    read_host_file,
+    read_line,
     read_messages,
 )
-from lcm_core.ingest.identity import entry_hash, identity_of, is_decorated
-from lcm_core.ingest.jsonl import read_object
+from lcm_core.ingest.identity import entry_hash, identity_of
+from lcm_core.ingest.moments import stored_time
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll
 from lcm_core.ingest.stored import StoredMessage, new_file_id, store_message
 from lcm_core.ingest.storing import STORING_0_1, STORING_PRESENT, storing_rules
 from lcm_core.javascript import js_json, js_number, well_formed
 from lcm_core.store.schema import Schema
 
-NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 PARTS = ("part_type", "text_content", "tool_call_id", "tool_name", "tool_input", "tool_output", "metadata")
 
 
@@ -55,7 +51,7 @@ def schema_of(path: Path) -> Schema:
 
 
 def stored(message: dict[str, Any], rules: Any = STORING_PRESENT, **more: Any) -> StoredMessage:
-    found = store_message(HostMessage(message, NOW), rules, **more)
+    found = store_message(HostMessage(message), rules, **more)
     assert isinstance(found, StoredMessage)
     return found
 
@@ -95,13 +91,12 @@ def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
             database, "SELECT * FROM messages WHERE conversation_id = ? ORDER BY seq", conversation[0]
         )
         by_entry = {row["transcript_entry_id"]: row for row in rows}
-        index = index_for_import(path)
-        positions = message_positions(index)
+        file = read_host_file(path)
         # The engine itself stored two messages of one turn a second time, without their entry ids.
-        assert len(positions) == sum(row["transcript_entry_id"] is not None for row in rows)
-        assert len(rows) - len(positions) == (2 if conversation["conversation_id"] == 3 else 0)
-        assert [one for one in by_entry if one] == entry_ids(index, positions)
-        for host in read_messages(index, positions):
+        assert len(file.on_path) == sum(row["transcript_entry_id"] is not None for row in rows)
+        assert len(rows) - len(file.on_path) == (2 if conversation["conversation_id"] == 3 else 0)
+        assert [one for one in by_entry if one] == [entry_id_of(one) for one in file.messages]
+        for host in read_messages(file, file.messages):
             row = by_entry[host.entry_id]
             message = store_message(host, STORING_PRESENT, threshold=2000, new_id=ids_in(row["content"]))
             assert isinstance(message, StoredMessage)
@@ -110,9 +105,9 @@ def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
                 row["content"],
                 row["token_count"],
             )
-            assert message.identity_hash == row["identity_hash"]
+            assert message.identity == row["identity_hash"]
             assert message.event_key == row["stable_event_key"]
-            assert message.created_at.strftime("%Y-%m-%d %H:%M:%S") == row["created_at"]
+            assert message.created_at == row["created_at"]
             assert (message.sender, message.large_content) == (None, None)
             made = query(
                 database, "SELECT * FROM message_parts WHERE message_id = ? ORDER BY ordinal", row[0]
@@ -161,35 +156,38 @@ def test_every_version_stores_its_own_way(version: str, database_file: Callable[
 # Shapes that the recordings do not hold
 
 
-def test_a_command_of_the_operator_is_text_and_loses_nothing() -> None:
-    message = stored({"role": "bashExecution", "command": "ls", "output": "a\nb", "exitCode": 2})
-    assert (message.role, message.content) == ("assistant", "$ ls\na\nb")
-    kept = json.loads(message.parts[0].metadata)
-    assert kept["originalRole"] == "bashExecution"
-    assert kept["bashExecution"] == {"exitCode": 2}
+def test_roles_that_are_not_stored() -> None:
+    for role in ("bashExecution", "developer", "custom", "User", "", None, 5):
+        message: dict[str, Any] = {"role": role, "content": "x", "command": "ls", "output": "a"}
+        assert store_message(HostMessage(message), STORING_PRESENT) is Skipped.ROLE
+    command = stored({"role": "user", "command": "ls", "output": "a\nb"})
+    assert (command.content, command.parts[0].part_type) == ("$ ls\na\nb", "text")
+    assert json.loads(command.parts[0].metadata)["source"] == "bash-exec"
+    shell = {"role": "bashExecution", "command": "ls", "output": "a\nb", "exitCode": 2}
+    older = stored(shell, STORING_0_1)
+    assert (older.role, older.content) == ("assistant", "$ ls\na\nb")
+    assert json.loads(older.parts[0].metadata)["bashExecution"] == {"exitCode": 2}
 
 
 def test_results_in_blocks_of_a_user() -> None:
     block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "out"}]}
     message = stored({"role": "user", "content": [block, {"type": "text", "text": "and?"}]})
-    assert message.content == "out\nand?"
+    assert message.content == "and?"
     assert [part.part_type for part in message.parts] == ["tool", "text"]
-    assert (message.parts[0].tool_call_id, message.parts[0].tool_output) == (
-        "toolu_1",
-        '[{"type":"text","text":"out"}]',
-    )
+    assert (message.parts[0].tool_call_id, message.parts[0].tool_output) == ("toolu_1", None)
+    assert json.loads(message.parts[0].metadata)["raw"] == block
 
 
 def test_what_is_no_known_block_stays_whole() -> None:
     message = stored({"role": "assistant", "content": [{"type": "video", "x": 1}, "loose", 7]})
-    assert [part.part_type for part in message.parts] == ["agent", "text", "agent"]
+    assert [part.part_type for part in message.parts] == ["agent", "agent", "agent"]
     assert json.loads(message.parts[0].metadata)["raw"] == {"type": "video", "x": 1}
     assert json.loads(message.parts[2].metadata)["raw"] == 7
 
 
 def test_a_message_without_content_keeps_what_it_has() -> None:
-    message = stored({"role": "compactionSummary", "summary": "s", "tokensBefore": 9})
-    assert (message.role, message.parts[0].part_type) == ("assistant", "agent")
+    message = stored({"role": "assistant", "summary": "s", "tokensBefore": 9})
+    assert (message.content, message.parts[0].part_type) == ("", "agent")
     assert json.loads(message.parts[0].metadata)["raw"]["summary"] == "s"
 
 
@@ -208,7 +206,9 @@ def test_redacted_reasoning_and_reasoning_with_a_summary() -> None:
 def test_signatures_count_only_where_the_model_is_known() -> None:
     block = {"type": "thinking", "thinking": "hm", "thinkingSignature": "S" * 400}
     bare = stored({"role": "assistant", "content": [block]})
-    known = stored({"role": "assistant", "content": [block], "provider": "anthropic"})
+    known = stored(
+        {"role": "assistant", "content": [block], "provider": "anthropic", "api": "x", "model": "y"}
+    )
     old = stored({"role": "assistant", "content": [block]}, STORING_0_1)
     assert (bare.tokens, known.tokens, old.tokens) == (10, 115, 115)
 
@@ -233,16 +233,6 @@ def test_an_answer_is_named_by_its_response() -> None:
     )
 
 
-def test_a_decorated_message_of_a_user_has_no_hash() -> None:
-    text = 'Conversation info (untrusted metadata):\n```json\n{"sender": "x"}\n```\n\nhello'
-    assert stored({"role": "user", "content": text}).identity_hash is None
-    assert stored({"role": "assistant", "content": text}).identity_hash is not None
-    assert is_decorated("user", "hi\nSender (untrusted metadata):\n{}")
-    assert not is_decorated("user", "the Sender (untrusted metadata) block is odd")
-    plain = stored({"role": "user", "content": "hello"})
-    assert plain.identity_hash == hashlib.sha256(b"user\0hello").hexdigest()
-
-
 def test_the_hash_of_the_last_entry_is_the_recorded_one(openclaw_home: Path) -> None:
     database = openclaw_home / "lcm.db"
     states = query(
@@ -260,22 +250,29 @@ def test_the_hash_of_the_last_entry_is_the_recorded_one(openclaw_home: Path) -> 
     [
         ({"role": "assistant", "content": [], "stopReason": "error"}, Skipped.FAILED),
         ({"role": "assistant", "content": "", "stopReason": "aborted"}, Skipped.FAILED),
+        ({"role": "assistant", "stop_reason": "error"}, Skipped.FAILED),
         (
-            {"role": "assistant", "content": "hi", "provider": "openclaw", "model": "delivery-mirror"},
-            Skipped.MIRROR,
+            {
+                "role": "assistant",
+                "content": "\n OpenClaw runtime context for the immediately preceding user message. "
+                "This context is runtime-generated, not user-author. And so on",
+            },
+            Skipped.RUNTIME,
         ),
-        ({"role": "user", "content": "OpenClaw runtime context\nx"}, Skipped.RUNTIME),
     ],
 )
 def test_what_the_engine_does_not_store(message: dict[str, Any], reason: Skipped) -> None:
-    assert store_message(HostMessage(message, NOW), STORING_PRESENT) is reason
+    assert store_message(HostMessage(message), STORING_PRESENT) is reason
 
 
 @pytest.mark.parametrize(
     "message",
     [
         {"role": "user", "content": ""},
+        {"role": "user", "content": "OpenClaw runtime context\nx"},
         {"role": "assistant", "content": [], "stopReason": "stop"},
+        {"role": "assistant", "content": [{"type": "text", "text": ""}], "stopReason": "error"},
+        {"role": "user", "content": [], "stopReason": "error"},
         {
             "role": "assistant",
             "content": [{"type": "toolCall", "id": "a", "name": "b"}],
@@ -284,28 +281,56 @@ def test_what_the_engine_does_not_store(message: dict[str, Any], reason: Skipped
     ],
 )
 def test_blank_messages_are_stored_as_the_recordings_have_them(message: dict[str, Any]) -> None:
-    assert isinstance(store_message(HostMessage(message, NOW), STORING_PRESENT), StoredMessage)
+    assert isinstance(store_message(HostMessage(message), STORING_PRESENT), StoredMessage)
 
 
 def test_heartbeats_are_recognised() -> None:
-    assert is_poll("user", "HEARTBEAT: check tasks")
-    assert is_poll("user", "Read HEARTBEAT.md if it exists.")
-    assert not is_poll("assistant", "HEARTBEAT: check tasks")
+    assert is_poll("user", " [OpenClaw heartbeat POLL]\n")
+    assert not is_poll("user", "HEARTBEAT: check tasks")
+    assert not is_poll("assistant", "[openclaw heartbeat poll]")
     assert is_acknowledgement("assistant", " HEARTBEAT_OK\n")
-    assert not is_acknowledgement("assistant", "HEARTBEAT_OK but " + "there is something to tell " * 3)
+    assert not is_acknowledgement("assistant", "HEARTBEAT_OK.")
 
 
 def test_who_of_a_group_wrote_it() -> None:
-    message = {"role": "user", "content": "x", "senderId": "4", "senderName": "李雷", "senderUsername": ""}
-    found = host_message(message, now=NOW)
-    assert found.sender == '{"senderId":"4","senderName":"李雷"}'
+    told = {"senderName": "李雷", "senderId": " 4 ", "senderUsername": " ", "more": 1}
+    message = {"role": "user", "content": "x", "senderId": "5", "__openclaw": told}
+    assert stored(message).sender == '{"senderId":" 4 ","senderName":"李雷"}'
+    assert stored({**message, "role": "system"}).sender is None
+    assert stored({**message, "__openclaw": "x"}).sender is None
 
 
-def test_a_message_is_stamped_as_its_host_did_and_else_by_the_clock() -> None:
-    assert host_message({"timestamp": 1772440631999}, now=NOW).moment == datetime(
-        2026, 3, 2, 8, 37, 11, tzinfo=UTC
-    )
-    assert host_message({"timestamp": "nonsense"}, now=NOW).moment == NOW
+@pytest.mark.parametrize(
+    ("message", "entry_time", "wanted"),
+    [
+        ({"timestamp": 1772440631999}, "2026-01-01T00:00:00Z", "2026-03-02 08:37:11"),
+        ({"timestamp": None, "createdAt": 0}, None, "1970-01-01 00:00:00"),
+        ({"created_at": -1}, None, "1969-12-31 23:59:59"),
+        ({"timestamp": "nonsense"}, "2026-01-01T00:00:00Z", None),  # nothing further is looked at
+        ({"timestamp": " "}, " 2026-01-01 ", "2026-01-01 00:00:00"),
+        ({"timestamp": True, "createdAt": 5}, "2026-01-01T00:00:00Z", "2026-01-01 00:00:00"),
+        ({"timestamp": "2026-02-03 04:05:06"}, None, "2026-02-03 04:05:06"),
+        ({"timestamp": "2026-02-03T04:05:06.789+05:30"}, None, "2026-02-02 22:35:06"),
+        ({"timestamp": 8.64e15}, None, "+275760-09-13 00:00"),
+        ({"timestamp": 8.64e15 + 1}, "2026-01-01T00:00:00Z", None),
+        ({"timestamp": -8.64e15}, None, "-271821-04-20 00:00"),
+        ({"timestamp": 10**400}, None, None),
+        ({}, 5, None),
+    ],
+)
+def test_times(message: dict[str, Any], entry_time: Any, wanted: str | None) -> None:
+    assert stored_time(message, entry_time if isinstance(entry_time, str) else None) == wanted
+
+
+@given(st.integers(-62_135_596_800, 253_402_300_799))
+def test_every_second_of_the_calendar(seconds: int) -> None:
+    told = stored_time({"timestamp": seconds * 1000})
+    assert told is not None
+    assert stored_time({"timestamp": told}) == told
+    assert stored_time({"timestamp": f"{told.replace(' ', 'T')}.999Z"}) == told
+
+
+def test_ids_of_files() -> None:
     assert new_file_id() != new_file_id()
     assert re.fullmatch(r"file_[0-9a-f]{16}", new_file_id())
 
@@ -329,22 +354,20 @@ def line(entry: str, parent: str | None, text: object = "x", **more: object) -> 
     }
 
 
-def test_a_missing_time_is_inherited_and_never_that_of_the_import(tmp_path: Path) -> None:
+def test_a_missing_time_is_inherited_where_nobody_is_to_be_told_that_it_was_now(tmp_path: Path) -> None:
     begun = {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00.500Z"}
     path = write(
         tmp_path / "s.jsonl",
         begun,
         line("a", None),
         line("b", "a", timestamp="2026-01-02T00:00:00Z"),
-        line("c", "b", timestamp="never"),
+        line("c", "b"),
     )
-    index = index_for_import(path)
-    moments = [one.moment for one in read_messages(index, message_positions(index))]
-    assert [moment.isoformat() for moment in moments] == [
-        "2026-01-01T00:00:00+00:00",
-        "2026-01-02T00:00:00+00:00",
-        "2026-01-02T00:00:00+00:00",
-    ]
+    file = read_host_file(path)
+    inherited = [one.created_at for one in read_messages(file, file.messages, inherit=True)]
+    assert inherited == ["2026-01-01 00:00:00", "2026-01-02 00:00:00", "2026-01-02 00:00:00"]
+    own = [one.created_at for one in read_messages(file, file.messages)]
+    assert own == [None, "2026-01-02 00:00:00", None]
 
 
 def test_lines_of_any_length_and_bytes_of_any_kind(tmp_path: Path) -> None:
@@ -355,12 +378,12 @@ def test_lines_of_any_length_and_bytes_of_any_kind(tmp_path: Path) -> None:
         b"{not json",
         b'{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"\xff\\ud800"}}',
     )
-    index = index_for_import(path)
-    first, second = read_messages(index, message_positions(index))
+    file = read_host_file(path)
+    first, second = read_messages(file, file.messages)
     assert first.message["content"] == long
     assert second.message["content"] == "\ufffd\ud800"
     assert stored(second.message).content == "\ufffd\ufffd"
-    assert (index.bad_lines, index.problems[0].line) == (1, 2)
+    assert (file.bad_lines, file.problems[0].line) == (1, 2)
 
 
 # JSON as the engine's language writes it
@@ -388,7 +411,7 @@ def test_numbers(number: float, text: str) -> None:
 
 
 def test_keys_that_are_indexes_come_first() -> None:
-    value = read_object(b'{"b":1,"10":2,"9":3,"01":4,"a":[1.0,{"1":0}]}')
+    value = read_line(b'{"b":1,"10":2,"9":3,"01":4,"a":[1.0,{"1":0}]}')
     assert js_json(value) == '{"9":3,"10":2,"b":1,"01":4,"a":[1,{"1":0}]}'
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lcm_core.change.connection import Writer
-from lcm_core.ingest.identity import identity_of, is_decorated
+from lcm_core.ingest.identity import identity_of
 from lcm_core.ingest.jsonl import BadLineError, JsonObject, decode_object, string
 from lcm_core.javascript import js_json
 from lcm_core.store.database import Row
@@ -149,7 +149,7 @@ def _number(value: object) -> int:
 
 
 def _identities(writer: Writer) -> int:
-    """Hashes of messages that have none, by the plain rule."""
+    """Hashes of messages that have none."""
     changed = 0
     for row in _pages(
         writer,
@@ -157,7 +157,7 @@ def _identities(writer: Writer) -> int:
         WHERE identity_hash IS NULL AND message_id > ? ORDER BY message_id LIMIT ?""",
     ):
         role, content = row["role"], row["content"]
-        if isinstance(role, str) and isinstance(content, str) and not is_decorated(role, content):
+        if isinstance(role, str) and isinstance(content, str):
             changed += 1
             writer.execute(
                 "UPDATE messages SET identity_hash = ? WHERE message_id = ?",

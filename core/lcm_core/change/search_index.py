@@ -15,7 +15,7 @@ from lcm_core.change.apply import Write, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
 from lcm_core.change.plan import Cell, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
-from lcm_core.javascript import BLANKS
+from lcm_core.javascript import BLANKS, trimmed
 from lcm_core.store.database import Row
 from lcm_core.store.schema import Schema
 
@@ -26,6 +26,9 @@ NOT_UPDATED: Final = "search index not updated: run `lcm-tui reindex`"
 #: The first line of a message that stands for a stored payload (engine.md 5).
 _HEADERS: Final = ("[LCM File:", "[LCM Tool Output:")
 _EXPLORATION: Final = "Exploration Summary"
+_HEADING: Final = f"{_EXPLORATION}:"
+#: How the lines begin that tell a model how to get the rest.
+_ADVICE: Final = ("Use lcm_describe", "Call lcm_describe")
 #: Errors that end the transaction or the file, and are no matter of a search table.
 _FATAL: Final = (
     "SQLITE_FULL",
@@ -47,6 +50,8 @@ def indexed_text(content: Cell, schema: Schema) -> SqlValue:
         return None if isinstance(content, bytes | None) else str(content)
     if not schema.indexes_blank_messages and not content.strip(BLANKS):
         return None
+    if schema.has("messages", "stable_event_key"):
+        return _reference_text(content)
     if not schema.has("messages", "large_content") or not content.startswith(_HEADERS):
         return content
     lines = content.split("\n")
@@ -57,6 +62,16 @@ def indexed_text(content: Cell, schema: Schema) -> SqlValue:
 def summary_text(content: Cell) -> SqlValue:
     """What the engine puts into the search tables of summaries for a summary."""
     return content if isinstance(content, str | int | float | bytes) else ""
+
+
+def _reference_text(content: str) -> str:
+    """Of a reference to a payload its first line and its summary, without blank lines and advice (0.15.2)."""
+    if not trimmed(content).startswith(_HEADERS):
+        return content
+    lines = [line for one in content.split("\n") if (line := trimmed(one))]
+    start = lines.index(_HEADING) + 1 if _HEADING in lines else len(lines)
+    told = (line for line in lines[start:] if line != _HEADING and not line.startswith(_ADVICE))
+    return "\n".join([lines[0], *told])
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,25 +27,19 @@ from lcm_core.compaction_rules import compaction_rules, compaction_settings
 from lcm_core.engine.appends import Appender
 from lcm_core.engine.presence import Presence
 from lcm_core.engine.snapshots import Snapshots
+from lcm_core.engine.transcripts import EXCLUDED, STATELESS, Bootstrapped, Transcripts
 from lcm_core.errors import NotFoundError, UsageError
-from lcm_core.ingest.history import HostMessage, host_message
+from lcm_core.ingest.host_file import HostMessage, host_message, read_host_file
 from lcm_core.ingest.jsonl import JsonObject
 from lcm_core.ingest.patterns import matches_any
 from lcm_core.ingest.reconcile import Proof
-from lcm_core.operations.admission import doubt, overlap_of, refuse_flood
-from lcm_core.operations.appending import Session
+from lcm_core.ingest.skipping import is_acknowledgement, names_heartbeats
+from lcm_core.ingest.stored import StoredMessage
+from lcm_core.operations.admission import overlap_of, refuse_flood, without_repeated
+from lcm_core.operations.appending import Append, Session, unread_checkpoint
 from lcm_core.operations.compaction.run import Operation, Runner, Setting
-from lcm_core.operations.importing import (
-    ImportRules,
-    Tally,
-    Transcript,
-    anchor_of,
-    import_rules,
-    pieces,
-    read_known,
-    read_transcript,
-    stored_of,
-)
+from lcm_core.operations.importing import ImportRules, Tally, import_rules, stored_of
+from lcm_core.operations.reconciling import Standing, standing_of
 from lcm_core.records import ConversationId
 from lcm_core.rules import rules_of
 from lcm_core.settings.engine import EngineSettings
@@ -53,6 +47,7 @@ from lcm_core.store.database import Database
 from lcm_core.store.ingested import find_holding
 from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import Summarizer
+from lcm_core.times import sql_utc
 
 __all__ = ["Bootstrapped", "Engine", "Ingested", "Session"]
 
@@ -67,18 +62,6 @@ class Ingested:
     stored: int
     known: int  #: they were there already
     skipped: int  #: the engine stores none such
-
-
-@dataclass(frozen=True, slots=True)
-class Bootstrapped:
-    """What became of a transcript at the start of a session."""
-
-    conversation_id: int | None
-    imported: int
-    left_out: int  #: older messages that are not stored: they would come behind newer ones
-    bad_lines: int
-    proof: Proof  #: by what the place was found
-    reason: str | None  #: why nothing was imported although something is new
 
 
 _NOT_STORED: Final = Ingested(None, 0, 0, 0)
@@ -99,6 +82,7 @@ class Engine:
         self._presence = Presence(database.path)
         self._snapshots = Snapshots(database, snapshots)
         self._appender = Appender(database, large_files, clock)
+        self._transcripts = Transcripts(database, self._appender)
         self._settings = settings
         name = settings.timezone.value
         self._zone = None if name is None else ZoneInfo(name)
@@ -155,12 +139,15 @@ class Engine:
     # -- what a host says --------------------------------------------------------------------------------
 
     async def ingest(self, session: Session, message: JsonObject, *, entry_id: str | None = None) -> Ingested:
-        """Store one message of the host (field.md 6.3) behind the others.
+        """Store one message of the host behind the others, with the present as its time.
 
         Raises:
             LcmError: the database or the large-files folder cannot be written.
         """
-        return await self.ingest_batch(session, [message], entry_ids=[entry_id])
+        if not self._is_stored(session):
+            return _NOT_STORED
+        async with self._turn(session):
+            return await self._store(session, [host_message(message, entry_id=entry_id, timed=False)])
 
     async def ingest_batch(
         self,
@@ -169,7 +156,9 @@ class Engine:
         *,
         entry_ids: Sequence[str | None] | None = None,
     ) -> Ingested:
-        """Store messages behind the others in one commit; those with a known entry or event are left out.
+        """Store messages behind the others in one commit, each with its own time.
+
+        Those with a known entry or event are left out, and those that repeat a stored message block by block.
 
         Raises:
             UsageError: there is not one entry id for every message.
@@ -183,50 +172,48 @@ class Engine:
             )
         if not self._is_stored(session) or not messages:
             return _NOT_STORED
-        hosts = self._hosts(messages, ids)
+        hosts = [host_message(one, entry_id=entry_id) for one, entry_id in zip(messages, ids, strict=True)]
         async with self._turn(session):
-            return await self._store(session, hosts, align=False)
+            return await self._store(session, hosts)
 
     async def after_turn(
-        self, session: Session, messages: Sequence[JsonObject], pre_prompt_message_count: int = 0
+        self,
+        session: Session,
+        messages: Sequence[JsonObject],
+        pre_prompt_message_count: int = 0,
+        *,
+        transcript: Path | None = None,
+        is_heartbeat: bool = False,
     ) -> Ingested:
         """Store what a turn added to the host's *messages*: those from *pre_prompt_message_count* on.
 
-        The first of them may be stored already; they are recognised by text and time together.
+        What the session's *transcript* has is stored first, with its own ids; of the turn only what is behind
+        that. Nothing is stored when it cannot be shown where the transcript goes on, or when the turn
+        *is_heartbeat*: one of the host's own timer.
 
-        Raises as `ingest_batch`.
+        Raises as `ingest_batch`; TranscriptError when the transcript cannot be read.
         """
         added = list(messages)[max(0, pre_prompt_message_count) :]
-        if not self._is_stored(session) or not added:
+        if not self._is_stored(session) or not added or is_heartbeat:
             return _NOT_STORED
-        hosts = self._hosts(added, [None] * len(added))
+        hosts = [host_message(one) for one in added]
         async with self._turn(session):
-            return await self._store(session, hosts, align=True)
+            return await self._after_turn(session, hosts, transcript)
 
     async def bootstrap(self, session: Session, transcript: Path) -> Bootstrapped:
         """Bring a session's conversation up to its transcript; a second call stores nothing.
+
+        A conversation without messages gets the newest ones that fit into the budget (bootstrapMaxTokens).
 
         Raises:
             TranscriptError: the transcript cannot be read.
             LcmError: the database or the large-files folder cannot be written.
         """
-        if not self._is_stored(session):
-            return Bootstrapped(None, 0, 0, 0, Proof.NONE, "the session is not stored")
+        excluded = self._exclusion(session)
+        if excluded is not None:
+            return Bootstrapped(None, 0, 0, 0, Proof.NONE, excluded, "the session is not stored")
         async with self._turn(session):
-            read = await asyncio.to_thread(read_transcript, transcript)
-            rules = self._rules()
-            known = await self.database.read(read_known, session)
-            anchor = await asyncio.to_thread(anchor_of, read, known, rules)
-            new = len(read.positions) - anchor.start
-            reason = doubt(anchor.proof, new, known.holding.messages if known.holding else 0)
-            tally, conversation_id = Tally(), None
-            if known.holding is not None:
-                conversation_id = int(str(known.holding.row["conversation_id"]))
-            if reason is None and new:
-                conversation_id = await self._import(session, read, anchor.start, rules, tally)
-            return Bootstrapped(
-                conversation_id, tally.stored, anchor.left_out, read.index.bad_lines, anchor.proof, reason
-            )
+            return await self._transcripts.bootstrap(session, transcript, self._rules())
 
     # -- what the model sees -----------------------------------------------------------------------------
 
@@ -330,61 +317,77 @@ class Engine:
 
     # -- how it is stored --------------------------------------------------------------------------------
 
-    async def _import(
-        self, session: Session, transcript: Transcript, start: int, rules: ImportRules, tally: Tally
-    ) -> int | None:
-        """Store what is new, piece by piece; while one is stored the next one is read."""
-        conversation_id = None
-        waiting = pieces(transcript, start, rules, tally)
-        piece = await asyncio.to_thread(next, waiting, None)
-        while piece is not None:
-            done, following = await asyncio.gather(
-                self._appender.append(session, piece.messages, transcript.checkpoint(piece.offset)),
-                asyncio.to_thread(next, waiting, None),
-                return_exceptions=True,  # so that both have ended when one fails
-            )
-            if isinstance(done, BaseException):
-                raise done
-            if isinstance(following, BaseException):
-                raise following
-            conversation_id, piece = done.conversation_id, following
-        return conversation_id
-
-    async def _store(self, session: Session, hosts: Sequence[HostMessage], *, align: bool) -> Ingested:
+    async def _store(self, session: Session, hosts: Sequence[HostMessage]) -> Ingested:
         stored = [message for _, message in stored_of(hosts, self._rules(), Tally())]
         skipped = len(hosts) - len(stored)
-        held = await self.database.read(overlap_of, session, stored) if align else 0
-        fresh = stored[held:]
+        if not stored:
+            return Ingested(None, 0, 0, skipped)
+        fresh = await self.database.read(without_repeated, session, stored)
+        done = await self._admit(session, fresh)
+        known = len(stored) - len(fresh)
+        return Ingested(done.conversation_id, done.stored, done.known + known, skipped)
+
+    async def _admit(self, session: Session, fresh: Sequence[StoredMessage]) -> Append:
+        """Store messages unless they look like a replay."""
         limits = self._settings
         await self.database.read(
             refuse_flood,
             session,
             fresh,
+            now=sql_utc(self._clock()),
             users=limits.replay_flood_threshold_external.value,
             others=limits.replay_flood_threshold_internal.value,
         )
-        if not fresh:
-            return Ingested(None, 0, held, skipped)
-        done = await self._appender.append(session, fresh, None)
-        return Ingested(done.conversation_id, done.stored, done.known + held, skipped)
+        return await self._appender.append(session, fresh, None)
 
-    def _hosts(self, messages: Sequence[JsonObject], ids: Sequence[str | None]) -> list[HostMessage]:
-        now = self._clock()
-        return [
-            host_message(message, now=now, entry_id=entry_id)
-            for message, entry_id in zip(messages, ids, strict=True)
-        ]
+    async def _after_turn(
+        self, session: Session, hosts: Sequence[HostMessage], transcript: Path | None
+    ) -> Ingested:
+        rules = self._rules()
+        standing = await self.database.read(standing_of, session)
+        there = transcript is not None and await asyncio.to_thread(transcript.exists)
+        file = await asyncio.to_thread(read_host_file, transcript) if there and transcript else None
+        imported = 0
+        if file is not None and not standing.is_empty:
+            found, imported = await self._transcripts.catch_up(
+                session, file, standing, rules, bootstraps=False
+            )
+            if not found.moves_on:
+                return Ingested(standing.conversation_id, imported, 0, len(hosts))
+        stored = [message for _, message in stored_of(hosts, rules, Tally())]
+        held = await self.database.read(overlap_of, session, stored)
+        done = await self._admit(session, stored[held:])
+        if file is not None:
+            await self._transcripts.refresh(session, file)
+        elif transcript is not None and not standing.is_empty and standing.has_no_checkpoint:
+            await self._appender.append(session, (), unread_checkpoint(transcript))
+        await self._prune_after(session, stored, standing, rules)
+        skipped = len(hosts) - len(stored)
+        return Ingested(done.conversation_id, done.stored + imported, done.known + held, skipped)
+
+    async def _prune_after(
+        self, session: Session, stored: Sequence[StoredMessage], standing: Standing, rules: ImportRules
+    ) -> None:
+        """Delete a turn of the host's timer again, whatever the settings, once it has ended."""
+        named = any(names_heartbeats(one.content) for one in stored)
+        ended = any(is_acknowledgement(one.role, one.content) for one in stored)
+        if (named and ended) or (rules.prune_heartbeats and ended):
+            await self._appender.prune(session, standing.newest.seq if standing.newest else 0)
 
     def _rules(self) -> ImportRules:
         return import_rules(self.database.schema, self._settings)
 
     def _is_stored(self, session: Session) -> bool:
         """Whether the operator wants sessions like this one stored."""
+        return self._exclusion(session) is None
+
+    def _exclusion(self, session: Session) -> str | None:
+        """Why sessions like this one are not stored."""
         settings, name = self._settings, session.session_key or session.session_id
         if matches_any(settings.ignore_session_patterns.value, name):
-            return False
+            return EXCLUDED
         stateless = matches_any(settings.stateless_session_patterns.value, name)
-        return not (stateless and settings.skip_stateless_sessions.value)
+        return STATELESS if stateless and settings.skip_stateless_sessions.value else None
 
     @contextlib.asynccontextmanager
     async def _turn(self, session: Session, kind: str = "append") -> AsyncIterator[None]:

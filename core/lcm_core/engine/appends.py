@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,9 @@ from typing import Final
 from lcm_core.change.errors import StalePlanError
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import Append, Checkpoint, Session, plan_append
+from lcm_core.operations.following import plan_adoption, plan_archive, plan_pruning
 from lcm_core.operations.importing import commit_append
+from lcm_core.operations.reconciling import Adoption
 from lcm_core.store.database import Database, Reader
 
 #: How often a plan that another writer has outrun is made again.
@@ -41,15 +43,42 @@ class Appender:
             append = await self._database.read(self._plan, session, messages, checkpoint)
             if not append.plan:
                 return append
-            try:
-                await self._commit(append)
-            except StalePlanError:
-                if attempt == ATTEMPTS:
-                    raise
-                await self._database.refresh()
-                continue
-            return append
+            if await self._committed(append, last=attempt == ATTEMPTS):
+                return append
         raise AssertionError("unreachable")
+
+    async def adopt(self, session: Session, adoptions: Sequence[Adoption]) -> None:
+        """Give stored rows the ids of the transcript's entries that they are. Raises as `append`."""
+        await self._change(plan_adoption, session, adoptions)
+
+    async def prune(self, session: Session, after: int) -> None:
+        """Delete the host's idle turns that end behind the seq *after*. Raises as `append`."""
+        await self._change(plan_pruning, session, after)
+
+    async def archive(self, session: Session) -> None:
+        """Put the conversation of a session's key aside. Raises as `append`."""
+        await self._change(plan_archive, session, self._clock())
+
+    async def _change(
+        self, planned: Callable[..., Awaitable[Append | None]], session: Session, given: object
+    ) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            append = await self._database.read(planned, session, given)
+            if append is None or not append.plan:
+                return
+            if await self._committed(append, last=attempt == ATTEMPTS):
+                return
+
+    async def _committed(self, append: Append, *, last: bool) -> bool:
+        """Commit; False when another writer was quicker. Raises StalePlanError at the *last* attempt."""
+        try:
+            await self._commit(append)
+        except StalePlanError:
+            if last:
+                raise
+            await self._database.refresh()
+            return False
+        return True
 
     async def _plan(
         self,

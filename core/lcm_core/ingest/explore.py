@@ -1,175 +1,268 @@
-"""What a payload is made of, in a few lines: the exploration summary that stands for it (engine.md 5).
-
-JSON, tables, YAML and XML are read by libraries, code and text by their lines. Everything is bounded, for a
-payload is as large and as hostile as anything that a user sends.
-"""
+"""What a payload is made of: the summary that stands for it (docs/engine/ingest.md, Summaries)."""
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
-import json
-from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
-from typing import Final, NoReturn
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
-from lcm_core.ingest.explore_code import CODE_ENDINGS, explore_code
-from lcm_core.ingest.explore_markup import explore_xml, explore_yaml
-from lcm_core.ingest.jsonl import Json
-from lcm_core.javascript import ordered
+from lcm_core.ingest.jsonl import Json, json_value
+from lcm_core.javascript import BLANKS, ordered
+from lcm_core.utf16 import cut, cut_end, units
 
-#: Names, headings and columns that are listed at most, and characters of each.
-LISTED: Final = 24
-WIDTH: Final = 160
-#: Characters of a text's beginning and end that are quoted.
-_EXCERPT: Final = 600
-_FAILURES = (ValueError, RecursionError, csv.Error)
+_BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
+_LINE_END: Final = re.compile(r"\r?\n")
+_ENDING: Final = re.compile(r".\.([a-z0-9]{1,10})\Z", re.DOTALL)
+_EXCERPT: Final = 500
+#: How many of a kind are listed at most.
+_IMPORTS, _DEFINITIONS, _HEADERS, _NAMES = 12, 24, 18, 30
+
+_STRUCTURED_TYPES: Final = (
+    "application/json",
+    "application/xml",
+    "application/yaml",
+    "application/x-yaml",
+    "application/x-ndjson",
+    "text/csv",
+    "text/tab-separated-values",
+    "text/xml",
+)
+_STRUCTURED_ENDINGS: Final = frozenset({"csv", "json", "tsv", "xml", "yaml", "yml"})
+_CODE_TYPES: Final = (
+    "application/javascript",
+    "application/typescript",
+    "application/x-python-code",
+    "application/x-rust",
+    "text/javascript",
+    "text/x-c",
+    "text/x-c++",
+    "text/x-go",
+    "text/x-java",
+    "text/x-python",
+    "text/x-rust",
+    "text/x-script.python",
+    "text/x-shellscript",
+    "text/x-typescript",
+)
+_CODE_ENDINGS: Final = frozenset(
+    {
+        *("c", "cc", "cpp", "cs", "go", "h", "hpp", "java", "js", "jsx", "kt", "m", "php", "py", "rb", "rs"),
+        *("scala", "sh", "sql", "swift", "ts", "tsx"),
+    }
+)
+#: Endings by type, when the name has none.
+_ENDING_OF_TYPE: Final[Mapping[str, str]] = {
+    "application/json": "json",
+    "application/x-ndjson": "json",
+    "application/xml": "xml",
+    "text/xml": "xml",
+    "application/yaml": "yaml",
+    "application/x-yaml": "yaml",
+    "application/csv": "csv",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "application/javascript": "js",
+    "application/typescript": "ts",
+    "text/x-typescript": "ts",
+    "application/x-python-code": "py",
+    "text/x-python": "py",
+    "text/x-script.python": "py",
+    "application/x-rust": "rs",
+    "text/x-rust": "rs",
+    "application/x-sh": "sh",
+    "text/x-shellscript": "sh",
+    "text/markdown": "md",
+    "text/plain": "txt",
+    "text/x-c": "c",
+    "text/x-c++": "cpp",
+    "text/x-go": "go",
+    "text/x-java": "java",
+}
 
 
-def explore(text: str, name: str, mime: str) -> str:
-    """The exploration summary of a text; what cannot be read as what it is called is summarised as text."""
-    kind = kind_of(name, mime)
+def explore(text: str, name: str | None, mime: str | None) -> str:
+    """The exploration summary of a text; *name* and *mime* as its message gives them."""
+    ending, kind = name_ending(name), (mime or "").strip(BLANKS).lower()
+    if kind.startswith(_STRUCTURED_TYPES) or ending in _STRUCTURED_ENDINGS:
+        what = ending or _ENDING_OF_TYPE.get(kind, "txt")
+        return _STRUCTURED.get(what, _structured_by_type(kind))(text)
+    if kind.startswith(_CODE_TYPES) or ending in _CODE_ENDINGS:
+        return _code(text, name)
+    return _text(text, name)
+
+
+def name_ending(name: str | None) -> str | None:
+    """The ending of a file's name without its dot, in lower case; None when it has none."""
+    found = _ENDING.search(re.split(r"[/\\]", (name or "").strip(BLANKS))[-1].lower())
+    return found[1] if found else None
+
+
+def stored_ending(name: str | None, mime: str | None) -> str:
+    """The ending that a payload's file gets on disk, with its dot."""
+    return f".{name_ending(name) or _ENDING_OF_TYPE.get((mime or '').strip(BLANKS).lower(), 'txt')}"
+
+
+def image_summary(kind: str, size: int, name: str) -> str:
+    """What stands for a picture: its kind, its size in bytes and its name."""
+    return f"Image file ({kind.upper()}, {size:,} bytes) — {name}"
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text: they end at LF or CR LF."""
+    return _LINE_END.split(text)
+
+
+def _line(text: str, width: int) -> str:
+    """A text as one line of at most *width* UTF-16 units."""
+    one = _BLANK_RUN.sub(" ", text).strip(BLANKS)
+    return one if units(one) <= width else f"{cut(one, width)}..."
+
+
+# -- structured ------------------------------------------------------------------------------------------
+
+
+def _structured_by_type(kind: str) -> Callable[[str], str]:
+    """How a text is read whose ending says nothing: by what its type begins with."""
+    found = next((one for one in _STRUCTURED_TYPES if kind.startswith(one)), None)
+    what = _ENDING_OF_TYPE[found] if found and found != "application/x-ndjson" else None
+    return _STRUCTURED.get(what or "", _other)
+
+
+def _json(text: str) -> str:
     try:
-        if found := _EXPLORERS[kind](text, name):
-            return found
-    except _FAILURES:
-        pass
-    return explore_text(text, name)
+        value = json_value(text)
+    except ValueError:
+        return "Structured summary (JSON): failed to parse as valid JSON."
+    kind = "array" if isinstance(value, list) else _type(value)
+    return f"Structured summary (JSON):\nTop-level type: {kind}.\nShape: {_shape(value, 0)}."
 
 
-def kind_of(name: str, mime: str) -> str:
-    """json, csv, tsv, yaml, xml, code or text."""
-    ending = PurePosixPath(name).suffix.lower().removeprefix(".")
-    if ending in _ENDINGS:
-        return _ENDINGS[ending]
-    if ending in CODE_ENDINGS:
-        return "code"
-    main = mime.partition(";")[0].strip().lower()
-    found = next((kind for kind, words in _MIMES.items() if any(word in main for word in words)), None)
-    return found or ("code" if main.startswith("text/x-") else "text")
-
-
-def image_summary(name: str, mime: str, size: int) -> str:
-    """What stands for an image: its kind, size and name."""
-    kind = mime.partition("/")[2].partition(";")[0].partition("+")[0].upper() or "unknown"
-    return f"Image file ({kind}, {size:,} bytes) — {name}"
-
-
-def _explore_json(text: str, name: str) -> str:
-    value: Json = json.loads(text, parse_constant=_refuse)
-    lines = ["Structured summary (JSON):", f"Top-level type: {_type(value)}.", f"Shape: {_shape(value)}."]
-    return "\n".join(lines)
-
-
-def _refuse(name: str) -> NoReturn:
-    """``NaN`` is written by many and read by no ``JSON.parse``."""
-    raise ValueError(name)
-
-
-def _shape(value: Json, depth: int = 0) -> str:
-    if isinstance(value, dict):
-        shown = ", ".join(_short(key) for key, _ in itertools.islice(ordered(value), LISTED))
-        more = ", …" if len(value) > LISTED else ""
-        return f"object(keys={len(value)}{': ' if value else ''}{shown}{more})"
+def _shape(value: Json, depth: int) -> str:
+    if depth >= 2:
+        return "..."
     if isinstance(value, list):
-        if not value or depth >= 2:
-            return f"array(length={len(value)})"
-        return f"array(length={len(value)}, first={_shape(value[0], depth + 1)})"
+        if not value:
+            return "array(len=0)"
+        sample = ", ".join(_shape(one, depth + 1) for one in value[:3])
+        return f"array(len={len(value)}, sample=[{sample}])"
+    if isinstance(value, dict):
+        keys = ", ".join(key for key, _ in itertools.islice(ordered(value), 10))
+        return f"object(keys={len(value)}{': ' if keys or value else ''}{keys})"
     return _type(value)
 
 
 def _type(value: Json) -> str:
-    if value is None:
-        return "null"
-    return _TYPES[type(value)]
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    return "number" if isinstance(value, int | float) else "object"
 
 
-_TYPES: Final[Mapping[type, str]] = {
-    dict: "object",
-    list: "array",
-    str: "string",
-    bool: "boolean",
-    int: "number",
-    float: "number",
-}
-
-
-def _explore_table(text: str, kind: str, delimiter: str) -> str:
-    rows = csv.reader(io.StringIO(text.lstrip("\ufeff\r\n")), delimiter=delimiter)
-    header = next(rows, [])
-    first = next((row for row in rows if any(row)), [])
-    count = bool(first) + sum(1 for row in rows if any(row))
-    if not header:
-        return ""
-    columns = ", ".join(_short(column) for column in header[:LISTED])
-    lines = [
-        f"Structured summary ({kind}):",
-        f"Rows: {count:,}.",
-        f"Columns ({len(header)}): {columns}{', …' if len(header) > LISTED else ''}.",
-    ]
-    if first:
-        lines.append(f"First row: {', '.join(_short(cell) for cell in first[:LISTED])}.")
-    return "\n".join(lines)
-
-
-def explore_text(text: str, name: str) -> str:
-    """The size of a text, its headings, and how it begins and ends."""
-    lines = text.split("\n")
-    headings = [_short(line) for line in itertools.islice(filter(_is_heading, lines), LISTED)]
-    found = [
-        f"Text exploration summary ({name}):",
-        f"Characters: {len(text):,}. Words: {_words(text):,}. Lines: {len(lines):,}.",
-        f"Headings ({len(headings)}): {' | '.join(headings) or 'none detected'}.",
-    ]
-    body = text.strip()
-    if len(body) <= 2 * _EXCERPT:
-        return "\n".join([*found, "Text:", body])
-    return "\n".join([*found, "It begins:", body[:_EXCERPT].rstrip(), "It ends:", body[-_EXCERPT:].lstrip()])
-
-
-def _words(text: str) -> int:
-    return sum(
-        1 for _ in itertools.islice((word for line in text.split("\n") for word in line.split()), 10**7)
+def _table(text: str, name: str, separator: str) -> str:
+    rows = [row for line in lines_of(text) if (row := line.strip(BLANKS))]
+    if not rows:
+        return f"Structured summary ({name}): no rows found."
+    columns = [column for cell in rows[0].split(separator) if (column := cell.strip(BLANKS))]
+    sample = _line(rows[1], 180) if len(rows) > 1 else "(no data rows)"
+    return "\n".join(
+        [
+            f"Structured summary ({name}):",
+            f"Rows: {len(rows) - 1:,}.",
+            f"Columns ({len(columns)}): {', '.join(columns) or '(none detected)'}.",
+            f"First row sample: {sample or '(no data rows)'}.",
+        ]
     )
 
 
-def _is_heading(line: str) -> bool:
-    stripped = line.strip()
-    return len(stripped) <= WIDTH and stripped.startswith("#") and stripped.lstrip("#").startswith(" ")
+_ELEMENT: Final = re.compile(rf"<([A-Za-z0-9_:-]+)(?=[{BLANKS}>])")
+_KEY: Final = re.compile(rf"^([A-Za-z0-9_.-]+):[{BLANKS}]*(?:#.*)?$")
 
 
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+def _xml(text: str) -> str:
+    names = [found[1] for found in _ELEMENT.finditer(text)]
+    root = names[0] if names else "unknown"
+    others = list(dict.fromkeys([name for name in names if name != root][:_NAMES]))
+    return "\n".join(
+        [
+            "Structured summary (XML):",
+            f"Root element: {root}.",
+            f"Child elements seen: {', '.join(others) or '(none detected)'}.",
+        ]
+    )
 
 
-_ENDINGS: Final = {
-    "json": "json",
-    "csv": "csv",
-    "tsv": "tsv",
-    "yaml": "yaml",
-    "yml": "yaml",
-    "xml": "xml",
-    "svg": "xml",
-    "md": "text",
-    "txt": "text",
-    "log": "text",
+def _yaml(text: str) -> str:
+    keys = list(dict.fromkeys(found[1] for line in lines_of(text) if (found := _KEY.match(line))))
+    shown = ", ".join(keys[:_NAMES]) or "(none detected)"
+    return f"Structured summary (YAML):\nTop-level keys ({len(keys)}): {shown}."
+
+
+def _other(text: str) -> str:
+    return f"Structured summary:\nCharacters: {units(text):,}.\nLines: {len(lines_of(text)):,}."
+
+
+_STRUCTURED: Final[Mapping[str, Callable[[str], str]]] = {
+    "json": _json,
+    "csv": lambda text: _table(text, "CSV", ","),
+    "tsv": lambda text: _table(text, "TSV", "\t"),
+    "xml": _xml,
+    "yaml": _yaml,
+    "yml": _yaml,
 }
-_MIMES: Final = {
-    "json": ("json",),
-    "csv": ("csv",),
-    "tsv": ("tab-separated",),
-    "yaml": ("yaml",),
-    "xml": ("xml",),
-    "code": ("javascript", "typescript", "python", "x-sh", "x-c", "x-java", "x-go", "x-rust", "x-ruby"),
-}
-_EXPLORERS: Final[Mapping[str, Callable[[str, str], str]]] = {
-    "json": _explore_json,
-    "csv": lambda text, _: _explore_table(text, "CSV", ","),
-    "tsv": lambda text, _: _explore_table(text, "TSV", "\t"),
-    "yaml": lambda text, _: explore_yaml(text),
-    "xml": lambda text, _: explore_xml(text),
-    "code": explore_code,
-    "text": explore_text,
-}
+
+# -- code and text ---------------------------------------------------------------------------------------
+
+_IMPORT: Final = re.compile(
+    rf"[{BLANKS}]*(?:import[{BLANKS}]|from[{BLANKS}]+[^{BLANKS}]+[{BLANKS}]+import[{BLANKS}]"
+    rf"|const[{BLANKS}]+[A-Za-z0-9_$]+[{BLANKS}]*=[{BLANKS}]*require\()"
+)
+_DEFINITION: Final = re.compile(
+    rf"(?:export[{BLANKS}]+)?(?:async[{BLANKS}]+)?(?:function|class|interface|type"
+    rf"|const[{BLANKS}]+[A-Za-z0-9_$]+[{BLANKS}]*=[{BLANKS}]*\("
+    rf"|def[{BLANKS}]+[A-Za-z0-9_]+[{BLANKS}]*\(|struct[{BLANKS}]+[A-Za-z0-9_])"
+)
+_MARKDOWN: Final = re.compile(rf"#{{1,6}}[{BLANKS}]")
+_CAPITALS: Final = re.compile(rf"[A-Z0-9][A-Z0-9{BLANKS}:_-]{{6,}}\Z")
+
+
+def _code(text: str, name: str | None) -> str:
+    lines = lines_of(text)
+    imports = _listed((line for line in lines if _IMPORT.match(line)), _IMPORTS, 180)
+    stripped = (line.strip(BLANKS) for line in lines)
+    definitions = _listed((line for line in stripped if _DEFINITION.match(line)), _DEFINITIONS, 200)
+    return "\n".join(
+        [
+            f"Code exploration summary{f' ({name})' if name else ''}:",
+            f"Lines: {len(lines):,}.",
+            f"Imports/dependencies ({len(imports)}): {' | '.join(imports) or 'none detected'}.",
+            f"Top-level definitions ({len(definitions)}): {' | '.join(definitions) or 'none detected'}.",
+        ]
+    )
+
+
+def _text(text: str, name: str | None) -> str:
+    lines = lines_of(text)
+    headers = _listed((line for one in lines if _is_header(line := one.strip(BLANKS))), _HEADERS, 160)
+    words = sum(1 for word in _BLANK_RUN.split(text) if word)
+    return "\n".join(
+        [
+            f"Text exploration summary{f' ({name})' if name else ''}:",
+            f"Characters: {units(text):,}.",
+            f"Words: {words:,}.",
+            f"Lines: {len(lines):,}.",
+            f"Detected section headers: {' | '.join(headers) or 'none detected'}.",
+            f"Opening excerpt: {_line(cut(text, _EXCERPT), _EXCERPT) or '(empty)'}.",
+            f"Closing excerpt: {_line(cut_end(text, _EXCERPT), _EXCERPT) or '(empty)'}.",
+        ]
+    )
+
+
+def _is_header(line: str) -> bool:
+    return units(line) >= 2 and (_MARKDOWN.match(line) is not None or _CAPITALS.match(line) is not None)
+
+
+def _listed(lines: Iterable[str], count: int, width: int) -> list[str]:
+    """The first of some lines, each once."""
+    return list(dict.fromkeys(_line(line, width) for line in itertools.islice(lines, count)))

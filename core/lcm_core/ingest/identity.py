@@ -1,48 +1,59 @@
-"""By what a stored message is known again (engine.md 1.3)."""
+"""By what a stored message is known again (docs/engine/ingest.md, Hashes)."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from typing import Final
 
-from lcm_core.ingest.jsonl import JsonObject, string
+from lcm_core.ingest.canonical import canonical
+from lcm_core.ingest.jsonl import Json, JsonObject
+from lcm_core.ingest.shapes import CALL_IDS, RESULTS, first_text, type_of
 from lcm_core.javascript import js_json, well_formed
 
-#: How the lines begin that the host puts around what a user wrote. The engine takes them away before it
-#: hashes; by which rule exactly is not known, so such a row gets no hash.
-_DECORATION: Final = re.compile(
-    r"^(?:Conversation info|Sender|Thread starter|Replied message|Forwarded message(?: context)?"
-    r"|Chat history[^\n(]{0,40}) ?\((?:untrusted|metadata)|^Untrusted context \(",
-    re.MULTILINE,
-)
 #: Only what a provider minted names an event for ever; a model may repeat an id that it made up.
 _MINTED: Final = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
+_RESULT_TYPES: Final = RESULTS | {"tool-result", "functionCallOutput"}
 
 
-def identity_of(role: str, content: str) -> str:
-    """SHA-256 of role, NUL and content, in hexadecimal digits: the plain rule."""
+def plain_hash(role: str, content: str) -> str:
+    """SHA-256 of role, NUL and content, in hexadecimal digits."""
     text = f"{role}\0{well_formed(content)}"
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def is_decorated(role: str, content: str) -> bool:
-    """Whether the host put metadata around what a user wrote, so that the plain rule does not hold."""
-    return role == "user" and "(" in content and _DECORATION.search(content) is not None
+def identity_of(role: str, content: str) -> str:
+    """``messages.identity_hash``: the same of the content without what changes whenever a host sends it."""
+    return plain_hash(role, canonical(role, content))
+
+
+def entry_hash(role: str, content: str) -> str:
+    """``conversation_bootstrap_state.last_processed_entry_hash`` of a message."""
+    text = js_json({"role": role, "content": canonical(role, content)})
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def event_key(message: JsonObject, role: str) -> str | None:
     """``messages.stable_event_key``: the provider's own name for an answer or for a tool's result."""
     if role == "assistant":
-        response = string(message.get("responseId"))
-        return None if response is None else f"assistant-response:{response}"
-    if role == "tool":
-        call = string(message.get("toolCallId")) or string(message.get("tool_call_id"))
-        if call is not None and _MINTED.fullmatch(call):
-            return f"tool-result:{call}"
-    return None
+        response = first_text(message, ("responseId", "response_id"))
+        return f"assistant-response:{response}" if response else None
+    if role != "tool":
+        return None
+    ids = {one for one in _result_ids(message) if one}
+    content = message.get("content")
+    blocks = [one for one in content if type_of(one) in _RESULT_TYPES] if isinstance(content, list) else []
+    if len(blocks) > 1 or len(ids) != 1:
+        return None
+    call = ids.pop()
+    return f"tool-result:{call}" if _MINTED.fullmatch(call) else None
 
 
-def entry_hash(role: str, content: str) -> str:
-    """``conversation_bootstrap_state.last_processed_entry_hash`` of the last message imported."""
-    return hashlib.sha256(js_json({"role": role, "content": content}).encode()).hexdigest()
+def _result_ids(message: JsonObject) -> Iterator[str | None]:
+    names = (*CALL_IDS, "id")
+    yield first_text(message, names)
+    content: Json = message.get("content")
+    for block in content if isinstance(content, list) else []:
+        if isinstance(block, dict) and type_of(block) in _RESULT_TYPES:
+            yield first_text(block, names)

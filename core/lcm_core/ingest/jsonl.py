@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TypeAlias
+from typing import BinaryIO, NoReturn, TypeAlias, cast
 
-from lcm_core.dag.markers import BLANKS
 from lcm_core.errors import ExitCode, LcmError
+from lcm_core.javascript import BLANKS, read_json
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = "dict[str, Json]"
@@ -199,6 +199,11 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def json_value(text: str) -> Json:
+    """The value that a text writes, as the engine's language reads it. Raises ValueError: it is no JSON."""
+    return cast("Json", read_json(text))
 
 
 def decode_object(data: bytes | str) -> JsonObject:

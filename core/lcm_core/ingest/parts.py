@@ -1,14 +1,16 @@
-"""From what a host said to the rows of ``message_parts`` and the text in ``messages`` (engine.md 5)."""
+"""From what a host said to the rows of ``message_parts`` (docs/engine/ingest.md, Parts)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import Final
 
-from lcm_core.ingest.jsonl import BadLineError, Json, JsonObject, decode_object, string
-from lcm_core.ingest.storing import StoringRules
-from lcm_core.javascript import js_json, well_formed
+from lcm_core.frozen import dataclass
+from lcm_core.ingest.jsonl import Json, JsonObject
+from lcm_core.ingest.shapes import CALL_IDS, first_flag, first_text
+from lcm_core.ingest.speech import content_text
+from lcm_core.javascript import BLANKS, js_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,230 +24,228 @@ class StoredPart:
     tool_input: str | None
     tool_output: str | None
     metadata: str  #: JSON
+    noted: JsonObject = field(default_factory=dict, repr=False, compare=False)  #: the same, as it is counted
 
 
-#: Keys of a block's metadata that say where its payload went, as the engine writes them.
-EXTERNAL: Final = (
-    "externalizedFileId",
-    "externalizedFileIds",
-    "originalByteSize",
-    "imageExternalized",
-    "toolOutputExternalized",
-    "rawPayloadExternalized",
-    "fileBlocksExternalized",
-    "externalizationReason",
-)
-_TEXT: Final = frozenset({"text", "input_text", "output_text"})
-_REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
-_FILE: Final = frozenset({"image", "file", "document"})
-_CALL: Final = frozenset({"tooluse", "toolcall", "functioncall"})
-_RESULT: Final = frozenset({"toolresult", "tooluseresult", "functioncalloutput"})
-_DEPTH: Final = 8
-_IDENTITY: Final = (
-    ("modelProvider", "provider"),
-    ("modelApi", "api"),
-    ("modelId", "model"),
-    ("responseModelId", "responseModel"),
-)
-_CALL_ID: Final = ("toolCallId", "tool_call_id", "tool_use_id", "call_id", "id")
+@dataclass(frozen=True, slots=True)
+class TopLevel:
+    """What a message says of itself beside its content."""
+
+    role: str  #: as the host gave it
+    call_id: str | None
+    tool_name: str | None
+    is_error: bool | None
+    identity: JsonObject  #: the model that answered; empty when it is not named in full
+    reasoning: str | None  #: ``reasoning_content`` of an answer
 
 
-def content_of(message: JsonObject) -> Json:
-    """What a message says; a command that the operator ran in the host is its text."""
-    if "content" in message or message.get("role") != "bashExecution":
-        return message.get("content")
-    command, output = (string(message.get(key)) or "" for key in ("command", "output"))
-    return [{"type": "text", "text": f"$ {command}\n{output}"}]
+_PART_TYPES: Final[Mapping[str, str]] = {
+    "text": "text",
+    **dict.fromkeys(("thinking", "redacted_thinking", "reasoning"), "reasoning"),
+    **dict.fromkeys(("tool_use", "toolUse", "tool-use", "toolCall", "functionCall", "function_call"), "tool"),
+    **dict.fromkeys(("function_call_output", "tool_result", "toolResult", "tool"), "tool"),
+    **dict.fromkeys(("file", "image"), "file"),
+    **{name: name for name in ("patch", "subtask", "compaction", "snapshot", "retry")},
+    **dict.fromkeys(("step_start", "step-start"), "step_start"),
+    **dict.fromkeys(("step_finish", "step-finish"), "step_finish"),
+}
+_IDENTITY: Final = (("modelProvider", "provider"), ("modelApi", "api"), ("modelId", "model"))
+_NAMES: Final = ("toolName", "tool_name")
+#: Marks of a payload that was taken out: of a block, and of a message that is one text.
+_BLOCK_MARKS: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "externalizedFileId": str,
+    "originalByteSize": (int, float),
+    "imageExternalized": bool,
+    "toolOutputExternalized": bool,
+    "externalizationReason": str,
+}
 
 
-def text_of_content(content: Json, rules: StoringRules) -> str:
-    """The text in a message, as ``messages.content`` keeps it."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        return next((text for key in ("text", "output") if (text := string(content.get(key)))), "")
-    if not isinstance(content, list):
-        return ""
-    text = "\n".join(_texts(content, rules.loose_text, 0))
-    thinks = any(isinstance(block, dict) and _type(block) in _REASONING for block in content)
-    return js_json(content) if rules.loose_text and thinks and not text else text
-
-
-def _texts(content: Json, loose: bool, depth: int) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, list) and depth < _DEPTH:
-        for block in content:
-            if not isinstance(block, dict):
-                continue
-            kind = _type(block)
-            if kind in _TEXT and isinstance(block.get("text"), str):
-                yield str(block["text"])
-            elif _plain(kind) in _RESULT:
-                yield from _texts(_output(block), loose, depth + 1)
-            elif loose and kind in _FILE and (data := string(block.get("data"))):
-                yield data
-
-
-def parts_of(message: JsonObject, role: str, marks: JsonObject, rules: StoringRules) -> list[StoredPart]:
-    """The parts of a message whose payloads have been taken out; *marks* say so of a text without blocks."""
-    base = _base(message, role, rules)
-    identity = _identity(message) if role == "assistant" and rules.model_identity else {}
-    content = content_of(message)
-    if isinstance(content, str | dict):
-        text = content if isinstance(content, str) else js_json(content)
-        return [_part("text", message, role, {**base, **identity, **marks}, rules, text=text)]
-    blocks = content if isinstance(content, list) else [] if content is None else [content]
-    if content is None and set(message) - {"role", "timestamp"}:
-        whole: JsonObject = {**base, "rawType": str(message.get("role")), "raw": message}
-        return [_part("agent", message, role, whole, rules)]
-    found = []
-    for number, block in enumerate(blocks):
-        first = identity if number == 0 else {}
-        found.append(_block_part(block, message, role, {**base, **first}, rules))
-    return found
-
-
-def _base(message: JsonObject, role: str, rules: StoringRules) -> JsonObject:
-    """What the metadata of every part of a message begins with."""
-    base: JsonObject = {"originalRole": message.get("role")}
-    if role == "tool" and rules.results_are_named:
-        base |= {key: message[key] for key in ("toolCallId", "toolName", "isError") if key in message}
-    if message.get("role") == "bashExecution":
-        kept = ("exitCode", "cancelled", "truncated", "fullOutputPath", "excludeFromContext")
-        base["bashExecution"] = {key: message[key] for key in kept if key in message}
-    return base
-
-
-def _identity(message: JsonObject) -> JsonObject:
-    return {name: message[key] for name, key in _IDENTITY if isinstance(message.get(key), str)}
-
-
-def _block_part(
-    block: Json, message: JsonObject, role: str, base: JsonObject, rules: StoringRules
-) -> StoredPart:
-    if not isinstance(block, dict):
-        if isinstance(block, str):
-            block = {"type": "text", "text": block}
-        else:
-            return _part("agent", message, role, {**base, "raw": block}, rules)
-    kind = _type(block)
-    marks: JsonObject = {key: block[key] for key in EXTERNAL if key in block}
-    metadata: JsonObject = {**base, **marks, "rawType": block.get("type"), "raw": block}
-    if kind in _TEXT:
-        return _part("text", message, role, metadata, rules, text=_string(block.get("text")))
-    if kind in _REASONING:
-        return _part("reasoning", message, role, metadata, rules, text=_thought(block))
-    if _plain(kind) in _CALL | _RESULT:
-        return _tool_part(block, message, role, metadata, rules)
-    return _part("file" if kind in _FILE else "agent", message, role, metadata, rules)
-
-
-def _tool_part(
-    block: JsonObject, message: JsonObject, role: str, metadata: JsonObject, rules: StoringRules
-) -> StoredPart:
-    name = _first(block, ("name", "toolName", "tool_name")) or _first(message, ("toolName",))
-    if not rules.calls_are_tools:
-        return StoredPart("agent", None, None, name, None, None, js_json(metadata))
-    given = next((block[key] for key in ("arguments", "input") if block.get(key) is not None), None)
-    output = _output(block) if _plain(_type(block)) in _RESULT else None
-    return StoredPart(
-        "tool",
-        None,
-        _first(block, _CALL_ID) or _first(message, ("toolCallId",)),
-        name,
-        _as_text(given),
-        _as_text(output),
-        js_json(metadata),
+def top_level(message: JsonObject) -> TopLevel:
+    """What a message says of itself."""
+    role = message.get("role")
+    is_answer = role == "assistant"
+    thought = message.get("reasoning_content")
+    return TopLevel(
+        role if isinstance(role, str) else "",
+        first_text(message, (*CALL_IDS, "id")),
+        first_text(message, _NAMES),
+        first_flag(message, ("isError", "is_error")),
+        _identity(message) if is_answer else {},
+        thought if is_answer and isinstance(thought, str) and thought.strip(BLANKS) else None,
     )
 
 
-def _part(
-    part_type: str,
-    message: JsonObject,
-    role: str,
-    metadata: JsonObject,
-    rules: StoringRules,
-    text: str | None = None,
-) -> StoredPart:
-    """A part that is no tool block; one of a tool's answer names the call."""
-    call = _first(message, _CALL_ID[:-1]) if role == "tool" else None
-    name = _first(message, ("toolName", "tool_name")) if role == "tool" and rules.results_are_named else None
-    text = None if text is None else well_formed(text)
-    return StoredPart(part_type, text, call, name, None, None, js_json(metadata))
+def _identity(message: JsonObject) -> JsonObject:
+    found: JsonObject = {name: message.get(key) for name, key in _IDENTITY}
+    if not all(isinstance(value, str) for value in found.values()):
+        return {}
+    answered = message.get("responseModel")
+    return {**found, "responseModelId": answered} if isinstance(answered, str) else found
 
 
-def counted_text(message: JsonObject, role: str, rules: StoringRules) -> str:
-    """The text that a message's tokens are estimated of.
-
-    The string itself where the host sent one, also in the only block of a user's message; else the JSON of
-    the blocks. Of sealed reasoning the block inside the signature counts from 0.8 on, for it is what goes to
-    the model again (so in every row of the recorded databases that engine.md 2.1 calls not recomputable);
-    and where nobody knows which model signed, a signature is nothing.
-    """
-    content = content_of(message)
+def parts_of(message: JsonObject, top: TopLevel) -> list[StoredPart]:
+    """The parts of a message as it is stored: payloads have been taken out."""
+    if "content" not in message:
+        return [_without_content(message, top)]
+    content = message["content"]
     if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return "" if content is None else js_json(content)
-    only = content[0] if role == "user" and len(content) == 1 else None
-    if isinstance(only, dict) and _type(only) in _TEXT and isinstance(only.get("text"), str):
-        return str(only["text"])
-    if not rules.opens_signatures:
-        return js_json(content)
-    keeps = not rules.model_identity or bool(_identity(message))
-    return js_json([_as_sent(block, keeps) for block in content])
+        return [_of_text(content, message, top)]
+    if isinstance(content, list):
+        return list(_of_list(content, top))
+    metadata: JsonObject = {
+        "originalRole": top.role,
+        "source": "non-array-content",
+        "raw": content,
+        **_reasoning(top),
+    }
+    return [_part("agent", content_text(message) or None, metadata)]
 
 
-def _as_sent(block: Json, keeps: bool) -> Json:
-    """A block as it goes to the model again; *keeps* its signature, when it is none that seals a block."""
-    signature = block.get("thinkingSignature") if isinstance(block, dict) else None
-    if not isinstance(block, dict) or not isinstance(signature, str):
-        return block
-    if signature.startswith("{"):
-        try:
-            inner = decode_object(signature)
-        except BadLineError:
-            inner = {}
-        if inner.get("type") == "reasoning":
-            return inner
-    return block if keeps else {key: value for key, value in block.items() if key != "thinkingSignature"}
+def _without_content(message: JsonObject, top: TopLevel) -> StoredPart:
+    if "command" in message and "output" in message:
+        metadata: JsonObject = {"originalRole": top.role, "source": "bash-exec"}
+        if isinstance(message["command"], str):
+            metadata["command"] = message["command"]
+        return _part("text", content_text(message), metadata)
+    return _part("agent", None, {"originalRole": top.role, "source": "unknown-message-shape", "raw": message})
 
 
-def _type(block: JsonObject) -> str:
-    kind = block.get("type")
-    return kind if isinstance(kind, str) else ""
+def _of_text(content: str, message: JsonObject, top: TopLevel) -> StoredPart:
+    metadata: JsonObject = {"originalRole": top.role, **top.identity, **_told(top), **_reasoning(top)}
+    return _part("text", content, {**metadata, **_text_marks(message)})
 
 
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
+def _text_marks(message: JsonObject) -> JsonObject:
+    """What the metadata of a text says of the payloads that were taken out of it."""
+    found: JsonObject = {}
+    if message.get("rawPayloadExternalized") is True:
+        found["rawPayloadExternalized"] = True
+    if isinstance(file_id := message.get("externalizedFileId"), str):
+        found["externalizedFileId"] = file_id
+    if isinstance(ids := message.get("externalizedFileIds"), list):
+        kept: list[Json] = [one for one in ids if isinstance(one, str)]
+        if kept:
+            found["externalizedFileIds"] = kept
+    if message.get("fileBlocksExternalized") is True:
+        found["fileBlocksExternalized"] = True
+    size = message.get("originalByteSize")
+    if isinstance(size, int | float) and not isinstance(size, bool):
+        found["originalByteSize"] = size
+    if isinstance(reason := message.get("externalizationReason"), str):
+        found["externalizationReason"] = reason
+    return found
 
 
-def _string(value: Json) -> str:
-    return value if isinstance(value, str) else "" if value is None else js_json(value)
+def _of_list(content: list[Json], top: TopLevel) -> Iterator[StoredPart]:
+    if not content and top.reasoning is not None:
+        metadata: JsonObject = {
+            "originalRole": top.role,
+            **top.identity,
+            "rawType": "reasoning_content",
+            **_reasoning(top),
+            "topLevelReasoningOnly": True,
+        }
+        yield _part("reasoning", None, metadata)
+    told = _told(top)
+    for ordinal, entry in enumerate(content):
+        base: JsonObject = {"originalRole": top.role}
+        if ordinal == 0:
+            base |= top.identity
+        base |= told
+        if ordinal == 0:
+            base |= _reasoning(top)
+        yield _of_entry(entry, base, top)
 
 
-def _as_text(value: Json) -> str | None:
-    if value is None:
-        return None
-    return well_formed(value) if isinstance(value, str) else js_json(value)
+def _of_entry(entry: Json, base: JsonObject, top: TopLevel) -> StoredPart:
+    block: JsonObject = entry if isinstance(entry, dict) else {}
+    kind = first_text(block, ("rawType", "type"))
+    kind = "agent" if kind is None else kind
+    metadata: JsonObject = {
+        **base,
+        **_block_marks(block),
+        "rawType": kind,
+        "raw": entry
+        if not block or block.get("type") == kind or "rawType" not in block
+        else {**block, "type": kind},
+    }
+    part_type = _PART_TYPES.get(kind, "agent")
+    ids = (*CALL_IDS, "id") if part_type == "tool" else CALL_IDS
+    call_id, name = first_text(block, ids), first_text(block, ("name", *_NAMES))
+    return StoredPart(
+        part_type,
+        _entry_text(block),
+        top.call_id if call_id is None else call_id,
+        top.tool_name if name is None else name,
+        _column(block, ("input", "arguments", "toolInput"), "tool_input"),
+        _column(block, ("output", "toolOutput"), "tool_output"),
+        js_json(metadata),
+        metadata,
+    )
 
 
-def _thought(block: JsonObject) -> str | None:
-    found = _first(block, ("thinking", "text", "reasoning"))
-    if found is not None:
-        return found
-    summary = block.get("summary")
-    if isinstance(summary, list):
-        texts = [str(each["text"]) for each in summary if isinstance(each, dict) and string(each.get("text"))]
-        return "\n".join(texts) or None
-    return string(summary)
+def _is_renamed(block: JsonObject) -> bool:
+    """Whether a block calls itself another type than it has."""
+    named = block.get("rawType")
+    return isinstance(named, str) and named != block.get("type")
 
 
-def _output(block: JsonObject) -> Json:
-    return next((block[key] for key in ("content", "output", "result") if block.get(key) is not None), None)
+def _entry_text(block: JsonObject) -> str | None:
+    text = first_text(block, ("text", "thinking"))
+    if text is None and block.get("type") in ("reasoning", "thinking"):
+        texts = [trimmed for one in _summaries(block.get("summary")) if (trimmed := one.strip(BLANKS))]
+        text = "\n".join(dict.fromkeys(texts)) or None
+    return text
 
 
-def _first(holder: JsonObject, keys: tuple[str, ...]) -> str | None:
-    """The first text with something in it, as a database can keep it."""
-    return next((well_formed(text) for key in keys if (text := string(holder.get(key))) is not None), None)
+def _summaries(value: Json) -> Iterator[str]:
+    """The texts in the summary of a reasoning block."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list):
+            waiting.extend(reversed(one))
+        elif isinstance(one, dict):
+            waiting += [one.get("value"), one.get("text")]
+
+
+def _column(block: JsonObject, names: tuple[str, ...], as_it_is: str) -> str | None:
+    """What goes to a tool column: a member written as JSON, else one that is written already."""
+    name = next((name for name in names if name in block), None)
+    if name is not None:
+        return js_json(block[name])
+    value = block.get(as_it_is)
+    return value if isinstance(value, str) else None
+
+
+def _block_marks(block: JsonObject) -> JsonObject:
+    return {
+        name: block[name]
+        for name, kind in _BLOCK_MARKS.items()
+        if isinstance(block.get(name), kind) and (kind is bool or not isinstance(block[name], bool))
+    }
+
+
+def _told(top: TopLevel) -> JsonObject:
+    """What every part of a message repeats of the call that it answers."""
+    found: JsonObject = {}
+    if top.call_id is not None:
+        found["toolCallId"] = top.call_id
+    if top.tool_name is not None:
+        found["toolName"] = top.tool_name
+    if top.is_error is not None:
+        found["isError"] = top.is_error
+    return found
+
+
+def _reasoning(top: TopLevel) -> JsonObject:
+    if top.reasoning is None:
+        return {}
+    return {"topLevelReasoningField": "reasoning_content", "topLevelReasoningContent": top.reasoning}
+
+
+def _part(part_type: str, text: str | None, metadata: JsonObject) -> StoredPart:
+    return StoredPart(part_type, text, None, None, None, None, js_json(metadata), metadata)

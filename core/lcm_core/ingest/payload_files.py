@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lcm_core.errors import DatabaseError
+from lcm_core.ingest.jsonl import open_regular
 from lcm_core.ingest.payloads import Payload
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -55,6 +56,15 @@ def write_payloads(folder: Path, conversation_id: int, payloads: Iterable[Payloa
         remove_payloads(written)
         raise
     return tuple(written)
+
+
+def same_bytes(path: Path, data: bytes) -> bool:
+    """Whether a file of this folder is there and holds the very same; blocks."""
+    try:
+        with open_regular(path) as file:
+            return os.fstat(file.fileno()).st_size == len(data) and file.read(len(data) + 1) == data
+    except OSError:
+        return False
 
 
 def remove_payloads(paths: Iterable[Path]) -> None:

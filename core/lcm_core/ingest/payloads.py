@@ -1,27 +1,33 @@
-"""Large payloads leave a message for a file, and a reference with a summary takes their place (engine.md 5).
+"""Large payloads leave a message for a file (docs/engine/ingest.md, Payloads).
 
 Nothing is written here: `take_out` says what would be, and `lcm_core.ingest.payload_files` writes it.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Final
 
-from lcm_core.dag.markers import BLANKS
-from lcm_core.ingest.explore import explore, image_summary, kind_of
-from lcm_core.ingest.jsonl import Json, JsonObject, string
-from lcm_core.ingest.parts import text_of_content
-from lcm_core.ingest.storing import StoringRules
-from lcm_core.javascript import well_formed
-from lcm_core.tokens import MOST_PER_CHARACTER
+from lcm_core.ingest.explore import explore, image_summary, lines_of, stored_ending
+from lcm_core.ingest.jsonl import Json, JsonObject
+from lcm_core.ingest.parts import TopLevel
+from lcm_core.ingest.pictures import (
+    Picture,
+    attached_name,
+    inline_picture,
+    is_pure,
+    native_picture,
+)
+from lcm_core.ingest.shapes import HOLDERS, LISTS, REASONING, TOOLS, first_flag, first_text, type_of
+from lcm_core.ingest.speech import content_text, is_blank, said
+from lcm_core.javascript import BLANKS, js_json, well_formed
+from lcm_core.tokens import MOST_PER_CHARACTER, estimate_weighted
 
 NewId = Callable[[], str]
+#: Counts the tokens of a whole message.
+Count = Callable[[JsonObject, TopLevel], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,8 @@ class Payload:
     """A file to be written, and its row in ``large_files``."""
 
     file_id: str
-    file_name: str
-    mime: str
+    file_name: str | None  #: None when the message does not say it
+    mime: str | None
     data: bytes = field(repr=False)
     lines: int | None  #: None for what is no text
     summary: str
@@ -47,335 +53,378 @@ class TakenOut:
     """A message without its large payloads."""
 
     message: JsonObject
+    content: str  #: what it says
+    tokens: int
     payloads: tuple[Payload, ...]
-    marks: JsonObject  #: what the metadata says of a text that holds references
-    large_content: str | None  #: ``messages.large_content``: the file that holds a tool's answer
 
 
 @dataclass(slots=True)
 class _Taking:
     """One message on the way."""
 
-    role: str
-    threshold: int  #: tokens from which on a payload is taken out
-    rules: StoringRules
+    message: JsonObject
+    role: str  #: as it is stored
+    top: TopLevel
+    content: str
+    tokens: int
+    threshold: int
     new_id: NewId
+    count: Count
     payloads: list[Payload] = field(default_factory=list)
-    marks: JsonObject = field(default_factory=dict)
-    large_content: str | None = None
+
+    def put(self, content: Json) -> None:
+        """Another content; what it says and weighs is made again."""
+        self.message = {**self.message, "content": content}
+        self.content = content_text(self.message)
+        self.tokens = self.count(self.message, self.top)
+
+    def put_text(self, text: str, **marks: Json) -> None:
+        """One text takes the place of all blocks, and weighs what it says."""
+        self.message = {**self.message, "content": text, **marks}
+        self.content, self.tokens = text, estimate_weighted(text)
+
+    def is_large(self, text: str) -> bool:
+        """Whether a text goes to a file."""
+        if len(text) * MOST_PER_CHARACTER < self.threshold:
+            return False
+        return estimate_weighted(text) >= self.threshold
 
 
 def take_out(
-    message: JsonObject, role: str, *, threshold: int, rules: StoringRules, new_id: NewId
+    message: JsonObject,
+    role: str,
+    top: TopLevel,
+    *,
+    content: str,
+    tokens: int,
+    threshold: int,
+    new_id: NewId,
+    count: Count,
 ) -> TakenOut:
-    """Take out images, large file blocks, large answers of tools, and what else has *threshold* tokens."""
-    taking = _Taking(role, threshold, rules, new_id)
-    content = message.get("content")
-    if rules.images_become_files:
-        content = _images(taking, content)
-    if role == "user":
-        content = _file_blocks(taking, content)
-    if rules.payloads_become_files:
-        content = _tool_output(taking, message, content) if role == "tool" else _tool_blocks(taking, content)
-        content = _rest(taking, content)
-    held = message if content is message.get("content") else {**message, "content": content}
-    return TakenOut(held, tuple(taking.payloads), taking.marks, taking.large_content)
+    """Take out pictures, large file blocks, large answers of tools, and what else is large.
 
-
-# -- images ----------------------------------------------------------------------------------------------
-
-
-def _images(taking: _Taking, content: Json) -> Json:
-    if not isinstance(content, list) or not any(_is_image(block) for block in content):
-        return content
-    return [_image(taking, block) if _is_image(block) else block for block in content]
-
-
-def _is_image(block: Json) -> bool:
-    return isinstance(block, dict) and block.get("type") in ("image", "input_image", "image_url")
-
-
-def _image(taking: _Taking, block: Json) -> Json:
-    """The text block that stands for an image whose bytes are in the message; else the block itself."""
-    assert isinstance(block, dict)
-    inline = _inline(block)
-    if inline is None:
-        return block
-    data, mime = inline
-    ending = _IMAGE_ENDINGS.get(mime, ".bin")
-    name = _file_name(string(block.get("fileName")) or string(block.get("name")), "")
-    name = name or f"{taking.role}-image{ending}"
-    summary = image_summary(name, mime, len(data))
-    payload = Payload(taking.new_id(), name, mime, data, None, summary, ending)
-    taking.payloads.append(payload)
-    said = f"{name} ({mime}, {len(data):,} bytes)"
-    return {
-        "type": "text",
-        "text": f"[{taking.role.capitalize()} image: {said} | LCM file: {payload.file_id}]",
-        "externalizedFileId": payload.file_id,
-        "originalByteSize": len(data),
-        "imageExternalized": True,
-        "externalizationReason": "native_image",
-    }
-
-
-def _inline(block: JsonObject) -> tuple[bytes, str] | None:
-    """The bytes and the type of an image that is there in base64."""
-    source = block.get("source") if isinstance(block.get("source"), dict) else block
-    assert isinstance(source, dict)
-    data = string(source.get("data"))
-    mime = string(source.get("mimeType")) or string(source.get("media_type")) or string(block.get("mimeType"))
-    url = block.get("image_url")
-    url = url.get("url") if isinstance(url, dict) else url
-    if data is None and isinstance(url, str):
-        data = url
-    if data is not None and data.startswith("data:"):
-        head, _, data = data.partition(",")
-        mime = mime or head.removeprefix("data:").partition(";")[0]
-    if data is None or data.startswith(("http:", "https:", "file:")):
-        return None
-    decoded = _decoded(data)
-    return None if decoded is None else (decoded, well_formed(mime or "image/png").lower())
-
-
-_BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
-
-
-def _decoded(data: str) -> bytes | None:
-    """The bytes of base64 as Node reads it: broken into lines, for URLs, or without its padding.
-
-    None when it holds anything else: that is no payload, and stays.
+    *content* and *tokens* are those of the whole message; from *threshold* tokens on something is large.
     """
-    digits = _BLANK_RUN.sub("", data).rstrip("=")
-    if len(digits) % 4 == 1:  # six bits make no byte
-        digits = digits[:-1]
-    try:
-        digits = digits.replace("-", "+").replace("_", "/")
-        return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-
-
-_IMAGE_ENDINGS: Final = {
-    "image/png": ".png",
-    "image/jpeg": ".jpg",
-    "image/jpg": ".jpg",
-    "image/gif": ".gif",
-    "image/webp": ".webp",
-    "image/svg+xml": ".svg",
-    "image/heic": ".heic",
-    "image/bmp": ".bmp",
-    "image/tiff": ".tiff",
-}
-
-# -- file blocks -----------------------------------------------------------------------------------------
-
-_OPEN: Final = re.compile(r"<file\b([^<>]{0,2000})>")
-_CLOSE: Final = "</file>"
-_ATTRIBUTE: Final = re.compile(r"""([A-Za-z_-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-
-
-def _file_blocks(taking: _Taking, content: Json) -> Json:
-    """A user's text with references in the place of large file blocks; then it is one text without blocks.
-
-    Where something other than text stands beside them, the blocks stay.
-    """
-    if not isinstance(content, str | list):
-        return content
-    if isinstance(content, list) and not all(_is_text(block) for block in content):
-        return [_file_block(taking, block) for block in content]
-    text, file_ids = _without_files(taking, text_of_content(content, taking.rules))
-    taking.marks |= _file_marks(file_ids)
-    return text if file_ids else content
-
-
-def _is_text(block: Json) -> bool:
-    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
-
-
-def _file_block(taking: _Taking, block: Json) -> Json:
-    if not isinstance(block, dict) or not _is_text(block):
-        return block
-    text, file_ids = _without_files(taking, str(block["text"]))
-    return {**block, "text": text, **_file_marks(file_ids)} if file_ids else block
-
-
-def _file_marks(file_ids: list[str]) -> JsonObject:
-    if not file_ids:
-        return {}
-    return {
-        "externalizedFileIds": list(file_ids),
-        "fileBlocksExternalized": True,
-        "externalizationReason": "large_file_block",
-    }
-
-
-def _without_files(taking: _Taking, text: str) -> tuple[str, list[str]]:
-    """A text whose large file blocks have become references, and the ids of the files."""
-    pieces: list[str] = []
-    file_ids: list[str] = []
-    at = 0
-    while (opened := _OPEN.search(text, at)) is not None:
-        end = text.find(_CLOSE, opened.end())
-        if end < 0:
-            break
-        inner = text[opened.end() : end]
-        if _fits(taking, inner):
-            pieces.append(text[at : end + len(_CLOSE)])
+    taking = _Taking(message, role, top, content, tokens, max(1, threshold), new_id, count)
+    if "content" in message:
+        _native_pictures(taking)
+        _inline_picture(taking)
+        if role == "user":
+            _file_blocks(taking)
+        if role == "tool":
+            _tool_results(taking)
         else:
-            payload = _file(taking, inner, opened[1])
-            file_ids.append(payload.file_id)
-            head = f"{payload.file_name} | {payload.mime} | {len(payload.data):,} bytes"
-            pieces += [
-                text[at : opened.start()],
-                _reference(f"LCM File: {payload.file_id} | {head}", payload),
-            ]
-        at = end + len(_CLOSE)
-    return "".join([*pieces, text[at:]]), file_ids
+            _raw_payload(taking)
+    return TakenOut(taking.message, taking.content, taking.tokens, tuple(taking.payloads))
 
 
-def _file(taking: _Taking, inner: str, attributes: str) -> Payload:
-    given = {name.lower(): first or second for name, first, second in _ATTRIBUTE.findall(attributes)}
-    name = _file_name(given.get("name"), "file.txt")
-    mime = given.get("mime") or given.get("type") or _MIME.get(kind_of(name, ""), "text/plain")
-    return _text_payload(taking, inner, name, _one_line(mime))
+# -- pictures --------------------------------------------------------------------------------------------
 
 
-def _text_payload(taking: _Taking, text: str, name: str, mime: str) -> Payload:
-    ending = PurePosixPath(name).suffix
-    if not re.fullmatch(r"\.[A-Za-z0-9]{1,16}", ending):
-        ending = ".txt"
-    text = well_formed(text)
+def _native_pictures(taking: _Taking) -> None:
+    content = taking.message.get("content")
+    if not isinstance(content, list):
+        return
+    found = [native_picture(block) for block in content]
+    if not any(found):
+        return
+    blocks: list[Json] = []
+    for at, (block, picture) in enumerate(zip(content, found, strict=True)):
+        if picture is None:
+            blocks.append(block)
+            continue
+        name = attached_name(content, at) or f"{taking.role}-image.{picture.ending}"
+        payload = _picture_file(taking, picture, name)
+        blocks.append(
+            {
+                "type": "text",
+                "text": _picture_reference(taking.role.capitalize(), payload),
+                "externalizedFileId": payload.file_id,
+                "originalByteSize": len(payload.data),
+                "imageExternalized": True,
+                "externalizationReason": "native_image",
+            }
+        )
+    taking.put(blocks)
+
+
+def _picture_file(taking: _Taking, picture: Picture, name: str) -> Payload:
+    name, mime = well_formed(name), well_formed(picture.mime)
+    size = len(picture.data)
     payload = Payload(
         taking.new_id(),
         name,
         mime,
-        text.encode("utf-8", "replace"),
-        text.count("\n") + 1,
-        explore(text, name, mime),
-        ending.lower(),
+        picture.data,
+        None,
+        image_summary(picture.ending, size, name),
+        f".{picture.ending}",
     )
     taking.payloads.append(payload)
     return payload
 
 
-_MIME: Final = {
-    "json": "application/json",
-    "csv": "text/csv",
-    "tsv": "text/tab-separated-values",
-    "yaml": "application/yaml",
-    "xml": "application/xml",
-}
+def _picture_reference(label: str, payload: Payload) -> str:
+    said_of_it = f"{payload.file_name} ({payload.mime}, {len(payload.data):,} bytes)"
+    return f"[{label} image: {said_of_it} | LCM file: {payload.file_id}]"
 
 
-def _reference(head: str, payload: Payload) -> str:
-    return f"[{head}]\n\nExploration Summary:\n{payload.summary}"
+#: Tokens that a text has at least to be taken for a picture.
+_PICTURE_TOKENS: Final = 100
+_MEDIA: Final = re.compile(rf"\[media attached:[{BLANKS}]*([^{BLANKS}(]+)")
+_DIGITS_LINE: Final = re.compile(r"\n([A-Za-z0-9+/]{20,})(?=\n)")
 
 
-def _file_name(given: str | None, otherwise: str) -> str:
-    """A name without folders and without what would end a reference."""
-    name = re.split(r"[/\\]", _one_line(given or ""))[-1]
-    return re.sub(r"[\x00-\x1f\x7f|\[\]<>:*?\"]", "_", name)[:120] or otherwise
+def _pure_picture(text: str) -> Picture | None:
+    """The picture that a text is, all of it."""
+    trimmed = text.strip(BLANKS)
+    if len(trimmed) * MOST_PER_CHARACTER < _PICTURE_TOKENS:
+        return None
+    picture = inline_picture(trimmed)
+    if picture is None or estimate_weighted(trimmed) < _PICTURE_TOKENS or not is_pure(trimmed):
+        return None
+    return picture
 
 
-def _one_line(text: str) -> str:
-    return " ".join(well_formed(text).replace("|", " ").replace("]", " ").split())[:200]
+def _inline_picture(taking: _Taking) -> None:
+    """Base64 that stands in a message as text."""
+    if taking.role == "tool":
+        content = taking.message.get("content")
+        replaced = _without_pictures(taking, content) if isinstance(content, str | list) else content
+        if replaced is not content:
+            taking.put(replaced)
+        return
+    text = taking.content
+    if text.startswith("[media attached:") and (found := _after_media(text)) is not None:
+        before, name, picture = found
+        payload = _picture_file(taking, picture, name)
+        taking.put_text(f"{before}\n\n{_picture_reference('User', payload)}")
+    elif (pure := _pure_picture(text)) is not None:
+        payload = _picture_file(taking, pure, f"{taking.role}-image.{pure.ending}")
+        label = "Assistant image" if taking.role == "assistant" else "Image"
+        taking.put_text(_picture_reference(label, payload).replace(f"{label} image: ", f"{label}: ", 1))
 
 
-# -- answers of tools, and the rest ----------------------------------------------------------------------
+def _after_media(text: str) -> tuple[str, str, Picture] | None:
+    """What stands before the data of an attached picture, its name, and the picture."""
+    line = _DIGITS_LINE.search(text)
+    name = _MEDIA.match(text)
+    if line is None or name is None:
+        return None
+    data = text[line.start(1) :]
+    picture = inline_picture(data)
+    if picture is None or estimate_weighted(data) < _PICTURE_TOKENS:
+        return None
+    return text[: line.start()].strip(BLANKS), name[1], picture
 
 
-def _tool_output(taking: _Taking, message: JsonObject, content: Json) -> Json:
-    """A tool's answer with references in the place of its large texts."""
-    name = _one_line(string(message.get("toolName")) or string(message.get("tool_name")) or "unknown")
-    if isinstance(content, str):
-        if _fits(taking, content):
-            return content
-        text, marks = _tool_reference(taking, content, name)
-        taking.marks |= marks
+def _without_pictures(taking: _Taking, value: Json) -> Json:
+    """A tool's answer with references in the place of texts that are pictures; the very same without any."""
+    if isinstance(value, str):
+        picture = _pure_picture(value)
+        if picture is None:
+            return value
+        return _picture_reference("Tool", _picture_file(taking, picture, f"tool-image.{picture.ending}"))
+    if isinstance(value, list):
+        found = [_without_pictures(taking, one) for one in value]
+        return found if any(new is not old for new, old in zip(found, value, strict=True)) else value
+    if not isinstance(value, dict):
+        return value
+    names = ("text",) if type_of(value) == "text" else ("output", "content", "result")
+    changed: JsonObject = {}
+    for name in names:
+        if name in value and (new := _without_pictures(taking, value[name])) is not value[name]:
+            changed[name] = new
+    return {**value, **changed} if changed else value
+
+
+# -- file blocks -----------------------------------------------------------------------------------------
+
+_OPEN: Final = re.compile(r"<file\b([^>]*)>", re.IGNORECASE | re.ASCII)
+_CLOSE: Final = re.compile(r"</file>", re.IGNORECASE | re.ASCII)
+_ATTRIBUTE: Final = re.compile(
+    rf"""([A-Za-z_:][A-Za-z0-9_.:-]*)[{BLANKS}]*=[{BLANKS}]*(?:"([^"]*)"|'([^']*)'|([^{BLANKS}"'>]+))"""
+)
+
+
+def _file_blocks(taking: _Taking) -> None:
+    """Large file blocks in what a user says."""
+    text, pieces, at = taking.content, [], 0
+    ids: list[Json] = []
+    while (opened := _OPEN.search(text, at)) is not None:
+        closed = _CLOSE.search(text, opened.end())
+        if closed is None:
+            break
+        inner = text[opened.end() : closed.start()]
+        if taking.is_large(inner):
+            given = _attributes(opened[1])
+            payload = _text_file(taking, inner, given.get("name"), given.get("mime"))
+            ids.append(payload.file_id)
+            told = f"{payload.file_name or 'unknown'} | {payload.mime or 'unknown'}"
+            head = f"[LCM File: {payload.file_id} | {told} | {len(payload.data):,} bytes]"
+            pieces += [text[at : opened.start()], _reference(head, payload)]
+        else:
+            pieces.append(text[at : closed.end()])
+        at = closed.end()
+    if ids:
+        taking.put_text(
+            "".join([*pieces, text[at:]]),
+            externalizedFileIds=ids,
+            fileBlocksExternalized=True,
+            externalizationReason="large_file_block",
+        )
+
+
+def _attributes(text: str) -> dict[str, str]:
+    found = {}
+    for name, double, single, bare in _ATTRIBUTE.findall(text):
+        value = (double or single or bare).strip(BLANKS)
+        if value:
+            found[name.lower()] = value
+    return found
+
+
+def _text_file(taking: _Taking, text: str, name: str | None, mime: str | None) -> Payload:
+    name = None if name is None else well_formed(name)
+    mime = None if mime is None else well_formed(mime)
+    payload = Payload(
+        taking.new_id(),
+        name,
+        mime,
+        well_formed(text).encode(),
+        len(lines_of(text)),
+        well_formed(explore(text, name, mime)),
+        stored_ending(name, mime),
+    )
+    taking.payloads.append(payload)
+    return payload
+
+
+def _reference(head: str, payload: Payload, asking: str | None = None) -> str:
+    summary = payload.summary.strip(BLANKS) or "(no summary available)"
+    text = f"{head}\n\nExploration Summary:\n{summary}"
+    if asking is None:
         return text
-    if not isinstance(content, list):
-        return content
-    return [_tool_text(taking, block, name) for block in content]
+    return (
+        f'{text}\n\nCall lcm_describe(id="<file_id above>", expandFile=true) to fetch the full {asking} '
+        "content from disk."
+    )
 
 
-def _tool_text(taking: _Taking, block: Json, name: str) -> Json:
-    text = block.get("text") if isinstance(block, dict) else None
-    if not isinstance(block, dict) or not isinstance(text, str):
+# -- answers of tools ------------------------------------------------------------------------------------
+
+_FUNCTION_OUTPUT: Final = "function_call_output"
+_RESULT_BLOCKS: Final = frozenset({"tool_result", "toolResult", _FUNCTION_OUTPUT})
+_IMAGE_REFERENCE: Final = re.compile(
+    r"\[(?:User |Assistant |System |Tool )?image: [^\n]* \| LCM file: file_[a-f0-9]{16}\]", re.IGNORECASE
+)
+
+
+def _tool_results(taking: _Taking) -> None:
+    content = taking.message.get("content")
+    blocks = content if isinstance(content, list) else []
+    if isinstance(content, str):
+        blocks = [{"type": "text", "text": content}]
+    found = [_tool_result(taking, block) for block in blocks]
+    if any(new is not old for new, old in zip(found, blocks, strict=True)):
+        taking.put(found)
+
+
+def _tool_result(taking: _Taking, block: Json) -> Json:
+    """The block that stands for a large answer; else the block itself."""
+    kind = type_of(block)
+    if not isinstance(block, dict) or (kind != "text" and kind not in _RESULT_BLOCKS):
         return block
-    if _fits(taking, text):
+    if kind == "text":
+        told: Json = block.get("text")
+    else:
+        told = block.get("output", block.get("content", block))
+    text = said(told)
+    if is_blank(text) or text is None or _is_image_reference(text):
         return block
-    reference, marks = _tool_reference(taking, text, name)
-    return {**block, "text": reference, **marks}
+    name = next(
+        one for one in (first_text(block, ("name",)), taking.top.tool_name, "tool-result") if one is not None
+    )
+    if name == "lcm_describe" or not taking.is_large(text):
+        return block
+    payload = _text_file(taking, text, f"{name}.txt", "text/plain")
+    head = f"[LCM Tool Output: {payload.file_id} | tool={name} | {len(payload.data):,} bytes]"
+    return _result_block(taking, block, name, _reference(head, payload, "output"), payload)
 
 
-def _tool_blocks(taking: _Taking, content: Json) -> Json:
-    """The same for answers that stand as blocks in a message of another role."""
-    if not isinstance(content, list):
-        return content
-    found: list[Json] = []
-    for block in content:
-        held = block.get("content") if isinstance(block, dict) else None
-        if (
-            isinstance(block, dict)
-            and block.get("type") in ("tool_result", "toolResult")
-            and held is not None
-        ):
-            taken = _tool_output(taking, block, held)
-            marks = dict(taking.marks) if isinstance(held, str) and taken is not held else {}
-            taking.marks.clear()
-            block = block if taken is held else {**block, "content": taken, **marks}
-        found.append(block)
-    return found if any(new is not old for new, old in zip(found, content, strict=True)) else content
-
-
-def _tool_reference(taking: _Taking, text: str, name: str) -> tuple[str, JsonObject]:
-    is_json = text.lstrip()[:1] in ("{", "[") and explore(text, "x.json", "").startswith("Structured")
-    ending, mime = ("json", "application/json") if is_json else ("txt", "text/plain")
-    payload = _text_payload(taking, text, f"{_file_name(name, 'tool')}-output.{ending}", mime)
-    taking.large_content = taking.large_content or payload.file_id
-    head = f"LCM Tool Output: {payload.file_id} | tool={name} | {len(payload.data):,} bytes"
-    marks: JsonObject = {
+def _result_block(taking: _Taking, block: JsonObject, name: str, reference: str, payload: Payload) -> Json:
+    kind = type_of(block)
+    named = block.get("rawType") if kind == "text" else kind
+    result_type = _FUNCTION_OUTPUT if named == _FUNCTION_OUTPUT else "tool_result"
+    made: JsonObject
+    if kind == "text":
+        made = {"type": "text", "text": reference, "rawType": result_type}
+    else:
+        made = {"type": result_type, "output": reference}
+    made |= {
         "externalizedFileId": payload.file_id,
         "originalByteSize": len(payload.data),
         "toolOutputExternalized": True,
         "externalizationReason": "large_tool_result",
     }
-    return _reference(head, payload), marks
+    ids = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id", "id")
+    call_id = first_text(block, ids)
+    call_id = taking.top.call_id if call_id is None else call_id
+    if call_id:
+        made["call_id" if result_type == _FUNCTION_OUTPUT else "tool_use_id"] = call_id
+    if isinstance(block.get("is_error"), bool):
+        made["is_error"] = block["is_error"]
+    else:
+        failed = first_flag(block, ("isError",))
+        failed = taking.top.is_error if failed is None else failed
+        if failed is not None:
+            made["isError"] = failed
+    if name:
+        made["name"] = name
+    return made
 
 
-def _rest(taking: _Taking, content: Json) -> Json:
-    """Texts that are still too large; blocks that are no text stay, for calls must keep their arguments."""
+def _is_image_reference(text: str) -> bool:
+    return _IMAGE_REFERENCE.fullmatch(text.strip(BLANKS)) is not None
+
+
+# -- the rest --------------------------------------------------------------------------------------------
+
+_REFERENCES: Final = ("[LCM File:", "[LCM Tool Output:", "[LCM Raw Payload:")
+
+
+def _raw_payload(taking: _Taking) -> None:
+    """What is still large, as a whole."""
+    message = taking.message
+    if taking.tokens < taking.threshold or message.get("rawPayloadExternalized") is True:
+        return
+    trimmed = taking.content.strip(BLANKS)
+    if trimmed.startswith(_REFERENCES) or _is_image_reference(trimmed) or _holds_tools(message["content"]):
+        return
+    content, role = message["content"], taking.top.role
     if isinstance(content, str):
-        if _fits(taking, content):
-            return content
-        reference, marks = _raw_reference(taking, content)
-        taking.marks = {**taking.marks, **marks}
-        return reference
-    if not isinstance(content, list):
-        return content
-    found: list[Json] = []
-    for block in content:
-        text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
-        if isinstance(block, dict) and isinstance(text, str) and not _fits(taking, text):
-            reference, marks = _raw_reference(taking, text)
-            block = {**block, "text": reference, **marks}
-        found.append(block)
-    return found if any(new is not old for new, old in zip(found, content, strict=True)) else content
+        payload = _text_file(taking, content, f"raw-{role}-payload.txt", "text/plain")
+    else:
+        payload = _text_file(taking, js_json(content), f"raw-{role}-payload.json", "application/json")
+    told = f"role={role} | reason=large_raw_message | {len(payload.data):,} bytes"
+    taking.put_text(
+        _reference(f"[LCM Raw Payload: {payload.file_id} | {told}]", payload, "payload"),
+        rawPayloadExternalized=True,
+        externalizedFileId=payload.file_id,
+        originalByteSize=len(payload.data),
+        externalizationReason="large_raw_message",
+    )
 
 
-def _fits(taking: _Taking, text: str) -> bool:
-    return len(text) * MOST_PER_CHARACTER < taking.threshold or taking.rules.estimate(text) < taking.threshold
-
-
-def _raw_reference(taking: _Taking, text: str) -> tuple[str, JsonObject]:
-    reason = "large_raw_payload"
-    payload = _text_payload(taking, text, f"{taking.role}-payload.txt", "text/plain")
-    head = f"LCM Raw Payload: {payload.file_id} | role={taking.role} | reason={reason}"
-    marks: JsonObject = {
-        "externalizedFileId": payload.file_id,
-        "originalByteSize": len(payload.data),
-        "rawPayloadExternalized": True,
-        "externalizationReason": reason,
-    }
-    return _reference(f"{head} | {len(payload.data):,} bytes", payload), marks
+def _holds_tools(value: Json) -> bool:
+    """Whether a call, a result or reasoning stands anywhere in a content."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting.extend(one)
+        elif isinstance(one, dict):
+            if first_text(one, ("type", "rawType")) in TOOLS | REASONING:
+                return True
+            waiting += [one[name] for name in (*HOLDERS, *LISTS) if name in one]
+    return False

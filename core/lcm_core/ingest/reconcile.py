@@ -7,7 +7,8 @@ transcript by role and text, with as many of their predecessors as agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -69,6 +70,22 @@ def anchor_by_content(transcript: Sequence[str], stored: Sequence[str]) -> Ancho
     if longest < min(_RUN, len(stored)) or len(best) != 1:
         return None
     return Anchor(best[0] + 1, Proof.CONTENT)
+
+
+def anchor_by_counts(
+    transcript: Sequence[tuple[str, str]], stored: Mapping[tuple[str, str], int]
+) -> int | None:
+    """Behind the newest message of which the transcript has as many up to there as are stored.
+
+    *transcript* holds role and text of every message, *stored* how many rows have a role and text.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
+    anchor = None
+    for at, key in enumerate(transcript):
+        seen[key] += 1
+        if seen[key] == stored.get(key):
+            anchor = at + 1
+    return anchor
 
 
 def _run(transcript: Sequence[str], stored: Sequence[str], at: int) -> int:

@@ -1,47 +1,74 @@
-"""Messages of a host that the engine does not store, and which it pairs off as heartbeats (engine.md 5)."""
+"""Messages of a host that the engine does not store (docs/engine/ingest.md, What is not stored)."""
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.dag.markers import BLANKS
-from lcm_core.ingest.jsonl import JsonObject, string
+from lcm_core.ingest.jsonl import JsonObject
+from lcm_core.ingest.shapes import first_text
+from lcm_core.javascript import BLANKS
 
 
 class Skipped(StrEnum):
     """Why a message is not stored; the value ends a sentence that begins with a number of messages."""
 
+    ROLE = "of roles that the engine does not store"
     FAILED = "empty answers of a turn that failed or was stopped"
     MIRROR = "copies of answers that the host delivered elsewhere"
     RUNTIME = "runtime context of the host"
     HEARTBEAT = "heartbeats"
 
 
-_RUNTIME: Final = re.compile(r"\s*(?:<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>|OpenClaw runtime context\b)")
-_POLL: Final = re.compile(r"\s*(?:HEARTBEAT\b|Read HEARTBEAT\.md\b|\[?heartbeat(?: poll| check)?\]?\s*\Z)")
-_ACKNOWLEDGED: Final = re.compile(r"\s*HEARTBEAT_OK\b.{0,40}\Z", re.DOTALL)
+#: How the engine stores the roles of a host; others are not stored.
+ROLES: Final = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "toolResult": "tool",
+}
+_RUNTIME: Final = (
+    "OpenClaw runtime context for the immediately preceding user message. "
+    "This context is runtime-generated, not user-author."
+)
+_POLL: Final = "[openclaw heartbeat poll]"
+_ACKNOWLEDGED: Final = "heartbeat_ok"
+_MARKER: Final = "heartbeat.md"
 
 
-def reason_to_skip(message: JsonObject, role: str, content: str, *, has_parts: bool) -> Skipped | None:
-    """Why this message is not stored; None when it is. Blank messages are, unless a turn failed."""
-    if role == "assistant":
-        if message.get("provider") == "openclaw" and message.get("model") == "delivery-mirror":
-            return Skipped.MIRROR
-        blank = not content.strip(BLANKS) and not has_parts
-        if blank and string(message.get("stopReason")) in ("error", "aborted"):
-            return Skipped.FAILED
-    if role in ("user", "system") and _RUNTIME.match(content):
-        return Skipped.RUNTIME
-    return None
+def stored_role(message: JsonObject) -> str | None:
+    """The role under which a message is stored; None when it is not."""
+    role = message.get("role")
+    return ROLES.get(role) if isinstance(role, str) else None
+
+
+def has_failed(message: JsonObject) -> bool:
+    """Whether an answer says nothing because its turn failed."""
+    reason = first_text(message, ("stopReason", "stop_reason"))
+    return reason in ("error", "aborted") and message.get("content") in (None, "", [])
+
+
+def is_runtime_context(role: str, text: str) -> bool:
+    """Whether an answer is what the host told the model about its runtime."""
+    return role == "assistant" and text.lstrip(BLANKS).startswith(_RUNTIME)
+
+
+def is_mirror(message: JsonObject, role: str, text: str) -> bool:
+    """Whether an answer may be the copy of the one before it (the database decides)."""
+    return role == "assistant" and message.get("model") == "delivery-mirror" and bool(text.strip(BLANKS))
 
 
 def is_poll(role: str, content: str) -> bool:
     """Whether a message is the host's own timer asking."""
-    return role == "user" and len(content) < 2_000 and _POLL.match(content) is not None
+    return role == "user" and content.strip(BLANKS).lower() == _POLL
 
 
 def is_acknowledgement(role: str, content: str) -> bool:
     """Whether an answer says only that there is nothing to do."""
-    return role == "assistant" and _ACKNOWLEDGED.match(content) is not None
+    return role == "assistant" and content.strip(BLANKS).lower() == _ACKNOWLEDGED
+
+
+def names_heartbeats(content: str) -> bool:
+    """Whether a text names the file in which the host keeps what its timer asks for."""
+    return _MARKER in content.lower()

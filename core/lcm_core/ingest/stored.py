@@ -1,23 +1,28 @@
-"""One message of a host as the rows that stand for it (engine.md 1.3, 1.4, 5)."""
+"""One message of a host as the rows that stand for it (docs/engine/ingest.md)."""
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from typing import Final
 
-from lcm_core.dag.markers import BLANKS
 from lcm_core.ingest.content import engine_role
-from lcm_core.ingest.history import HostMessage
-from lcm_core.ingest.identity import event_key, identity_of, is_decorated
-from lcm_core.ingest.parts import StoredPart, content_of, counted_text, parts_of, text_of_content
+from lcm_core.ingest.counting import count_tokens
+from lcm_core.ingest.host_file import HostMessage
+from lcm_core.ingest.identity import event_key, identity_of
+from lcm_core.ingest.jsonl import JsonObject
+from lcm_core.ingest.older import parts as older_parts
+from lcm_core.ingest.older import payloads as older_payloads
+from lcm_core.ingest.parts import StoredPart, TopLevel, parts_of, top_level
 from lcm_core.ingest.payloads import NewId, Payload, take_out
-from lcm_core.ingest.skipping import Skipped, reason_to_skip
+from lcm_core.ingest.sender import sender_of
+from lcm_core.ingest.skipping import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
+from lcm_core.ingest.speech import content_text
 from lcm_core.ingest.storing import StoringRules
 from lcm_core.javascript import well_formed
 
-#: Tokens from which on a payload goes to a file (engine.md 7.2: largeFileTokenThreshold).
-LARGE_TOKENS = 25_000
+#: Tokens from which on a payload goes to a file (largeFileTokenThreshold).
+LARGE_TOKENS: Final = 25_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +33,17 @@ class StoredMessage:
     role: str
     content: str
     tokens: int
-    identity: str  #: by the plain rule, by which it is compared
-    identity_hash: str | None  #: as stored: NULL for a user's message that the host decorated
+    identity: str  #: ``identity_hash``
     event_key: str | None
     sender: str | None  #: JSON
     large_content: str | None
-    created_at: datetime  #: UTC, to the second
+    created_at: (
+        str | None
+    )  #: UTC, ``YYYY-MM-DD HH:MM:SS`` (years of six digits lose seconds); None: the present
     parts: tuple[StoredPart, ...]
     payloads: tuple[Payload, ...]
+    may_mirror: bool = False  #: not stored behind the answer that it repeats
+    is_reasoned: bool = False  #: it holds reasoning: a copy of it is not stored
 
 
 def new_file_id() -> str:
@@ -47,31 +55,89 @@ def store_message(
     host: HostMessage, rules: StoringRules, *, threshold: int = LARGE_TOKENS, new_id: NewId = new_file_id
 ) -> StoredMessage | Skipped:
     """The rows that the engine would write for a message, or why it writes none."""
-    role = engine_role(str(host.message.get("role") or ""))
-    taken = take_out(host.message, role, threshold=threshold, rules=rules, new_id=new_id)
-    parts = parts_of(taken.message, role, taken.marks, rules)
-    text = well_formed(text_of_content(content_of(taken.message), rules))
-    has_parts = any(part.part_type != "text" or (part.text or "").strip(BLANKS) for part in parts)
-    skipped = reason_to_skip(taken.message, role, text, has_parts=has_parts)
-    if skipped is not None:
-        return skipped
-    identity = identity_of(role, text)
+    role = stored_role(host.message)
+    if role is None and rules.is_present:
+        return Skipped.ROLE
+    role = role or engine_role(str(host.message.get("role") or ""))
+    if role == "assistant" and has_failed(host.message):
+        return Skipped.FAILED
+    if not rules.is_present:
+        return _stored_before(host, role, rules, threshold, new_id)
+    message = host.message
+    content, top = content_text(message), top_level(message)
+    if is_runtime_context(role, content):
+        return Skipped.RUNTIME
+    parts = parts_of(message, top)
+    taken = take_out(
+        message,
+        role,
+        top,
+        content=content,
+        tokens=count_tokens(message, top, parts, content),
+        threshold=threshold,
+        new_id=new_id,
+        count=_count,
+    )
+    if taken.message is not message:
+        parts = parts_of(taken.message, top)
+    text = well_formed(taken.content)
     return StoredMessage(
         entry_id=_kept(host.entry_id),
         role=role,
         content=text,
-        tokens=rules.estimate(counted_text(taken.message, role, rules)),
-        identity=identity,
-        identity_hash=None if is_decorated(role, text) else identity,
+        tokens=taken.tokens,
+        identity=identity_of(role, text),
+        event_key=_kept(event_key(message, role)),
+        sender=sender_of(message),
+        large_content=None,
+        created_at=host.created_at,
+        parts=tuple(map(_kept_part, parts)),
+        payloads=taken.payloads,
+        may_mirror=is_mirror(message, role, content),
+        is_reasoned=top.reasoning is not None or any(part.part_type == "reasoning" for part in parts),
+    )
+
+
+def _count(message: JsonObject, top: TopLevel) -> int:
+    return count_tokens(message, top, parts_of(message, top), content_text(message))
+
+
+def _stored_before(
+    host: HostMessage, role: str, rules: StoringRules, threshold: int, new_id: NewId
+) -> StoredMessage | Skipped:
+    """The same by the rules of engines before 0.15."""
+    taken = older_payloads.take_out(host.message, role, threshold=threshold, rules=rules, new_id=new_id)
+    parts = older_parts.parts_of(taken.message, role, taken.marks, rules)
+    text = well_formed(older_parts.text_of_content(older_parts.content_of(taken.message), rules))
+    if is_runtime_context(role, text):
+        return Skipped.RUNTIME
+    return StoredMessage(
+        entry_id=_kept(host.entry_id),
+        role=role,
+        content=text,
+        tokens=rules.estimate(older_parts.counted_text(taken.message, role, rules)),
+        identity=identity_of(role, text),
         event_key=_kept(event_key(taken.message, role)),
-        sender=host.sender,
+        sender=sender_of(host.message),
         large_content=taken.large_content,
-        created_at=host.moment,
+        created_at=host.created_at,
         parts=tuple(parts),
         payloads=taken.payloads,
+        may_mirror=is_mirror(host.message, role, text),
+    )
+
+
+def _kept_part(part: StoredPart) -> StoredPart:
+    """A part as a database keeps it: half a surrogate pair is no character there."""
+    columns = (part.text, part.tool_call_id, part.tool_name, part.tool_input, part.tool_output)
+    kept = tuple(map(_kept, columns))
+    if kept == columns:
+        return part
+    text, call_id, name, given, output = kept
+    return replace(
+        part, text=text, tool_call_id=call_id, tool_name=name, tool_input=given, tool_output=output
     )
 
 
 def _kept(name: str | None) -> str | None:
-    """A name as a database keeps it."""
     return None if name is None else well_formed(name)

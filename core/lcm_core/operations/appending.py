@@ -1,4 +1,4 @@
-"""Messages at the end of a conversation, as the plan that stores them (engine.md 1.4, 1.6, 5).
+"""Messages at the end of a conversation, as the plan that stores them (docs/engine/ingest.md).
 
 Every seq is given, so that two writers who append at once collide on it instead of mixing: the second one
 plans again. A new conversation has its id beforehand, because its files lie in a folder of that name; so have
@@ -26,11 +26,14 @@ from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.ingested import (
     Holding,
+    RowText,
     end_of_context,
     find_holding,
+    holds_reasoning,
     key_is_taken,
     known_among,
     known_events,
+    newest_row,
     next_conversation_id,
     next_message_id,
 )
@@ -77,6 +80,17 @@ class Checkpoint:
     offset: int  #: bytes that have been processed
     header_id: str | None
     messages: int = 0  #: that the host sees in it
+    bounded: bool = False  #: a fork of which a part was left out
+    is_whole: bool = True  #: it was read to its end
+    entry_id: str | None = None  #: of the last message in the file
+    first_hash: str | None = None  #: of a first import: the hash of its last message
+    is_unread: bool = False  #: there was nothing to read
+    bootstraps: bool = True  #: the conversation was begun or brought up to date by it
+
+
+def unread_checkpoint(path: Path) -> Checkpoint:
+    """What is noted of a transcript that is not there (yet)."""
+    return Checkpoint(str(path.absolute()), 0, 0, 0, None, is_unread=True, bootstraps=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +119,12 @@ class Target:
     next_message_id: int
     state: StoredRow | None  #: the row of ``conversation_bootstrap_state``
     is_new: bool
+    is_empty: bool  #: no message is stored
+    newest: RowText | None  #: the newest message that is stored
     waiting: list[Edit] = field(default_factory=list)  #: what the first checkpoint brings with it
     entries: set[str] = field(default_factory=set)
-    events: dict[str, tuple[str, str]] = field(default_factory=dict)
+    events: set[str] = field(default_factory=set)
+    reasoned: bool = False  #: the newest message holds reasoning
 
     async def recognise(self, reader: Reader, messages: Sequence[StoredMessage]) -> None:
         """Look up which of some messages the conversation holds by entry id or event key."""
@@ -118,6 +135,8 @@ class Target:
         self.entries |= await known_among(reader, owner, ids)
         keys = [message.event_key for message in messages if message.event_key is not None]
         self.events |= await known_events(reader, owner, keys)
+        if self.newest is not None and any(message.may_mirror for message in messages):
+            self.reasoned = await holds_reasoning(reader, self.newest.message_id)
 
     def append(
         self,
@@ -156,7 +175,7 @@ class Target:
 
     def _opened(self, checkpoint: Checkpoint | None) -> list[Edit]:
         """What comes first. Only what was read from a transcript was bootstrapped (engine.md 9, G8)."""
-        if checkpoint is not None:
+        if checkpoint is not None and checkpoint.bootstraps:
             waiting, self.waiting = self.waiting, []
             return [*self.opening, *waiting]
         return [
@@ -165,23 +184,21 @@ class Target:
         ]
 
     def _fresh(self, messages: Iterable[StoredMessage]) -> Iterator[StoredMessage]:
-        """The messages that are not known.
-
-        A model may use the id of a call again: such an answer is another message, without a key (0.15.2).
-        """
+        """The messages that are not known: by entry, by event, or as the copy of the newest one."""
+        newest = None if self.newest is None else (self.newest.role, self.newest.content)
+        reasoned = self.reasoned
         for message in messages:
+            if message.entry_id in self.entries or message.event_key in self.events:
+                continue
+            if message.may_mirror and reasoned and newest == (message.role, message.content):
+                continue
             if message.entry_id is not None:
-                if message.entry_id in self.entries:
-                    continue
                 self.entries.add(message.entry_id)
-            key, said = message.event_key, (message.role, message.content)
-            if key is None:
-                yield message
-            elif key not in self.events:
-                self.events[key] = said
-                yield message
-            elif message.entry_id is not None or self.events[key] != said:
-                yield replace(message, event_key=None)
+            if message.event_key is not None:
+                self.events.add(message.event_key)
+            newest, reasoned = (message.role, message.content), message.is_reasoned
+            yield message
+        self.reasoned = reasoned
 
     def _message_edits(
         self, messages: Sequence[tuple[MessageId, StoredMessage]], unused: Mapping[str, Cell]
@@ -195,10 +212,10 @@ class Target:
                 "role": message.role,
                 "content": message.content,
                 "token_count": message.tokens,
-                "identity_hash": message.identity_hash,
+                "identity_hash": message.identity,
                 "openclaw_sender_metadata": message.sender,
                 "transcript_entry_id": message.entry_id,
-                "created_at": sql_utc(message.created_at),
+                "created_at": message.created_at or self.stamp,
                 "large_content": message.large_content,
                 "stable_event_key": message.event_key,
             }
@@ -214,6 +231,7 @@ class Target:
 
     def _checkpoint_edits(self, checkpoint: Checkpoint, last: StoredMessage | None) -> Iterator[Edit]:
         """Note how far the transcript was read."""
+        present = self.state
         values: dict[str, Stored] = {
             "session_file_path": checkpoint.path,
             "last_seen_size": checkpoint.size,
@@ -221,13 +239,26 @@ class Target:
             "last_processed_offset": checkpoint.offset,
             "session_header_id": checkpoint.header_id,
         }
+        if present is not None and present.get("session_file_path") != checkpoint.path:
+            values["fork_source_message_count"] = 0
+        if checkpoint.is_whole:
+            values["last_processed_entry_id"] = checkpoint.entry_id
+        elif last is not None:
+            values["last_processed_entry_id"] = last.entry_id
         if last is not None:
             values["last_processed_entry_hash"] = entry_hash(last.role, last.content)
-            values["last_processed_entry_id"] = last.entry_id
-        present, self.state = self.state, {**(self.state or _FIRST_STATE), **values, "updated_at": self.stamp}
+        elif self.newest is not None and not checkpoint.is_unread:
+            values["last_processed_entry_hash"] = entry_hash(self.newest.role, self.newest.content)
+        if checkpoint.is_whole and (checkpoint.first_hash is not None or (self.is_empty and last is None)):
+            values["last_processed_entry_hash"] = checkpoint.first_hash
+        values = {name: value for name, value in values.items() if self.schema.has(_STATE, name)}
+        self.state = {**(present or _FIRST_STATE), **values, "updated_at": self.stamp}
         if present is None:
-            found = checkpoint.messages if self.is_new else 0  # by the first import, as the engine records it
-            more = {"conversation_id": self.conversation_id, "fork_source_message_count": found}
+            more: dict[str, Stored] = {
+                "conversation_id": self.conversation_id,
+                "fork_bounded": int(checkpoint.bounded),
+                "fork_source_message_count": checkpoint.messages if self.is_empty else 0,
+            }
             self.state = {**self.state, **more}
             yield Insert(_STATE, _row(self.schema, _STATE, self.state))
             return
@@ -255,6 +286,7 @@ async def target_of(
     listing = Listing.of(())
     opening: list[Edit] = []
     waiting: list[Edit] = []
+    newest = None
     if holding is None:
         conversation_id = await next_conversation_id(reader)
         taken = session.session_key is not None and await key_is_taken(reader, session.session_key)
@@ -265,6 +297,7 @@ async def target_of(
         opening = list(_rebound(holding, session))
         waiting = list(_bootstrapped(holding, stamp))
         listing = Listing.of(await end_of_context(reader, ConversationId(conversation_id)))
+        newest = await newest_row(reader, ConversationId(conversation_id))
     return Target(
         reader.schema,
         session,
@@ -277,6 +310,8 @@ async def target_of(
         next_message_id=await next_message_id(reader),
         state=holding.checkpoint if holding else None,
         is_new=holding is None,
+        is_empty=holding is None or holding.messages == 0,
+        newest=newest,
         waiting=waiting,
     )
 

@@ -16,12 +16,24 @@ from typing import Final
 
 from lcm_core.change.plan import Cells, Insert
 from lcm_core.errors import NotFoundError
+from lcm_core.ingest.host_file import HostFile, read_messages
 from lcm_core.ingest.jsonl import TranscriptError
 from lcm_core.ingest.reconcile import Anchor, Proof, import_cap
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import Append, Session, Target, target_of
-from lcm_core.operations.importing import ImportRules, Piece, Tally, Transcript, anchor_of, pieces, read_known
+from lcm_core.operations.importing import (
+    ImportRules,
+    Piece,
+    Tally,
+    anchor_of,
+    checkpoint_of,
+    last_hash,
+    pieces,
+    read_known,
+    stored_of,
+    without_heartbeats,
+)
 from lcm_core.paths import HOST_DATABASE_NOT_READ
 from lcm_core.store.database import Reader
 
@@ -34,7 +46,7 @@ class Backfill:
     """What would be imported, before anything is."""
 
     session: Session
-    transcript: Transcript
+    transcript: HostFile
     conversation_id: int
     is_new: bool  #: the conversation is made
     present: int  #: messages that it holds already
@@ -89,7 +101,7 @@ def session_of(disk: DiskSession) -> Session:
 async def plan_backfill(
     reader: Reader,
     session: Session,
-    transcript: Transcript,
+    transcript: HostFile,
     rules: ImportRules,
     *,
     large_files: Path,
@@ -114,10 +126,11 @@ async def plan_backfill(
     )
     if title is not None and target.is_new:
         target.opening = [_titled(edit, title) for edit in target.opening if isinstance(edit, Insert)]
+    first_hash = await asyncio.to_thread(last_hash, transcript) if target.is_empty else None
     appends = []
     for number, piece in enumerate(waiting, 1):
         await target.recognise(reader, piece.messages)
-        appends.append(_append(target, piece, number, len(waiting), transcript))
+        appends.append(_append(target, piece, number, len(waiting), transcript, first_hash))
     present = known.holding.messages if known.holding is not None else 0
     return Backfill(
         session,
@@ -133,19 +146,20 @@ async def plan_backfill(
     )
 
 
-def _check_is_transcript(transcript: Transcript) -> None:
-    index = transcript.index
-    if index.bad_lines and not index.entry_count and index.header is None:
-        first = index.problems[0]
+def _check_is_transcript(transcript: HostFile) -> None:
+    if transcript.bad_lines and not transcript.entry_count and transcript.header is None:
+        first = transcript.problems[0]
         raise TranscriptError(
-            f"{index.path} is no transcript: {_count(index.bad_lines, 'line')}, and no entry (line "
+            f"{transcript.path} is no transcript: {_count(transcript.bad_lines, 'line')}, and no entry (line "
             f"{first.line:,}: {first.reason}). Nothing was imported; give a session's .jsonl file.",
             code="NOT_A_TRANSCRIPT",
         )
 
 
-def _pieces(transcript: Transcript, start: int, rules: ImportRules, tally: Tally) -> list[Piece]:
-    return list(pieces(transcript, start, rules, tally))
+def _pieces(transcript: HostFile, start: int, rules: ImportRules, tally: Tally) -> list[Piece]:
+    hosts = read_messages(transcript, transcript.messages[start:], inherit=True)
+    stored = stored_of(hosts, rules, tally)
+    return list(pieces(without_heartbeats(stored, tally) if rules.prune_heartbeats else stored, tally))
 
 
 def _titled(edit: Insert, title: str) -> Insert:
@@ -153,25 +167,27 @@ def _titled(edit: Insert, title: str) -> Insert:
     return replace(edit, row=Cells.of(row))
 
 
-def _append(target: Target, piece: Piece, number: int, count: int, transcript: Transcript) -> Append:
+def _append(
+    target: Target, piece: Piece, number: int, count: int, transcript: HostFile, first_hash: str | None
+) -> Append:
     many = f"{len(piece.messages):,} message{'' if len(piece.messages) == 1 else 's'}"
     part = f", part {number} of {count}" if count > 1 else ""
     return target.append(
         piece.messages,
-        transcript.checkpoint(piece.offset),
+        checkpoint_of(transcript, piece.offset, first_hash=first_hash),
         kind="backfill",
         title=f"Import {many} of session {target.session.session_id}{part}",
         chained=count > 1,
     )
 
 
-def _warnings(transcript: Transcript, anchor: Anchor, tally: Tally, present: int) -> Iterable[str]:
-    index = transcript.index
-    if index.bad_lines:
-        yield f"{_count(index.bad_lines, 'line')} of the file cannot be read"
-    if index.abandoned:
-        count = _count(index.abandoned, "entry", "entries")
-        yield f"{count} on abandoned branches {_is(index.abandoned)} left out, as the host leaves them out"
+def _warnings(transcript: HostFile, anchor: Anchor, tally: Tally, present: int) -> Iterable[str]:
+    if transcript.bad_lines:
+        yield f"{_count(transcript.bad_lines, 'line')} of the file cannot be read"
+    if transcript.abandoned:
+        count = _count(transcript.abandoned, "entry", "entries")
+        is_left = f"{_is(transcript.abandoned)} left out, as the host leaves them out"
+        yield f"{count} on abandoned branches {is_left}"
     for reason, number in sorted(tally.skipped.items()):
         yield f"{_count(number, 'message')} left out: {reason.value}"
     if anchor.left_out:

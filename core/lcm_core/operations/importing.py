@@ -1,4 +1,4 @@
-"""A transcript into a conversation: what is new, in pieces, each committed with its files (engine.md 5).
+"""A transcript into a conversation: what is new, in pieces, each committed with its files.
 
 Idempotent by entry ids, and therefore resumable: what an earlier run stored is where the next one begins.
 """
@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.change.commit import Committed, commit
 from lcm_core.errors import LcmError
-from lcm_core.ingest.columns import LineProblem
-from lcm_core.ingest.history import HostMessage, entry_ids, index_for_import, message_positions, read_messages
-from lcm_core.ingest.index import TranscriptIndex
-from lcm_core.ingest.jsonl import Cancelled, never
+from lcm_core.ingest.host_file import HostFile, HostMessage, entry_id_of, read_messages
+from lcm_core.ingest.identity import entry_hash
+from lcm_core.ingest.jsonl import Cancelled, JsonObject, never
 from lcm_core.ingest.payload_files import remove_payloads, write_payloads
 from lcm_core.ingest.reconcile import (
     TAIL,
@@ -26,7 +24,8 @@ from lcm_core.ingest.reconcile import (
     anchor_by_entry,
     comparable,
 )
-from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll
+from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll, names_heartbeats, stored_role
+from lcm_core.ingest.speech import content_text
 from lcm_core.ingest.stored import LARGE_TOKENS, StoredMessage, store_message
 from lcm_core.ingest.storing import StoringRules, storing_rules
 from lcm_core.operations.appending import Append, Checkpoint, Session
@@ -35,6 +34,7 @@ from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Reader
 from lcm_core.store.ingested import Holding, TailMessage, find_holding, known_entry_ids, tail_messages
 from lcm_core.store.schema import Schema
+from lcm_core.times import sort_key
 
 #: Messages that are held and committed at a time, and the payload bytes after which a piece ends earlier.
 PIECE = 2_000
@@ -47,45 +47,47 @@ class ImportRules:
 
     storing: StoringRules
     large_tokens: int = LARGE_TOKENS  #: from so many on a payload goes to a file
-    prune_heartbeats: bool = False  #: polls of the host's timer and their acknowledgements are left out
+    prune_heartbeats: bool = False  #: turns of the host's timer in which nothing was to be done go again
+    first_import_tokens: int = 6_000  #: of the newest messages that a first import of the engine keeps
 
 
 def import_rules(schema: Schema, settings: EngineSettings) -> ImportRules:
     """How messages are stored in a file of this schema by an operator's settings."""
+    budget = settings.bootstrap_max_tokens.value
     return ImportRules(
-        storing_rules(schema), settings.large_file_token_threshold.value, settings.prune_heartbeat_ok.value
+        storing_rules(schema),
+        settings.large_file_token_threshold.value,
+        settings.prune_heartbeat_ok.value,
+        budget or max(6_000, int(0.3 * settings.leaf_chunk_tokens.value)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """A transcript that was read once."""
+def checkpoint_of(
+    file: HostFile,
+    offset: int | None = None,
+    *,
+    bounded: bool = False,
+    first_hash: str | None = None,
+    bootstraps: bool = True,
+) -> Checkpoint:
+    """How far a transcript was read: to its end, or to a byte.
 
-    index: TranscriptIndex
-    positions: tuple[int, ...]  #: of its messages on the path
-    entry_ids: tuple[str | None, ...]  #: of the same
-
-    @property
-    def problems(self) -> tuple[LineProblem, ...]:
-        """Lines that a person should know about."""
-        return self.index.problems
-
-    @property
-    def modified(self) -> datetime:
-        """When the file was last written, UTC."""
-        return datetime.fromtimestamp(self.index.stamp.modified_ns / 10**9, UTC)
-
-    def checkpoint(self, offset: int | None = None) -> Checkpoint:
-        """How far it was read: to its end, or to a byte."""
-        stamp, header = self.index.stamp, self.index.header
-        return Checkpoint(
-            str(self.index.path.absolute()),
-            stamp.size,
-            stamp.modified_ns // 10**6,
-            stamp.size if offset is None else offset,
-            header.session_id if header is not None else None,
-            len(self.positions),
-        )
+    *bounded*: a fork of which a part is left out. *first_hash*: of the last message of a first import.
+    """
+    last = file.last_message()
+    return Checkpoint(
+        str(file.path.absolute()),
+        file.stamp.size if offset is None else offset,  # what is behind it is to be found as appended
+        file.stamp.modified_ns // 10**6,
+        file.stamp.size if offset is None else offset,
+        file.header.session_id if file.header is not None else None,
+        len(file.on_path),
+        bounded=bounded,
+        is_whole=offset is None,
+        entry_id=last.node if last is not None else None,
+        first_hash=first_hash,
+        bootstraps=bootstraps,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,8 @@ class Tally:
     skipped: Counter[Skipped] = field(default_factory=Counter)
     payloads: int = 0
     payload_bytes: int = 0
-    first: datetime | None = None
-    last: datetime | None = None
+    first: str | None = None  #: the earliest time of a message, as `StoredMessage.created_at`
+    last: str | None = None
 
     def add(self, message: StoredMessage) -> None:
         """Count one."""
@@ -119,17 +121,10 @@ class Tally:
             self.payloads += 1
             self.payload_bytes += len(payload.data)
         moment = message.created_at
-        if self.first is None or moment < self.first:
-            self.first = moment
-        if self.last is None or moment > self.last:
-            self.last = moment
-
-
-def read_transcript(path: Path, *, cancelled: Cancelled = never) -> Transcript:
-    """Read a transcript once; blocks. Raises as `lcm_core.ingest.index.index_transcript`."""
-    index = index_for_import(path, cancelled=cancelled)
-    positions = message_positions(index)
-    return Transcript(index, tuple(positions), tuple(entry_ids(index, positions)))
+        if moment is not None:
+            key = sort_key(moment)
+            self.first = moment if self.first is None or key < sort_key(self.first) else self.first
+            self.last = moment if self.last is None or key > sort_key(self.last) else self.last
 
 
 async def read_known(reader: Reader, session: Session) -> Known:
@@ -143,28 +138,20 @@ async def read_known(reader: Reader, session: Session) -> Known:
     return Known(holding, entries, tuple(tail))
 
 
-def anchor_of(
-    transcript: Transcript, known: Known, rules: ImportRules, *, cancelled: Cancelled = never
-) -> Anchor:
-    """From where on the transcript is new; blocks, for it may have to be read."""
+def anchor_of(file: HostFile, known: Known, rules: ImportRules, *, cancelled: Cancelled = never) -> Anchor:
+    """From where on a transcript is new; blocks, for it may have to be read."""
     if known.holding is None or not known.tail:
         return Anchor(0, Proof.EMPTY)
-    found = anchor_by_entry(transcript.entry_ids, known.entry_ids)
+    found = anchor_by_entry([entry_id_of(one) for one in file.messages], known.entry_ids)
     if found is None:
+        hosts = read_messages(file, file.messages, cancelled=cancelled)
+        stored = (store_message(host, rules.storing, threshold=rules.large_tokens) for host in hosts)
         texts = [
-            comparable(stored.role, stored.content) if isinstance(stored, StoredMessage) else ""
-            for stored in _stored(transcript, 0, rules, cancelled)
+            comparable(one.role, one.content) if isinstance(one, StoredMessage) else "" for one in stored
         ]
         tail = [comparable(each.role, each.content) for each in known.tail]
         found = anchor_by_content(texts, tail)
-    return found or Anchor(len(transcript.positions), Proof.NONE)
-
-
-def _stored(
-    transcript: Transcript, start: int, rules: ImportRules, cancelled: Cancelled
-) -> Iterator[StoredMessage | Skipped]:
-    for host in read_messages(transcript.index, list(transcript.positions[start:]), cancelled=cancelled):
-        yield store_message(host, rules.storing, threshold=rules.large_tokens)
+    return found or Anchor(len(file.on_path), Proof.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,26 +163,16 @@ class Piece:
 
 
 def pieces(
-    transcript: Transcript,
-    start: int,
-    rules: ImportRules,
-    tally: Tally,
-    *,
-    size: int | None = None,
-    cancelled: Cancelled = never,
+    stored: Iterable[tuple[HostMessage, StoredMessage]], tally: Tally, *, size: int | None = None
 ) -> Iterator[Piece]:
-    """The messages from the number *start* on, *size* (None: `PIECE`) at a time, counted in *tally*.
-
-    Raises as `lcm_core.ingest.history.read_messages`.
-    """
+    """Messages, *size* (None: `PIECE`) at a time, counted in *tally*."""
     waiting: list[StoredMessage] = []
     held, offset = 0, 0
-    hosts = read_messages(transcript.index, list(transcript.positions[start:]), cancelled=cancelled)
-    for host, stored in stored_of(hosts, rules, tally):
-        waiting.append(stored)
-        tally.add(stored)
+    for host, message in stored:
+        waiting.append(message)
+        tally.add(message)
         offset = host.end or offset
-        held += sum(len(payload.data) for payload in stored.payloads)
+        held += sum(len(payload.data) for payload in message.payloads)
         if len(waiting) >= (size or PIECE) or held >= _PIECE_BYTES:
             yield Piece(tuple(waiting), offset)
             waiting, held = [], 0
@@ -203,29 +180,54 @@ def pieces(
         yield Piece(tuple(waiting), None)
 
 
+def hash_of(message: JsonObject) -> str:
+    """The hash by which a checkpoint knows a message of the host again."""
+    return entry_hash(stored_role(message) or "", content_text(message))
+
+
+def last_hash(file: HostFile) -> str | None:
+    """The same of the last message that the host sees; blocks."""
+    last = next(read_messages(file, file.messages[-1:]), None)
+    return None if last is None else hash_of(last.message)
+
+
 def stored_of(
     hosts: Iterable[HostMessage], rules: ImportRules, tally: Tally
 ) -> Iterator[tuple[HostMessage, StoredMessage]]:
-    """What is stored of some messages; the rest is counted. Heartbeats go in pairs, if the rules say so."""
-    poll: tuple[HostMessage, StoredMessage] | None = None
+    """What is stored of some messages; the rest is counted."""
     for host in hosts:
         stored = store_message(host, rules.storing, threshold=rules.large_tokens)
         if isinstance(stored, Skipped):
             tally.skipped[stored] += 1
-            continue
-        if poll is not None:
-            if is_acknowledgement(stored.role, stored.content):
-                tally.skipped[Skipped.HEARTBEAT] += 2
-                poll = None
-                continue
-            yield poll
-            poll = None
-        if rules.prune_heartbeats and is_poll(stored.role, stored.content):
-            poll = host, stored
         else:
             yield host, stored
-    if poll is not None:
-        yield poll
+
+
+def without_heartbeats(
+    stored: Iterable[tuple[HostMessage, StoredMessage]], tally: Tally
+) -> Iterator[tuple[HostMessage, StoredMessage]]:
+    """The same without the host's own polls and the turns in which nothing was to be done.
+
+    Such a turn goes from a user's message to an answer that is the acknowledgement alone, and names the file
+    of the host's heartbeats. At most one turn is held.
+    """
+    turn: list[tuple[HostMessage, StoredMessage]] = []
+    in_turn = False
+    for host, message in stored:
+        if message.role == "user":
+            yield from turn
+            turn, in_turn = [], True
+        if is_poll(message.role, message.content):
+            tally.skipped[Skipped.HEARTBEAT] += 1
+        elif in_turn:
+            turn.append((host, message))
+        else:
+            yield host, message
+        is_end = is_acknowledgement(message.role, message.content)
+        if is_end and any(names_heartbeats(one.content) for _, one in turn):
+            tally.skipped[Skipped.HEARTBEAT] += len(turn)
+            turn, in_turn = [], False
+    yield from turn
 
 
 def commit_append(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from lcm_core.javascript import read_json
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.rows import StoredRow, rows_by
@@ -27,6 +30,19 @@ class Holding:
     last_seq: int  #: 0 without messages
     messages: int
     checkpoint: StoredRow | None  #: of ``conversation_bootstrap_state``
+
+
+@dataclass(frozen=True, slots=True)
+class RowText:
+    """A row of ``messages`` as it is compared with an entry of a transcript."""
+
+    message_id: int
+    seq: int
+    role: str
+    content: str
+    created_at: str
+    entry_id: str | None  #: recorded since 0.13.0
+    sender: str | None  #: recorded since 0.15
 
 
 async def find_holding(reader: Reader, session_id: str, session_key: str | None) -> Holding | None:
@@ -137,19 +153,35 @@ async def known_among(
     return frozenset(row[0] for row in rows)
 
 
-async def known_events(
-    reader: Reader, conversation_id: ConversationId, keys: list[str]
-) -> dict[str, tuple[str, str]]:
-    """Role and content of the messages that have some event keys; nothing before 0.15.2."""
+async def known_events(reader: Reader, conversation_id: ConversationId, keys: list[str]) -> frozenset[str]:
+    """Which of some event keys are stored; none before 0.15.2."""
     if not keys or not reader.schema.has("messages", "stable_event_key"):
-        return {}
+        return frozenset()
     rows = await reader.rows_in(
-        """SELECT stable_event_key AS key, role, content FROM messages
+        """SELECT stable_event_key FROM messages
         WHERE conversation_id = ? AND stable_event_key IN (?*)""",
         keys,
         conversation_id,
     )
-    return {row["key"]: (row["role"], row["content"]) for row in rows}
+    return frozenset(row[0] for row in rows)
+
+
+async def holds_reasoning(reader: Reader, message_id: int) -> bool:
+    """Whether a message has a part of reasoning, or says beside its content what it thought."""
+    rows = await reader.rows("SELECT part_type, metadata FROM message_parts WHERE message_id = ?", message_id)
+    return any(row[0] == "reasoning" or is_reasoned_metadata(row[1]) for row in rows)
+
+
+def is_reasoned_metadata(text: object) -> bool:
+    """Whether the metadata of a part holds what a message thought beside its content."""
+    if not isinstance(text, str) or "topLevelReasoningContent" not in text:
+        return False
+    try:
+        noted = read_json(text)
+    except ValueError:
+        return False
+    said = noted.get("topLevelReasoningContent") if isinstance(noted, dict) else None
+    return isinstance(said, str) and bool(said)
 
 
 async def tail_messages(reader: Reader, conversation_id: ConversationId, count: int) -> list[TailMessage]:
@@ -171,21 +203,193 @@ def _tail(row: Row) -> TailMessage:
     )
 
 
-async def same_second(
-    reader: Reader, conversation_id: ConversationId, hashes: list[str]
-) -> frozenset[tuple[str, str]]:
-    """Identity hash and time of the messages that have some hashes; nothing before 0.9.0."""
-    if not hashes or not reader.schema.has("messages", "identity_hash"):
-        return frozenset()
-    rows = await reader.rows_in(
-        "SELECT identity_hash, created_at FROM messages WHERE conversation_id = ? AND identity_hash IN (?*)",
-        hashes,
-        conversation_id,
-    )
-    return frozenset((row[0], row[1]) for row in rows)
-
-
 async def without_row(reader: Reader, file_ids: list[str]) -> frozenset[str]:
     """Those of some files that no row of ``large_files`` names."""
     rows = await reader.rows_in("SELECT file_id FROM large_files WHERE file_id IN (?*)", file_ids)
     return frozenset(file_ids) - {row[0] for row in rows}
+
+
+_ROW_TEXT: Final = ("transcript_entry_id", "openclaw_sender_metadata")
+
+
+async def _row_texts(reader: Reader, clause: str, *parameters: object) -> list[RowText]:
+    more = reader.schema.select("messages", _ROW_TEXT, "m")
+    rows = await reader.rows(
+        f"SELECT m.message_id, m.seq, m.role, m.content, m.created_at, {more} FROM messages AS m {clause}",
+        *parameters,
+    )
+    return [_row_text(row) for row in rows]
+
+
+def _row_text(row: Row) -> RowText:
+    return RowText(
+        row["message_id"],
+        row["seq"],
+        str(row["role"] or ""),
+        str(row["content"] or ""),
+        str(row["created_at"] or ""),
+        row["transcript_entry_id"],
+        row["openclaw_sender_metadata"],
+    )
+
+
+async def newest_row(reader: Reader, conversation_id: ConversationId) -> RowText | None:
+    """The newest message of a conversation."""
+    found = await _row_texts(
+        reader, "WHERE m.conversation_id = ? ORDER BY m.seq DESC LIMIT 1", conversation_id
+    )
+    return found[0] if found else None
+
+
+async def newest_rows(reader: Reader, conversation_id: ConversationId, count: int) -> list[RowText]:
+    """The newest *count* messages of a conversation, oldest first."""
+    clause = "WHERE m.conversation_id = ? ORDER BY m.seq DESC LIMIT ?"
+    return (await _row_texts(reader, clause, conversation_id, count))[::-1]
+
+
+async def recent_without_entry(reader: Reader, conversation_id: ConversationId, count: int) -> list[RowText]:
+    """Those of the newest *count* messages that no entry of a transcript is known for."""
+    rows = await newest_rows(reader, conversation_id, count)
+    return [row for row in rows if row.entry_id is None]
+
+
+async def rows_of_hash(
+    reader: Reader, conversation_id: ConversationId, hashes: Sequence[str]
+) -> list[RowText]:
+    """The messages that have one of some identity hashes, by seq; all of them before 0.9.0."""
+    if not reader.schema.has("messages", "identity_hash"):
+        return await _row_texts(reader, "WHERE m.conversation_id = ? ORDER BY m.seq", conversation_id)
+    more = reader.schema.select("messages", _ROW_TEXT, "m")
+    rows = await reader.rows_in(
+        f"""SELECT m.message_id, m.seq, m.role, m.content, m.created_at, {more} FROM messages AS m
+        WHERE m.conversation_id = ? AND m.identity_hash IN (?*)""",
+        list(dict.fromkeys(hashes)),
+        conversation_id,
+    )
+    return sorted(map(_row_text, rows), key=lambda row: row.seq)
+
+
+async def text_counts(reader: Reader, conversation_id: ConversationId) -> dict[tuple[str, str], int]:
+    """How many messages have a role and text."""
+    rows = await reader.rows(
+        """SELECT role, content, count(*) FROM messages WHERE conversation_id = ?
+        GROUP BY role, content""",
+        conversation_id,
+    )
+    return {(str(row[0] or ""), str(row[1] or "")): row[2] for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredParts:
+    """A message with the metadata of its parts."""
+
+    role: str
+    identity: str | None
+    metadata: tuple[str | None, ...]  #: by ordinal
+
+
+@dataclass(frozen=True, slots=True)
+class TimedText:
+    """What somebody said at a time."""
+
+    role: str
+    content: str
+    created_at: str
+
+
+async def messages_with_parts(
+    reader: Reader, conversation_id: ConversationId, hashes: Sequence[str]
+) -> list[StoredParts]:
+    """The messages that have one of some identity hashes, with their parts; none before 0.9.0."""
+    if not reader.schema.has("messages", "identity_hash"):
+        return []
+    return await _with_parts(reader, "m.identity_hash IN (?*)", conversation_id, hashes)
+
+
+async def answers_to(
+    reader: Reader, conversation_id: ConversationId, calls: Sequence[str]
+) -> list[StoredParts]:
+    """The messages of tools that answer one of some calls, with their parts."""
+    clause = """m.role = 'tool' AND m.message_id IN (
+        SELECT c.message_id FROM message_parts AS c WHERE c.message_id = m.message_id
+        AND c.tool_call_id IN (?*))"""
+    return await _with_parts(reader, clause, conversation_id, calls)
+
+
+async def _with_parts(
+    reader: Reader, clause: str, conversation_id: ConversationId, keys: Sequence[str]
+) -> list[StoredParts]:
+    identity = reader.schema.select("messages", ("identity_hash",), "m")
+    rows = await reader.rows_in(
+        f"""SELECT m.message_id, m.role, {identity}, p.metadata FROM messages AS m
+        JOIN message_parts AS p ON p.message_id = m.message_id
+        WHERE m.conversation_id = ? AND {clause} ORDER BY m.seq, p.ordinal""",
+        list(dict.fromkeys(keys)),
+        conversation_id,
+    )
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    return [
+        StoredParts(held[0]["role"], held[0]["identity_hash"], tuple(one["metadata"] for one in held))
+        for held in found.values()
+    ]
+
+
+async def earlier_texts(
+    reader: Reader, conversation_id: ConversationId, hashes: Sequence[str]
+) -> dict[tuple[str, str], str]:
+    """The first time at which each text with one of some identity hashes was said; none before 0.9.0."""
+    if not reader.schema.has("messages", "identity_hash"):
+        return {}
+    rows = await reader.rows_in(
+        """SELECT role, content, min(created_at) FROM messages
+        WHERE conversation_id = ? AND identity_hash IN (?*) GROUP BY role, content""",
+        list(dict.fromkeys(hashes)),
+        conversation_id,
+    )
+    return {(row[0], row[1]): str(row[2] or "") for row in rows}
+
+
+async def rows_in_second(
+    reader: Reader, conversation_id: ConversationId, seconds: Sequence[str]
+) -> list[TimedText]:
+    """The messages of a conversation that have one of some times."""
+    rows = await reader.rows_in(
+        "SELECT role, content, created_at FROM messages WHERE conversation_id = ? AND created_at IN (?*)",
+        seconds,
+        conversation_id,
+    )
+    return [TimedText(row[0], str(row[1] or ""), row[2]) for row in rows]
+
+
+async def stored_paths(reader: Reader, file_ids: Sequence[str]) -> list[str]:
+    """Where some files lie, in the order of their ids; those without a row are left out."""
+    rows = await reader.rows_in(
+        "SELECT file_id, storage_uri FROM large_files WHERE file_id IN (?*)", file_ids
+    )
+    paths = {row[0]: str(row[1] or "") for row in rows}
+    return [paths[file_id] for file_id in file_ids if file_id in paths]
+
+
+async def finished_heartbeats(reader: Reader, conversation_id: ConversationId, after: int) -> list[RowText]:
+    """Answers behind the seq *after* that may be an acknowledgement of the host's timer."""
+    clause = """WHERE m.conversation_id = ? AND m.seq > ? AND m.role = 'assistant'
+        AND length(m.content) < 64 AND m.content LIKE '%heartbeat_ok%' ORDER BY m.seq"""
+    return await _row_texts(reader, clause, conversation_id, after)
+
+
+async def turn_before(reader: Reader, conversation_id: ConversationId, seq: int) -> list[RowText]:
+    """The messages from the last user's one before *seq* up to it; none when no user said anything."""
+    clause = """WHERE m.conversation_id = ?1 AND m.seq <= ?2 AND m.seq >= (
+        SELECT max(u.seq) FROM messages AS u
+        WHERE u.conversation_id = ?1 AND u.seq <= ?2 AND u.role = 'user') ORDER BY m.seq"""
+    return await _row_texts(reader, clause, conversation_id, seq)
+
+
+async def summarised_among(reader: Reader, message_ids: Sequence[int]) -> frozenset[int]:
+    """Those of some messages that a summary was made from."""
+    rows = await reader.rows_in(
+        "SELECT message_id FROM summary_messages WHERE message_id IN (?*)", message_ids
+    )
+    return frozenset(row[0] for row in rows)

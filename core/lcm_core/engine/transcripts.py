@@ -1,0 +1,232 @@
+"""Transcripts into conversations, as the engine does it at a session's start and after its turns.
+
+Source: docs/engine/ingest.md, from First import on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lcm_core.engine.appends import Appender
+from lcm_core.ingest.host_file import HostFile, HostMessage, read_host_file, read_messages
+from lcm_core.ingest.reconcile import Proof
+from lcm_core.ingest.stored import StoredMessage
+from lcm_core.operations.appending import Checkpoint, Session
+from lcm_core.operations.importing import (
+    ImportRules,
+    Tally,
+    checkpoint_of,
+    hash_of,
+    last_hash,
+    pieces,
+    stored_of,
+    without_heartbeats,
+)
+from lcm_core.operations.reconciling import (
+    Reconciled,
+    Standing,
+    is_up_to_date,
+    reconcile,
+    standing_of,
+)
+from lcm_core.store.database import Database
+
+#: Tokens of a message for each byte of its line, at most.
+_TOKENS_PER_BYTE: Final = 2
+
+UP_TO_DATE: Final = "already bootstrapped"
+RECONCILED: Final = "reconciled missing session messages"
+FORK_BOUNDED: Final = "fork-bounded bootstrap import"
+NOTHING_THERE: Final = "no leaf-path messages in session"
+EXCLUDED: Final = "session excluded by pattern"
+STATELESS: Final = "stateless session"
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapped:
+    """What became of a transcript at the start of a session."""
+
+    conversation_id: int | None
+    imported: int
+    left_out: (
+        int  #: older messages that are not stored: they would come behind newer ones, or exceed the budget
+    )
+    bad_lines: int
+    proof: Proof  #: by what the place was found
+    engine_reason: str | None  #: what the engine says of it
+    reason: str | None = None  #: why nothing was imported although something is new
+
+    @property
+    def bootstrapped(self) -> bool:
+        """What the engine answers: whether anything was imported."""
+        return self.imported > 0
+
+
+class Transcripts:
+    """Brings conversations up to the transcripts of their sessions."""
+
+    def __init__(self, database: Database, appender: Appender) -> None:
+        self._database = database
+        self._appender = appender
+
+    async def bootstrap(self, session: Session, path: Path, rules: ImportRules) -> Bootstrapped:
+        """Bring a conversation up to its transcript, or begin it with its newest messages."""
+        standing = await self._database.read(standing_of, session)
+        if await asyncio.to_thread(_is_read, standing, path):
+            return Bootstrapped(standing.conversation_id, 0, 0, 0, Proof.EMPTY, UP_TO_DATE)
+        file = await asyncio.to_thread(read_host_file, path)
+        if not standing.is_empty and await asyncio.to_thread(_is_left_behind, standing, session):
+            found = await self._database.read(reconcile, session, file, standing)
+            if found.proof is Proof.NONE:
+                await self._appender.archive(session)
+                standing = await self._database.read(standing_of, session)
+        if standing.is_empty:
+            return await self._first(session, file, rules)
+        found, imported = await self.catch_up(session, file, standing, rules)
+        return Bootstrapped(
+            standing.conversation_id,
+            imported,
+            found.left_out,
+            file.bad_lines,
+            found.proof,
+            RECONCILED if imported else UP_TO_DATE,
+            found.reason,
+        )
+
+    async def _first(self, session: Session, file: HostFile, rules: ImportRules) -> Bootstrapped:
+        kept = await asyncio.to_thread(_within_budget, file, rules)
+        left_out = len(file.on_path) - kept.count
+        is_fork = file.header is not None and file.header.parent_session is not None
+        bounded = bool(left_out) and is_fork
+        tally = Tally()
+        whole = checkpoint_of(file, bounded=bounded, first_hash=kept.last_hash)
+        stored = kept.stored if kept.stored is not None else stored_of(kept.hosts(file), rules, tally)
+        conversation_id = await self._import(session, file, stored, tally, whole)
+        if rules.prune_heartbeats and tally.stored:
+            await self._appender.prune(session, 0)
+        done = FORK_BOUNDED if bounded else None
+        return Bootstrapped(
+            conversation_id,
+            tally.stored,
+            left_out,
+            file.bad_lines,
+            Proof.EMPTY,
+            done if tally.stored else NOTHING_THERE,
+        )
+
+    async def catch_up(
+        self,
+        session: Session,
+        file: HostFile,
+        standing: Standing,
+        rules: ImportRules,
+        *,
+        bootstraps: bool = True,
+    ) -> tuple[Reconciled, int]:
+        """Store what a transcript has and a conversation with messages lacks; say how many messages."""
+        found = await self._database.read(reconcile, session, file, standing)
+        if found.adopted:
+            await self._appender.adopt(session, found.adopted)
+        if not found.new and not found.moves_on:
+            return found, 0
+        tally = Tally()
+        hosts = read_messages(file, found.new)
+        stored = without_heartbeats(stored_of(hosts, rules, tally), tally)
+        whole = checkpoint_of(file, bootstraps=bootstraps) if found.moves_on else None
+        await self._import(session, file, stored, tally, whole)
+        before = standing.newest.seq if standing.newest is not None else 0
+        if rules.prune_heartbeats and tally.stored:
+            await self._appender.prune(session, before)
+        return found, tally.stored
+
+    async def refresh(self, session: Session, file: HostFile) -> None:
+        """Note that a transcript was read to its end, and that its conversation ends where it does."""
+        await self._appender.append(session, (), checkpoint_of(file, bootstraps=False))
+
+    async def _import(
+        self,
+        session: Session,
+        file: HostFile,
+        stored: Iterable[tuple[HostMessage, StoredMessage]],
+        tally: Tally,
+        whole: Checkpoint | None,
+    ) -> int | None:
+        """Store messages piece by piece; while one is stored the next one is read."""
+        conversation_id, done_all = None, False
+        waiting = pieces(stored, tally)
+        piece = await asyncio.to_thread(next, waiting, None)
+        known = 0
+        while piece is not None:
+            checkpoint = whole
+            if piece.offset is not None and whole is not None:
+                checkpoint = checkpoint_of(file, piece.offset, bounded=whole.bounded)
+            done, following = await asyncio.gather(
+                self._appender.append(session, piece.messages, checkpoint),
+                asyncio.to_thread(next, waiting, None),
+                return_exceptions=True,  # so that both have ended when one fails
+            )
+            if isinstance(done, BaseException):
+                raise done
+            if isinstance(following, BaseException):
+                raise following
+            known += done.known
+            conversation_id, done_all = done.conversation_id, piece.offset is None
+            piece = following
+        tally.stored -= known
+        if whole is not None and not done_all:
+            conversation_id = (await self._appender.append(session, (), whole)).conversation_id
+        return conversation_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a first import keeps."""
+
+    count: int  #: of messages, those that are not stored among them
+    last_hash: str | None
+    stored: tuple[tuple[HostMessage, StoredMessage], ...] | None  #: None: all of them, not read yet
+
+    def hosts(self, file: HostFile) -> Iterator[HostMessage]:
+        """All messages of the file, where all are kept."""
+        return read_messages(file, file.messages)
+
+
+def _within_budget(file: HostFile, rules: ImportRules) -> _Kept:
+    """The newest messages whose tokens fit, in their order; blocks."""
+    messages = file.messages
+    if sum(one.size for one in messages) * _TOKENS_PER_BYTE <= rules.first_import_tokens:
+        return _Kept(len(messages), last_hash(file), None)
+    room, count = rules.first_import_tokens, 0
+    kept: list[tuple[HostMessage, StoredMessage]] = []
+    last: str | None = None
+    for host in read_messages(file, messages[::-1]):
+        found = next(stored_of([host], rules, Tally()), None)
+        tokens = found[1].tokens if found is not None else 0
+        if tokens > room:
+            break
+        last = hash_of(host.message) if not count else last
+        room, count = room - tokens, count + 1
+        if found is not None:
+            kept.append(found)
+    return _Kept(count, last, tuple(reversed(kept)))
+
+
+def _is_read(standing: Standing, path: Path) -> bool:
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return is_up_to_date(standing, path, found.st_size, found.st_mtime_ns // 10**6)
+
+
+def _is_left_behind(standing: Standing, session: Session) -> bool:
+    """Whether the host goes on under another session id, and the file of the former one is gone."""
+    if standing.holding is None or standing.holding.row.get("session_id") == session.session_id:
+        return False
+    state = standing.holding.checkpoint
+    path = state.get("session_file_path") if state is not None else None
+    return isinstance(path, str) and bool(path) and not Path(path).exists()

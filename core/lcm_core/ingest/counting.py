@@ -1,0 +1,80 @@
+"""How many tokens a message has: those of what assembly would send (docs/engine/ingest.md, Tokens)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from lcm_core.assemble.blocks import Part, blocks_of, word
+from lcm_core.assemble.rules import ASSEMBLY_PRESENT
+from lcm_core.ingest.jsonl import Json, JsonObject
+from lcm_core.ingest.parts import StoredPart, TopLevel
+from lcm_core.javascript import js_json
+from lcm_core.records import MessageId, MessagePart
+from lcm_core.tokens import estimate_weighted
+
+#: What stands for the id of a part that has none yet; it shows where a call has no id of its own.
+_PART_ID: Final = "estimate-part-"
+
+
+def count_tokens(message: JsonObject, top: TopLevel, parts: Sequence[StoredPart], content: str) -> int:
+    """``messages.token_count`` of a message that says *content* and is stored as *parts*."""
+    if "content" not in message:
+        return estimate_weighted(content)
+    said = message["content"]
+    if isinstance(said, str) and top.role in ("user", "system"):
+        return estimate_weighted(said)
+    sent = _sent(top, parts, content)
+    tokens = estimate_weighted(sent if isinstance(sent, str) else js_json(sent))
+    return tokens + (estimate_weighted(top.reasoning) if top.reasoning is not None else 0)
+
+
+def _sent(top: TopLevel, parts: Sequence[StoredPart], content: str) -> Json:
+    """The content that assembly would send."""
+    is_user = top.role in ("user", "system")
+    if len(parts) == 1 and parts[0].noted.get("topLevelReasoningOnly") is True:
+        blocks: list[Json] = [{"type": "reasoning"}]
+    else:
+        held = [_as_read(ordinal, part) for ordinal, part in enumerate(parts)]
+        rebuilt = blocks_of(held, ASSEMBLY_PRESENT, vouched=bool(top.identity))
+        blocks = [cast("Json", block.document) for block in rebuilt]
+    if not blocks:
+        if is_user:
+            return content
+        return [{"type": "text", "text": content}] if content or top.role != "assistant" else content
+    only = blocks[0]
+    if is_user and len(blocks) == 1 and isinstance(only, dict) and only.get("type") == "text":
+        text = only.get("text")
+        if isinstance(text, str):
+            return text
+    return blocks
+
+
+def _as_read(ordinal: int, part: StoredPart) -> Part:
+    """A part as assembly reads it from the database."""
+    row = MessagePart(
+        MessageId(0),
+        ordinal,
+        part.part_type,
+        part.text,
+        part.tool_call_id,
+        part.tool_name,
+        None,
+        part.tool_input,
+        part.tool_output,
+        None,
+        None,
+        None,
+        None,
+        None,
+        f"{_PART_ID}{ordinal}",
+    )
+    raw = part.noted.get("raw")
+    return Part(
+        row,
+        part.noted,
+        part.noted,
+        raw if isinstance(raw, dict | list) else None,
+        word(part.noted.get("rawType")),
+        word(part.noted.get("originalRole")),
+    )

@@ -1,0 +1,424 @@
+"""A transcript as the engine reads it, for an import (docs/engine/ingest.md, Transcripts).
+
+One pass notes where every entry lies; messages are read from there when they are stored, so that a file of
+any size is imported without being held. The screens read the same files by `lcm_core.ingest.transcript`,
+which keeps what the engine passes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from lcm_core import frozen
+from lcm_core.ingest.columns import PROBLEM_LIMIT, FileStamp, LineProblem, stamp_of
+from lcm_core.ingest.header import TranscriptHeader, read_header
+from lcm_core.ingest.jsonl import (
+    BadLineError,
+    Cancelled,
+    Json,
+    JsonObject,
+    RawLine,
+    TranscriptChangedError,
+    TranscriptError,
+    check,
+    json_value,
+    never,
+    open_transcript,
+    scan_lines,
+)
+from lcm_core.ingest.moments import has_time, stored_time
+from lcm_core.javascript import BLANKS
+from lcm_core.times import sql_utc
+
+#: Bytes of a line that are read: the engine's platform has no longer texts.
+LINE_LIMIT: Final = 2**29
+#: Bytes of a transcript that is one JSON list: it has to be held as a whole.
+LIST_LIMIT: Final = 2**28
+_BOM: Final = b"\xef\xbb\xbf"
+_BLANK_BYTES: Final = b" \t\r\n\x0b\x0c"
+#: Where a line ends beside LF, when the whole file is read.
+_MORE_ENDS: Final = (b"\r", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+
+
+@dataclass(frozen=True, slots=True)
+class HostMessage:
+    """A message as its host has it."""
+
+    message: JsonObject
+    created_at: str | None = None  #: as `lcm_core.ingest.moments.stored_time` gives it; None: the present
+    entry_id: str | None = None
+    line: int | None = None  #: in its transcript, from 1
+    end: int | None = None  #: the byte behind its line
+
+
+@frozen.dataclass(frozen=True, slots=True)
+class HostEntry:
+    """One entry of a transcript: where it lies, and its place in the tree."""
+
+    line: int  #: from 1
+    offset: int
+    size: int  #: bytes, without what ends the line
+    end: int  #: the byte behind its line
+    node: str | None  #: its id in the tree
+    parent: str | None
+    is_message: bool
+    is_bare: bool  #: the line is the message itself: what it says of id and time is the message's
+    value: JsonObject | None  #: an entry of a JSON list, which has no line of its own
+
+
+@dataclass(frozen=True, slots=True)
+class HostFile:
+    """A transcript that was read once."""
+
+    path: Path
+    stamp: FileStamp
+    header: TranscriptHeader | None
+    entries: tuple[HostEntry, ...]
+    on_path: tuple[int, ...]  #: the entries with messages that the host sees, in order, as numbers
+    nodes_on_path: frozenset[str]
+    abandoned: int  #: entries that the host does not see
+    bad_lines: int
+    problem_count: int
+    problems: tuple[LineProblem, ...]  #: by line, at most `PROBLEM_LIMIT`
+    plain: tuple[HostEntry, ...]  #: the entries, were lines to end at LF alone: so appended ones are read
+    plain_bad_at: tuple[int, ...]  #: the bytes at which lines begin that are bad then
+
+    @property
+    def messages(self) -> tuple[HostEntry, ...]:
+        """The entries of the messages that the host sees."""
+        return tuple(self.entries[number] for number in self.on_path)
+
+    @property
+    def entry_count(self) -> int:
+        """Entries in the file, whether the host sees them or not."""
+        return len(self.entries)
+
+    @property
+    def modified(self) -> datetime:
+        """When the file was last written, UTC."""
+        return datetime.fromtimestamp(self.stamp.modified_ns / 10**9, UTC)
+
+    def last_message(self) -> HostEntry | None:
+        """The last entry in the file that is a message."""
+        return next((one for one in reversed(self.entries) if one.is_message), None)
+
+
+def entry_id_of(entry: HostEntry) -> str | None:
+    """The id under which a message is stored: none for a line that is the message itself."""
+    return None if entry.is_bare else entry.node
+
+
+def read_host_file(path: Path, *, cancelled: Cancelled = never) -> HostFile:
+    """Read a transcript once; blocks.
+
+    Raises:
+        TranscriptError: the file cannot be opened or read; the sentence says why and what to do.
+        ReadCancelledError: the caller stopped it.
+    """
+    with open_transcript(path) as file:
+        stamp = stamp_of(file)
+        reading = _Reading()
+        listed = _listed(path, file, stamp)
+        if listed is not None:
+            for value in listed:
+                reading.take(value, RawLine(1, 0, stamp.size, b"", False, ended=True))
+        else:
+            for line in scan_lines(file, limit=LINE_LIMIT, cancelled=cancelled):
+                reading.take_line(line)
+        return reading.file(path, stamp)
+
+
+def read_messages(
+    file: HostFile,
+    entries: Sequence[HostEntry],
+    *,
+    inherit: bool = False,
+    cancelled: Cancelled = never,
+) -> Iterator[HostMessage]:
+    """The messages of some entries, in their order.
+
+    With *inherit* a message that nothing gives a time has that of the one before it (the first that of the
+    header, else of the file); else it has none, and is stored with the present.
+
+    Raises:
+        TranscriptError: the file cannot be read, or was rewritten since.
+        ReadCancelledError: the caller stopped it.
+    """
+    last = _beginning(file)
+    with open_transcript(file.path) as source:
+        for entry in entries:
+            check(cancelled)
+            value = entry.value if entry.value is not None else _read_again(file, source, entry)
+            message = value if entry.is_bare else value.get("message")
+            if not isinstance(message, dict):
+                raise _changed(file, entry.line)
+            said_at = value.get("timestamp")
+            entry_time = said_at if isinstance(said_at, str) and not entry.is_bare else None
+            created_at = stored_time(message, entry_time)
+            if inherit and created_at is None and not has_time(message, entry_time):
+                created_at = last
+            last = created_at or last
+            yield HostMessage(message, created_at, entry_id_of(entry), entry.line, entry.end)
+
+
+def host_message(message: JsonObject, *, entry_id: str | None = None, timed: bool = True) -> HostMessage:
+    """A message that a host hands over itself; without *timed* it is stored with the present."""
+    return HostMessage(message, stored_time(message) if timed else None, entry_id)
+
+
+def _beginning(file: HostFile) -> str:
+    if file.header is not None and file.header.started_at is not None:
+        return sql_utc(file.header.started_at)
+    return sql_utc(datetime.fromtimestamp(max(0, file.stamp.modified_ns) // 10**9, UTC))
+
+
+def _read_again(file: HostFile, source: BinaryIO, entry: HostEntry) -> JsonObject:
+    source.seek(entry.offset)
+    try:
+        value = read_line(source.read(entry.size))
+    except BadLineError as error:
+        raise _changed(file, entry.line) from error
+    if _node(value) != entry.node:
+        raise _changed(file, entry.line)
+    return value
+
+
+def _changed(file: HostFile, line: int) -> TranscriptChangedError:
+    return TranscriptChangedError(f"{file.path} was rewritten while it was read (line {line}): try again.")
+
+
+# -- lines -----------------------------------------------------------------------------------------------
+
+
+def read_line(data: bytes) -> JsonObject:
+    """The object that a line holds, as the engine reads it. Raises BadLineError."""
+    try:
+        value = json_value(data.decode("utf-8", "replace").strip(BLANKS))
+    except ValueError as error:
+        said = getattr(error, "msg", None)
+        where = f": {said} at character {getattr(error, 'pos', 0) + 1}" if said else ""
+        raise BadLineError(f"not JSON{where}") from error
+    except MemoryError as error:
+        raise BadLineError("too large for the memory of this machine") from error
+    if not isinstance(value, dict):
+        raise BadLineError(_NO_OBJECT)
+    return value
+
+
+def _split(line: RawLine) -> Iterator[RawLine]:
+    """The lines that the engine finds in what ends at LF: they end at CR, U+2028 and U+2029 too."""
+    data = line.data
+    if line.too_long or not any(end in data for end in _MORE_ENDS):
+        yield line
+        return
+    offset, end = line.offset, line.offset + line.size + line.ended
+    for separator in _MORE_ENDS[1:]:
+        data = data.replace(separator, b"\r" * 3)  # as long, so that offsets hold
+    pieces = data.split(b"\r")
+    for number, piece in enumerate(pieces):
+        after = offset + len(piece) + 1
+        is_last = number == len(pieces) - 1
+        if piece.strip(_BLANK_BYTES):
+            ended = line.ended if is_last else True
+            yield RawLine(line.number, offset, len(piece), piece, False, ended)
+        offset = after if not is_last else end
+
+
+def _listed(path: Path, file: BinaryIO, stamp: FileStamp) -> list[Json] | None:
+    """The entries of a transcript that is one JSON list; None when it is none."""
+    start = file.read(4096).removeprefix(_BOM).lstrip(_BLANK_BYTES)
+    file.seek(0)
+    if not start.startswith(b"["):
+        return None
+    if stamp.size > LIST_LIMIT:
+        raise TranscriptError(
+            f"{path} is one JSON list of {stamp.size:,} bytes, more than is read as a whole "
+            f"({LIST_LIMIT:,}): write its entries as lines."
+        )
+    text = file.read().decode("utf-8", "replace").strip(BLANKS)
+    file.seek(0)
+    try:
+        value = json_value(text.replace("\u2028", "\n").replace("\u2029", "\n"))
+    except (ValueError, MemoryError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+# -- the tree --------------------------------------------------------------------------------------------
+
+
+def holds_message(value: Json) -> bool:
+    """Whether a value has the shape of a message: a role, and something said or a command with its output."""
+    if not isinstance(value, dict) or not isinstance(value.get("role"), str):
+        return False
+    return "content" in value or ("command" in value and "output" in value)
+
+
+def _node(value: JsonObject) -> str | None:
+    return _id(value, "id", "uuid")
+
+
+def _id(value: JsonObject, *names: str) -> str | None:
+    """The first of some members that is a text with something in it, trimmed."""
+    for name in names:
+        given = value.get(name)
+        if isinstance(given, str) and (found := given.strip(BLANKS)):
+            return found
+    return None
+
+
+def _entry(value: Json, line: RawLine) -> HostEntry | None:
+    """The entry that a value is; None for what is none: the header, or something without id and message."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or kind == "session":
+        return None
+    is_bare = holds_message(value)
+    is_framed = kind in (None, "message") and holds_message(value.get("message"))
+    node = _node(value)
+    if node is None and not is_bare and not is_framed:
+        return None
+    return HostEntry(
+        line.number,
+        line.offset,
+        line.size,
+        line.offset + line.size + line.ended,
+        node,
+        _id(value, "parentId", "parentUuid"),
+        is_bare or is_framed,
+        is_bare,
+        None if line.data else value,
+    )
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A pass over a transcript."""
+
+    entries: list[HostEntry] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)  #: the last entry of an id
+    header: TranscriptHeader | None = None
+    began: bool = False
+    bad_lines: int = 0
+    problem_count: int = 0
+    problems: list[LineProblem] = field(default_factory=list)
+    plain: list[HostEntry] = field(default_factory=list)
+    plain_bad_at: list[int] = field(default_factory=list)
+
+    def take_line(self, line: RawLine) -> None:
+        """Note what ends at LF: one line, or several."""
+        parts = list(_split(line))
+        if len(parts) != 1 or parts[0].size != line.size:
+            self._take_plain(line)
+            for part in parts:
+                self._take_part(part, plain=False)
+        else:
+            self._take_part(line, plain=True)
+
+    def _take_plain(self, line: RawLine) -> None:
+        try:
+            entry = _entry(read_line(line.data), line)
+        except BadLineError:
+            self.plain_bad_at.append(line.offset)
+        else:
+            self.plain += [entry] if entry is not None else []
+
+    def _take_part(self, line: RawLine, *, plain: bool) -> None:
+        try:
+            if line.too_long:
+                raise BadLineError(f"too long ({line.size:,} bytes) to be read")
+            value: Json = read_line(line.data)
+        except BadLineError as error:
+            if plain:
+                self.plain_bad_at.append(line.offset)
+            self._bad(line, str(error))
+            return
+        self.take(value, line, plain=plain)
+
+    def take(self, value: Json, line: RawLine, *, plain: bool = True) -> None:
+        """Note one entry; *line* is where it lies, without data for one of a JSON list."""
+        if not isinstance(value, dict):
+            self._bad(line, _NO_OBJECT)
+            return
+        first, self.began = not self.began, True
+        if first and line.data:
+            self.header = read_header(value)
+        entry = _entry(value, line)
+        if entry is None:
+            return
+        if plain:
+            self.plain.append(entry)
+        if entry.node is not None:
+            if entry.node in self.numbers:
+                before = self.entries[self.numbers[entry.node]].line
+                self._problem(line.number, f"its id {_short(entry.node)} already stands in line {before}")
+            self.numbers[entry.node] = len(self.entries)
+        self.entries.append(entry)
+
+    def _bad(self, line: RawLine, reason: str) -> None:
+        self.began = True
+        self.bad_lines += line.ended
+        self._problem(line.number, reason if line.ended else _INCOMPLETE)
+
+    def file(self, path: Path, stamp: FileStamp) -> HostFile:
+        """What was read."""
+        numbers = self._path()
+        if numbers is None:
+            numbers = list(range(len(self.entries)))
+        entries = self.entries
+        nodes = frozenset(node for at in numbers if (node := entries[at].node) is not None)
+        self.problems.sort(key=lambda problem: problem.line)
+        return HostFile(
+            path,
+            stamp,
+            self.header,
+            tuple(entries),
+            tuple(at for at in numbers if entries[at].is_message),
+            nodes,
+            len(entries) - len(numbers),
+            self.bad_lines,
+            self.problem_count,
+            tuple(self.problems[:PROBLEM_LIMIT]),
+            tuple(self.plain),
+            tuple(self.plain_bad_at),
+        )
+
+    def _path(self) -> list[int] | None:
+        """The entries from a root to the last one; None when the tree cannot be followed."""
+        if not self.entries or any(one.is_message and one.node is None for one in self.entries):
+            return None
+        steps: list[int] = []
+        passed: set[int] = set()
+        at = len(self.entries) - 1
+        while True:
+            if at in passed:
+                self._problem(self.entries[at].line, f"its parents form a circle{_FILE_ORDER}")
+                return None
+            passed.add(at)
+            steps.append(at)
+            parent = self.entries[at].parent
+            if parent is None:
+                return steps[::-1]
+            found = self.numbers.get(parent)
+            if found is None:
+                reason = f"its parent {_short(parent)} is not in the file{_FILE_ORDER}"
+                self._problem(self.entries[at].line, reason)
+                return None
+            at = found
+
+    def _problem(self, line: int, reason: str) -> None:
+        self.problem_count += 1
+        if len(self.problems) < PROBLEM_LIMIT:
+            self.problems.append(LineProblem(line, reason))
+
+
+_NO_OBJECT: Final = "a JSON value, but not an object"
+_INCOMPLETE: Final = "the file ends within it; the host may be writing it"
+_FILE_ORDER: Final = "; all messages count, in the order of the file"
+
+
+def _short(entry_id: str) -> str:
+    return entry_id if len(entry_id) <= 80 else f"{entry_id[:79]}…"

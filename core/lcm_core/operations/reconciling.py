@@ -1,0 +1,324 @@
+"""What a transcript has and a conversation lacks (docs/engine/ingest.md, Later reads).
+
+Everything here reads; what follows from it is committed by `lcm_core.operations.appending`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lcm_core.ingest.host_file import HostEntry, HostFile, entry_id_of, holds_message, read_messages
+from lcm_core.ingest.identity import entry_hash, identity_of
+from lcm_core.ingest.jsonl import Json, JsonObject
+from lcm_core.ingest.reconcile import Proof, anchor_by_counts, import_cap
+from lcm_core.ingest.sender import sender_of
+from lcm_core.ingest.skipping import stored_role
+from lcm_core.ingest.speech import content_text
+from lcm_core.javascript import well_formed
+from lcm_core.operations.appending import Session
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Reader
+from lcm_core.store.ingested import (
+    Holding,
+    RowText,
+    find_holding,
+    known_among,
+    known_entry_ids,
+    newest_row,
+    recent_without_entry,
+    rows_of_hash,
+    text_counts,
+)
+
+#: Rows without an entry id that are compared with what was appended to a transcript.
+_RECENT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a database holds of a session before its transcript is read."""
+
+    holding: Holding | None
+    newest: RowText | None
+
+    @property
+    def conversation_id(self) -> int | None:
+        """None: there is no conversation."""
+        return None if self.holding is None else int(str(self.holding.row["conversation_id"]))
+
+    @property
+    def has_no_checkpoint(self) -> bool:
+        """Whether no transcript was ever read for it."""
+        return self.holding is None or self.holding.checkpoint is None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message is stored."""
+        return self.holding is None or self.holding.messages == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A stored row that turns out to be an entry of the transcript."""
+
+    row: RowText
+    entry_id: str
+    sender: str | None  #: filled in where the row has none
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What a transcript adds to a conversation."""
+
+    proof: Proof
+    new: tuple[HostEntry, ...] = ()
+    adopted: tuple[Adoption, ...] = ()
+    left_out: int = 0  #: entries before the anchor that are not stored
+    reason: str | None = None  #: why something that looks new is not imported
+    moves_on: bool = True  #: the checkpoint follows; else the next call looks from the same place
+
+
+async def standing_of(reader: Reader, session: Session) -> Standing:
+    """What is stored of a session, as far as a look at its transcript's file needs it."""
+    holding = await find_holding(reader, session.session_id, session.session_key)
+    if holding is None:
+        return Standing(None, None)
+    owner = ConversationId(int(str(holding.row["conversation_id"])))
+    return Standing(holding, await newest_row(reader, owner))
+
+
+def is_up_to_date(standing: Standing, path: Path, size: int, modified_ms: int) -> bool:
+    """Whether the checkpoint was made of the very file."""
+    state = None if standing.holding is None else standing.holding.checkpoint
+    return state is not None and (
+        state.get("session_file_path") == str(path.absolute())
+        and state.get("last_seen_size") == size
+        and state.get("last_seen_mtime_ms") == modified_ms
+    )
+
+
+async def reconcile(reader: Reader, session: Session, file: HostFile, standing: Standing) -> Reconciled:
+    """What *file* adds to a conversation that holds messages."""
+    holding = standing.holding
+    assert holding is not None
+    owner = ConversationId(int(str(holding.row["conversation_id"])))
+    state = dict(holding.checkpoint or {})
+    same_path = state.get("session_file_path") == str(file.path.absolute())
+    if same_path and (found := await _appended(reader, owner, file, standing, state)) is not None:
+        return found
+    shrank = same_path and file.stamp.size < int(state.get("last_processed_offset") or 0)
+    known = await known_entry_ids(reader, owner)
+    by_entry = _behind_known(file, known, state.get("last_processed_entry_id") if same_path else None)
+    if by_entry is not None:
+        behind, left_out = by_entry
+        return await _by_entries(reader, owner, file, behind, left_out, known, holding.messages)
+    texts = await asyncio.to_thread(_texts, file, file.messages)
+    counts = await text_counts(reader, owner)
+    start = anchor_by_counts([text.key for text in texts], counts)
+    if start is None and same_path and not shrank:
+        hashes = [text.entry_hash for text in texts]
+        wanted = str(state.get("last_processed_entry_hash"))
+        start = hashes.index(wanted) + 1 if hashes.count(wanted) == 1 else None
+    if start is not None:
+        return await _by_texts(reader, owner, file, start, holding.messages)
+    if holding.checkpoint is None or (same_path and not shrank):
+        return Reconciled(Proof.NONE, reason=_UNPROVEN if file.on_path else None, moves_on=False)
+    return _new_epoch(file, texts, counts, known, holding)
+
+
+_UNPROVEN: Final = "no stored message was found in the transcript"
+
+
+def _capped(new: int, cap: int) -> str:
+    return f"{new:,} messages would be new by their text alone, and {cap:,} are believed"
+
+
+# -- what was appended -----------------------------------------------------------------------------------
+
+
+async def _appended(
+    reader: Reader, owner: ConversationId, file: HostFile, standing: Standing, state: Mapping[str, object]
+) -> Reconciled | None:
+    """All messages behind the place that was read; None when it is not proven that nothing else changed."""
+    offset, size = state.get("last_processed_offset"), state.get("last_seen_size")
+    if not isinstance(offset, int) or not isinstance(size, int) or standing.newest is None:
+        return None
+    modified = state.get("last_seen_mtime_ms")
+    if file.stamp.size <= size or (isinstance(modified, int) and file.stamp.modified_ns // 10**6 < modified):
+        return None
+    newest, wanted = standing.newest, state.get("last_processed_entry_hash")
+    last = next((one for one in reversed(file.plain) if one.is_message and one.end <= offset), None)
+    if last is None or wanted != entry_hash(newest.role, newest.content):
+        return None
+    behind = tuple(one for one in file.plain if one.offset >= offset)
+    if any(at >= offset for at in file.plain_bad_at):
+        return None
+    texts = await asyncio.to_thread(_texts, file, [last, *(one for one in behind if one.is_message)])
+    if texts[0].entry_hash != wanted:
+        return None
+    ids = [node for one in behind if (node := entry_id_of(one)) is not None]
+    if await known_among(reader, owner, ids):
+        return None
+    loose = {(row.role, row.content) for row in await recent_without_entry(reader, owner, _RECENT)}
+    if any(text.key in loose and text.content.strip() for text in texts[1:]):
+        return None
+    allowed = {None, newest.entry_id, *(one.node for one in behind)}
+    if any(one.node is not None and one.parent not in allowed for one in behind):
+        return None
+    new = tuple(one for one in behind if one.is_message)
+    return Reconciled(Proof.ENTRY_ID if newest.entry_id is not None else Proof.CONTENT, new)
+
+
+# -- by entry ids ----------------------------------------------------------------------------------------
+
+
+def _behind_known(
+    file: HostFile, known: frozenset[str], checkpoint: object
+) -> tuple[tuple[HostEntry, ...], int] | None:
+    """The messages behind the anchor, and how many before it are not stored; None without an anchor."""
+    messages = file.messages
+    ids = [entry_id_of(one) for one in messages]
+    if not all(ids):
+        return None
+    places = {entry_id: at for at, entry_id in enumerate(ids)}
+    anchor = None
+    if isinstance(checkpoint, str) and checkpoint in places and known.intersection(places):
+        anchor = places[checkpoint]
+    if anchor is None:
+        anchor = next((at for at in range(len(ids) - 1, -1, -1) if ids[at] in known), None)
+    if anchor is None:
+        return None
+    left_out = sum(1 for entry_id in ids[: anchor + 1] if entry_id not in known)
+    return messages[anchor + 1 :], left_out
+
+
+async def _by_entries(
+    reader: Reader,
+    owner: ConversationId,
+    file: HostFile,
+    behind: Sequence[HostEntry],
+    left_out: int,
+    known: frozenset[str],
+    rows: int,
+) -> Reconciled:
+    unknown = [one for one in behind if entry_id_of(one) not in known]
+    adopted, new = await _match(reader, owner, file, unknown, known)
+    cap = import_cap(rows)
+    return Reconciled(
+        Proof.ENTRY_ID, tuple(new[:cap]), tuple(adopted), left_out, None, moves_on=len(new) <= cap
+    )
+
+
+async def _match(
+    reader: Reader,
+    owner: ConversationId,
+    file: HostFile,
+    unknown: Sequence[HostEntry],
+    known: frozenset[str],
+) -> tuple[list[Adoption], list[HostEntry]]:
+    """Which of some entries are rows already, and which are new."""
+    if not unknown:
+        return [], []
+    texts = await asyncio.to_thread(_texts, file, unknown)
+    rows: dict[tuple[str, str], list[RowText]] = {}
+    for row in await rows_of_hash(reader, owner, [text.identity for text in texts]):
+        rows.setdefault((row.role, row.content), []).append(row)
+    stored_times = await asyncio.to_thread(_stored_times, file, known, rows)
+    adopted: list[Adoption] = []
+    new: list[HostEntry] = []
+    for entry, text in zip(unknown, texts, strict=True):
+        held = rows.get(text.key, [])
+        loose = next((row for row in held if row.entry_id is None), None)
+        left = next((row for row in held if row.entry_id not in file.nodes_on_path), None)
+        same = loose or left
+        entry_id = entry_id_of(entry)
+        if same is not None and entry_id is not None:
+            held.remove(same)
+            adopted.append(Adoption(same, entry_id, text.sender))
+        elif (text.identity, text.timestamp) not in stored_times:
+            new.append(entry)
+    return adopted, new
+
+
+def _stored_times(
+    file: HostFile, known: frozenset[str], rows: dict[tuple[str, str], list[RowText]]
+) -> set[tuple[str, str]]:
+    """Hash and inner time of the entries on the path that are stored with one of some texts."""
+    ids = {row.entry_id for held in rows.values() for row in held if row.entry_id in known}
+    entries = [one for one in file.messages if entry_id_of(one) in ids]
+    return {(text.identity, text.timestamp) for text in _texts(file, entries) if text.timestamp}
+
+
+# -- by texts --------------------------------------------------------------------------------------------
+
+
+async def _by_texts(
+    reader: Reader, owner: ConversationId, file: HostFile, start: int, rows: int
+) -> Reconciled:
+    new, cap = file.messages[start:], import_cap(rows)
+    if len(new) > cap:
+        return Reconciled(Proof.CONTENT, reason=_capped(len(new), cap), moves_on=False)
+    return Reconciled(Proof.CONTENT, new)
+
+
+def _new_epoch(
+    file: HostFile,
+    texts: Sequence[_Text],
+    counts: dict[tuple[str, str], int],
+    known: frozenset[str],
+    holding: Holding,
+) -> Reconciled:
+    """Another file, or one that was cut: new when none of its messages is stored."""
+    messages = file.messages
+    ids = {entry_id_of(one) for one in messages}
+    if known & ids or any(text.key in counts for text in texts):
+        return Reconciled(Proof.NONE, reason=_UNPROVEN, moves_on=False)
+    cap = import_cap(holding.messages)
+    if len(messages) > cap and None in ids:
+        return Reconciled(Proof.NONE, reason=_capped(len(messages), cap), moves_on=False)
+    return Reconciled(Proof.CONTENT, messages[:cap], moves_on=len(messages) <= cap)
+
+
+# -- texts -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What an entry would be stored as, as far as it is compared."""
+
+    role: str
+    content: str
+    timestamp: str  #: of the message itself, as it stands there; empty when it has none
+    sender: str | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.role, self.content
+
+    @property
+    def identity(self) -> str:
+        return identity_of(self.role, self.content)
+
+    @property
+    def entry_hash(self) -> str:
+        return entry_hash(self.role, self.content)
+
+
+def _texts(file: HostFile, entries: Iterable[HostEntry]) -> list[_Text]:
+    return [text_of_message(host.message) for host in read_messages(file, list(entries))]
+
+
+def text_of_message(message: JsonObject) -> _Text:
+    """What is compared of a message of the host."""
+    given: Json = message.get("timestamp")
+    assert holds_message(message)
+    return _Text(
+        stored_role(message) or "",
+        well_formed(content_text(message)),
+        "" if given is None else str(given),
+        sender_of(message),
+    )
