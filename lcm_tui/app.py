@@ -32,6 +32,7 @@ from textual.worker import WorkerFailed
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.session import Session
+from lcm_tui.typed_ahead import Handled, TypedAhead
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +111,7 @@ class LcmApp(App[int]):
         self._demo = demo
         self._session: Session | None = None
         self.failure: LcmError | None = None
+        self._typed = TypedAhead(self, super().on_event, self._front_loaded)
         if monochrome:
             # Only an ANSI theme is legible without colours: others become grey on grey (toolkit.md 3.4).
             self.theme = "ansi-dark"
@@ -197,13 +199,35 @@ class LcmApp(App[int]):
                 collected = time.monotonic()
 
     async def on_event(self, event: events.Event) -> None:
-        """Note when a key was pressed: what can wait waits until keys have paused."""
-        if isinstance(event, events.Key) and self._session is not None:
+        """Let keys act in turn, and note when one was pressed: what can wait waits until keys have paused."""
+        if not isinstance(event, events.Key):
+            await super().on_event(event)
+            return
+        if self._session is not None:
             self._session.key_at = time.monotonic()
-            if event.is_forwarded:  # it comes back from the widget: what it is bound to is done now
-                self._session.acted_at = self._session.key_at
             self._put_away_what_was_read()
-        await super().on_event(event)
+        if not event.is_forwarded:
+            await self._typed.take(event)
+            return
+        # It comes back from the widget: what it is bound to is done now.
+        session = self._session
+        if session is not None:
+            session.acted_at, session.pressed_at = session.key_at, event.time
+        try:
+            await super().on_event(event)
+        finally:
+            if session is not None:
+                session.pressed_at = None
+            self._typed.dealt_with()
+
+    def on_handled(self, message: Handled) -> None:
+        """A widget has kept a key, as a prompt does."""
+        self._typed.dealt_with(message.number)
+
+    def _front_loaded(self) -> bool:
+        """Whether the screen in front has read what it shows; none of ours stands there before the first."""
+        screen = self.screen
+        return screen.loaded if isinstance(screen, CommandScreen) else self._session is not None
 
     async def _follow(self) -> None:
         """Tell the screens when another process wrote."""

@@ -42,6 +42,7 @@ class Session:
         self.backup_declined: date | None = None  #: the day on which no backup was wanted any more
         self.key_at = 0.0  #: when a key was last pressed, monotonic
         self.acted_at = 0.0  #: when what a key is bound to was last done, monotonic
+        self.pressed_at: float | None = None  #: when the key that acts just now was pressed, monotonic
         self.missing = False  #: the file is gone; what is shown is the last that was read
 
     def until_calm(self, now: float) -> float:

@@ -20,10 +20,10 @@ from lcm_core.times import parse_utc
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from lcm_tui.screens.base import CommandScreen, size_text
 from lcm_tui.session import Session
+from lcm_tui.typed_ahead import Decision
 from lcm_tui.widgets.composition import gauge
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, field, heading
@@ -67,7 +67,7 @@ def _now(session: Session) -> datetime:
     return datetime.now(UTC).astimezone(session.zone)
 
 
-class BackupOffer(ModalScreen[bool]):
+class BackupOffer(Decision[bool]):
     """Make a backup first, go on without one, or leave; the answer is whether to go on."""
 
     DEFAULT_CSS = """

@@ -47,6 +47,8 @@ RELOAD_SECONDS = 0.5
 LONGEST_PAUSE = 0.2
 #: Who waits for such a moment looks for it so often: a key may come any time, and the moment behind it.
 LOOK_SECONDS = 0.02
+#: Commands that act, or lead to it: they only count if pressed after what they act on was painted.
+DECISIONS = frozenset({"apply", "accept-rest", "undo", "delete"})
 
 
 class Prompt(Input):
@@ -71,6 +73,7 @@ class CommandScreen(Screen[None]):
         super().__init__()
         self._problems: set[str] = set()  #: what was said about work that failed
         self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
+        self._decidable: tuple[object, float] = (object(), 0.0)  #: what could be decided on, and since when
 
     @property
     def session(self) -> Session:
@@ -78,6 +81,11 @@ class CommandScreen(Screen[None]):
         from lcm_tui.app import LcmApp
 
         return cast(LcmApp, self.app).session
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it has read what it shows; a key that comes earlier waits a little."""
+        return True
 
     def compose(self) -> ComposeResult:
         """Title above, body, prompt and keys below."""
@@ -130,15 +138,32 @@ class CommandScreen(Screen[None]):
     async def action_run(self, command: str) -> None:
         """Run a command of the registry, or say why it cannot be run."""
         self._problems.clear()
-        reason = self.why_not(command)
+        reason = self.why_not(command) or self._why_unseen(command)
         if reason is not None:
             self.app.notify(reason, severity="warning", timeout=4)
             return
         await self.run_action(command.replace("-", "_"))
 
+    def decided_on(self) -> object:
+        """What a key that decides would act on: the same value as long as the operator sees the same."""
+        return None
+
+    def _why_unseen(self, command: str) -> str | None:
+        """Why a deciding key that was pressed before its object was painted does nothing."""
+        pressed, (seen, since) = self.session.pressed_at, self._decidable
+        if command not in DECISIONS or pressed is None or (seen == self.decided_on() and since <= pressed):
+            return None
+        self.call_after_refresh(self._note_painted)
+        return f"{self.key_of(command)} was pressed before this was shown: look, and press it again"
+
+    def _note_painted(self) -> None:
+        if self._decidable[0] != (now := self.decided_on()):
+            self._decidable = (now, time.monotonic())
+
     def refresh_bars(self) -> None:
         """Draw title and keys again."""
         refresh_bars(self)
+        self.call_after_refresh(self._note_painted)
 
     def on_idle(self) -> None:
         """Paint what a key has changed at once.
@@ -261,7 +286,7 @@ class CommandScreen(Screen[None]):
     @property
     def asking(self) -> bool:
         """Whether the prompt is open."""
-        return bool(self.query_one(Prompt).display)
+        return any(prompt.display for prompt in self.query(Prompt))
 
     def answered(self, text: str, *, done: bool) -> None:
         """The prompt changed, or was confirmed when *done*."""
@@ -290,6 +315,7 @@ class CommandScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show what the file does."""
         self.show_live()
+        self.call_after_refresh(self._note_painted)
 
     def on_screen_resume(self) -> None:
         """Show what the file has done meanwhile."""
@@ -320,6 +346,7 @@ class DataScreen(CommandScreen, Generic[D]):
         """A screen that fetches what it shows, or shows *first* at once and fetches when the file changes."""
         super().__init__()
         self._first = first
+        self._has_shown = first is not None
         self._loading = False
         self._again = False
         self._stale = False
@@ -375,6 +402,11 @@ class DataScreen(CommandScreen, Generic[D]):
         else:
             self._stale = True
 
+    @property
+    def loaded(self) -> bool:
+        """Whether it has shown something, or tried to."""
+        return self._has_shown
+
     def action_reload(self) -> None:
         """Read the database again now."""
         self.load()
@@ -397,6 +429,10 @@ class DataScreen(CommandScreen, Generic[D]):
                 await asyncio.sleep(RELOAD_SECONDS)
         finally:
             self._loading = False
+            self.call_later(self._has_tried)
+
+    def _has_tried(self) -> None:
+        self._has_shown = True
 
     async def _load_once(self) -> None:
         self.post_message(self.Loaded(await self.fetch()))
@@ -405,6 +441,7 @@ class DataScreen(CommandScreen, Generic[D]):
     @on(Loaded)
     def _show_loaded(self, event: Loaded) -> None:
         self.show(cast(D, event.data))
+        self._has_shown = True
         self.refresh_bars()
 
 

@@ -256,6 +256,10 @@ n search it.
             return "no pass is selected"
         return super().why_not(command)
 
+    def decided_on(self) -> object:
+        """The draft that waits, else whether the passes ahead are known."""
+        return self.course.held, self._ahead.foresight is None
+
     def _why_not_go(self) -> str | None:
         if self.course.running or self._offering:
             return "a pass is being made; esc stops after it"

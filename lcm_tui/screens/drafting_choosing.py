@@ -141,7 +141,9 @@ class Choosing(DataScreen[Found]):
             f"{len(kept.items):,} summaries left; its drafts are kept."
         )
         answers = (("enter", "go on with it"), ("n", "begin anew; the old drafts stay where they are"))
-        answer = await self.app.push_screen_wait(Question("Go on with an earlier batch?", (said,), answers))
+        answer = await self.app.push_screen_wait(
+            Question("Go on with an earlier batch?", (said,), answers, decides=False)
+        )
         if answer == "enter" and self.author is not None:
             self._make_work(list(kept.items), kept)
         self._say()

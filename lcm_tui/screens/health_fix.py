@@ -16,11 +16,11 @@ from lcm_core.store.conversations import get_conversation
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from lcm_tui.check_settings import limits_of
 from lcm_tui.screens.health_rows import can_fix
 from lcm_tui.screens.health_run import Examining
+from lcm_tui.typed_ahead import Decision
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, heading
@@ -41,7 +41,7 @@ WAIT_SECONDS: Final = 5.0
 DONE_SECONDS: Final = 12
 
 
-class SearchOnly(ModalScreen[bool]):
+class SearchOnly(Decision[bool]):
     """What is done when no row has to change, only search tables; the answer is whether to do it."""
 
     DEFAULT_CSS = """

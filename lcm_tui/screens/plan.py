@@ -257,6 +257,10 @@ turn the choices that stand above the head, if there are any.
             case _:
                 return super().why_not(command)
 
+    def decided_on(self) -> object:
+        """The plan that is shown; while it is still being planned there is none."""
+        return (self.shown, len(self._done)) if self._planned else None
+
     def _why_not_apply(self) -> str | None:
         if self._refusal:
             return "it was refused, for the reason that is shown"

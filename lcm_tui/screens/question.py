@@ -9,8 +9,8 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
+from lcm_tui.typed_ahead import Decision
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, heading
 
@@ -18,7 +18,7 @@ from lcm_tui.widgets.text import Block, Document, TextView, heading
 Answer = tuple[str, str]
 
 
-class Question(ModalScreen[str]):
+class Question(Decision[str]):
     """Ask something; the result is the key of the answer, or empty when it was left."""
 
     DEFAULT_CSS = """
@@ -33,10 +33,20 @@ class Question(ModalScreen[str]):
     ]
 
     def __init__(
-        self, title: str, body: Document, answers: Sequence[Answer], *, leave: str = "leave; nothing is done"
+        self,
+        title: str,
+        body: Document,
+        answers: Sequence[Answer],
+        *,
+        leave: str = "leave; nothing is done",
+        decides: bool = True,
     ) -> None:
-        """*answers*: keys and words; ``esc`` is added and does what *leave* says, which is nothing."""
+        """*answers*: keys and words; ``esc`` is added and does what *leave* says, which is nothing.
+
+        Without *decides* an answer only leads to another screen, so it may be typed ahead.
+        """
         super().__init__()
+        self.decides = decides
         self._title = title
         self._body = body
         self._answers = (*answers, ("esc", leave))

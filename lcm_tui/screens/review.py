@@ -180,6 +180,10 @@ made, the text that the draft was made over. A cut of the source is never taken 
 
     # -- commands ----------------------------------------------------------------------------------------
 
+    def decided_on(self) -> object:
+        """The draft in sight."""
+        return self.draft
+
     def why_not(self, command: str) -> str | None:
         """Most of it needs a draft, and rest."""
         if self.busy and command in {"apply", "rewrite", "edit", "edit-outside"}:

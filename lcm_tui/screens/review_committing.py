@@ -85,4 +85,4 @@ class Committing(Comparing):
             if answer:
                 below.rewrite(above[0])
 
-        self.app.push_screen(Question("Go on upward?", (said,), answers), answered)
+        self.app.push_screen(Question("Go on upward?", (said,), answers, decides=False), answered)

@@ -44,7 +44,9 @@ class Repairing(CommandScreen):
             "What is broken is listed first; nobody is asked and nothing is changed before you say so."
         )
         answers = (("enter", here), ("a", "in the whole file"))
-        self.app.push_screen(Question("Repair broken summaries", (said,), answers), self._repair)
+        self.app.push_screen(
+            Question("Repair broken summaries", (said,), answers, decides=False), self._repair
+        )
 
     def _repair(self, answer: str | None) -> None:
         from lcm_tui.screens.drafting import DraftingScreen

@@ -17,6 +17,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from lcm_tui.app import LcmApp
+from lcm_tui.screens.base import CommandScreen
+from lcm_tui.typed_ahead import Decision
 
 S = TypeVar("S", bound=Screen[Any])
 
@@ -53,7 +55,28 @@ async def open_app(
             screen = app.screen
             assert isinstance(screen, ConversationsScreen)
             await wait_for(pilot, lambda: bool(screen.table.keys) or "holds no" in screen.table.empty)
+        _press_what_is_seen(pilot)
         yield pilot
+
+
+def _press_what_is_seen(pilot: Pilot[int]) -> None:
+    """Let ``pilot.press`` wait, as a person does, until what a key decides on has been painted."""
+    press = pilot.press
+
+    async def when_seen(*keys: str) -> None:
+        for key in keys:
+            await wait_for(pilot, lambda: _seen(pilot), "the screen to be painted")
+            await press(key)
+
+    vars(pilot)["press"] = when_seen
+
+
+def _seen(pilot: Pilot[int]) -> bool:
+    stack = pilot.app.screen_stack
+    front = stack[-1] if stack else None
+    if isinstance(front, Decision):
+        return front.painted_at is not None
+    return not isinstance(front, CommandScreen) or front._decidable[0] == front.decided_on()
 
 
 async def wait_for(pilot: Pilot[int], condition: Callable[[], object], what: str = "") -> None:
@@ -74,14 +97,16 @@ async def wait_for_text(pilot: Pilot[int], *texts: str) -> None:
 
 
 async def settled(pilot: Pilot[int]) -> None:
-    """Let the app work until no screen reads any more and what was read is shown."""
+    """Let the app work until every key has acted, no screen reads any more and what was read is shown."""
     for _ in range(2):
         await wait_for(pilot, lambda: not _working(pilot), "the end of all reading")
         await pilot.pause()
 
 
 def _working(pilot: Pilot[int]) -> bool:
-    return any(not worker.is_finished and worker.group != "watch" for worker in pilot.app.workers)
+    return not pilot.app._typed.resting or any(
+        not worker.is_finished and worker.group != "watch" for worker in pilot.app.workers
+    )
 
 
 async def go_to(pilot: Pilot[int], screen: S) -> S:

@@ -1,0 +1,96 @@
+"""Keys that are typed faster than screens open: none crashes, none is lost, none decides what nobody saw."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from lcm_tui.screens.base import DECISIONS, CommandScreen
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.question import Question
+from tests.app.support import open_app, said, settled, wait_for
+from tests.change.support import dump
+from tests.conftest import DatabaseFactory
+
+
+def typed(pilot: Pilot[int], *keys: str, at: float | None = None) -> None:
+    """Put keys into the app's queue all at once, as a terminal does; *at* is when they were pressed."""
+    for key in keys:
+        event = events.Key(key, key if len(key) == 1 else None)
+        if at is not None:
+            event.time = at
+        event.set_sender(pilot.app)
+        pilot.app.post_message(event)
+
+
+async def test_a_key_waits_for_the_screen_that_the_one_before_opens(database_copy: DatabaseFactory):
+    """`d` right after `c` previews dissolving what the context selects first."""
+    async with open_app(database_copy("0.15.3")) as pilot:
+        pilot.app.screen.table.select(1)
+        typed(pilot, "c", "d")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
+        assert [type(one) for one in pilot.app.screen_stack[-2:]] == [ContextScreen, PlanScreen]
+
+
+async def test_keys_act_in_the_order_in_which_they_were_typed(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3")) as pilot:
+        pilot.app.screen.table.select(1)
+        typed(pilot, "c", "escape", "s", "escape", "slash", *"main", "enter")
+        await wait_for(pilot, lambda: getattr(pilot.app.screen, "_filter", "") == "main")
+        assert len(pilot.app.screen_stack) == 2
+
+
+async def test_what_was_typed_before_a_preview_was_shown_does_not_apply_it(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    before = dump(path)
+    async with open_app(path) as pilot:
+        pilot.app.screen.table.select(1)
+        typed(pilot, "c", "d", "a", "a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, PlanScreen)
+        assert any("was pressed before this was shown" in one for one in said(pilot))
+    assert dump(path) == before
+
+
+async def test_a_question_is_not_answered_by_what_was_typed_before_it(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        answers: list[str | None] = []
+        early = time.monotonic()
+        pilot.app.push_screen(Question("Sure?", (), (("a", "yes"),)), answers.append)
+        typed(pilot, "a", at=early)
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, Question)
+        typed(pilot, "a")
+        await wait_for(pilot, lambda: bool(answers))
+        assert answers == ["a"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_no_burst_of_keys_ends_the_app(database_copy: DatabaseFactory, seed: int):
+    """Any keys at once, on screens that are just being opened or left; what decides is left out."""
+    dice = random.Random(seed)
+    deciding = {"a", "A", "u", "X", "K", "enter"} if seed % 2 else set()
+    keys = [*"csHURftdbMpiVCxFTwmZzSInN/?yDoBQ", "enter", "escape", "escape", "up", "down", "tab", *"aAuX"]
+    path = database_copy("0.15.3")
+    before = dump(path)
+    async with open_app(path) as pilot:
+        for _ in range(4):
+            typed(pilot, *(key for key in dice.choices(keys, k=14) if key not in deciding))
+            for _ in range(200):
+                if pilot.app._exit or (pilot.app._typed.resting and pilot.app.screen.is_mounted):
+                    break
+                await pilot.pause(0.01)
+            assert pilot.app._exception is None
+        assert pilot.app.failure is None
+    assert dump(path) == before
+
+
+def test_what_decides_is_known():
+    assert {"apply", "accept-rest", "undo", "delete"} == DECISIONS
+    assert CommandScreen.decided_on
