@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, TypeAlias
 
 import typer
@@ -16,14 +16,16 @@ from lcm_core.change.plan import Edit, Plan
 from lcm_core.change.preview import words_of
 from lcm_core.change.undo import (
     latest,
+    named,
     plan_redo,
     plan_redo_batch,
     plan_undo,
     plan_undo_batch,
+    plan_undo_with_later,
     undone_by,
 )
 from lcm_core.change.verify import Step
-from lcm_core.errors import UsageError
+from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Position
@@ -65,6 +67,13 @@ Last: TypeAlias = Annotated[
         "--last", metavar="", help="Undo: the newest change in effect. Redo: the change that was undone last."
     ),
 ]
+WithLater: TypeAlias = Annotated[
+    bool,
+    typer.Option("--with-later", metavar="", help="Undo later operations that depend on it too, as a batch."),
+]
+Unfold: TypeAlias = Annotated[
+    bool, typer.Option("--unfold", metavar="", help="Show each operation of a batch on a line of its own.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -85,19 +94,20 @@ def list_(
     run: Run,
     conversation: ConversationOptions,
     paged: options.PageOptions,
+    unfold: Unfold = False,
 ) -> Answer:
-    """List what was changed, the newest first, with what undid it."""
-    named = conversation.selector("history.list", needed=False)
+    """List what was changed, the newest first, with what undid it; a batch is one line."""
+    wanted = conversation.selector("history.list", needed=False)
     window = options.window("history", paged)
     below = None if window.position is None else int(window.position.id)
-    owner, page = run.read(_load_list, named, window.limit, below)
+    owner, page = run.read(_load_list, wanted, window.limit, below)
     items: list[Json] = [
         {**operation_document(one.operation, one.undone_by), "inEffect": one.effective} for one in page.items
     ]
     return run.answer(
         "history.list",
         {"conversationId": owner, "items": items},
-        [_table(run, page.items)],
+        [_table(run, page.items, unfold=unfold)],
         paging=Paging("history", window.limit, len(page.items), page.next),
     )
 
@@ -154,7 +164,7 @@ def operation_document(one: Operation, undone: str | None) -> Document:
     }
 
 
-def _table(run: Run, items: Sequence[_Listed]) -> Table:
+def _table(run: Run, items: Sequence[_Listed], *, unfold: bool) -> Table:
     columns = (
         Column("Operation"),
         Column("When", spare=1),
@@ -164,19 +174,30 @@ def _table(run: Run, items: Sequence[_Listed]) -> Table:
         Column("Undone by", spare=4),
         Column("What", grows=True),
     )
-    rows = [
-        (
-            one.operation.id,
-            run.time(one.operation.created_at),
-            None if one.operation.conversation_id is None else str(one.operation.conversation_id),
-            f"{one.operation.tokens:+,}",
-            None if one.effective is None else "in effect" if one.effective else "undone",
-            one.undone_by,
-            one.operation.title,
-        )
-        for one in items
-    ]
-    return Table(columns, rows, empty=EMPTY)
+    lines: dict[str, list[_Listed]] = {}
+    for one in items:
+        key = one.operation.batch if one.operation.batch is not None and not unfold else one.operation.id
+        lines.setdefault(key, []).append(one)
+    return Table(columns, [_line(run, line) for line in lines.values()], empty=EMPTY)
+
+
+def _line(run: Run, line: Sequence[_Listed]) -> tuple[Cell, ...]:
+    """An operation, or what is listed of a batch, in the place of its newest one."""
+    newest = line[0]
+    owners = {one.operation.conversation_id for one in line}
+    [owner] = owners if len(owners) == 1 else [None]
+    states = {None if one.effective is None else "in effect" if one.effective else "undone" for one in line}
+    by = {one.undone_by for one in line}
+    many = len(line) > 1
+    return (
+        newest.operation.batch if many else newest.operation.id,
+        run.time(newest.operation.created_at),
+        None if owner is None else str(owner),
+        f"{sum(one.operation.tokens for one in line):+,}",
+        states.pop() if len(states) == 1 else "in part",
+        by.pop() if len(by) == 1 else None,
+        f"{len(line):,} operations, the newest: {newest.operation.title}" if many else newest.operation.title,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +293,27 @@ class Back:
     last: Last = False
 
 
-def undo(run: Run, *, back: Back, budget: options.Budget = None, flags: SqlFlags) -> Answer:
+def undo(
+    run: Run, *, back: Back, with_later: WithLater = False, budget: options.Budget = None, flags: SqlFlags
+) -> Answer:
     """Take an operation back, whichever it is; shown only, without --apply. It can be redone."""
-    return _back(run, "history.undo", back, budget, flags, redo=False)
+    if with_later and back.batch is not None:
+        raise UsageError("--with-later goes with OPERATION_ID or --last.", details={"option": "with-later"})
+    told = _back(run, "history.undo", back, budget, flags, redo=False, with_later=with_later)
+    if not told.data.get("applied"):
+        return told
+    left = run.read(_left)
+    document = None if left is None else {"operationId": left.id, "title": left.title, "batch": left.batch}
+    said = "Nothing else is in effect." if left is None else f"Still in effect, newest: {named(left)}."
+    return replace(told, data={**told.data, "newestInEffect": document}, blocks=[*told.blocks, Note(said)])
+
+
+async def _left(reader: Reader) -> Operation | None:
+    """What `history undo --last` would take back now."""
+    try:
+        return await latest(reader)
+    except NotFoundError:
+        return None
 
 
 def redo(run: Run, *, back: Back, budget: options.Budget = None, flags: SqlFlags) -> Answer:
@@ -282,12 +321,22 @@ def redo(run: Run, *, back: Back, budget: options.Budget = None, flags: SqlFlags
     return _back(run, "history.redo", back, budget, flags, redo=True)
 
 
-def _back(run: Run, name: str, back: Back, budget: options.Budget, flags: SqlFlags, *, redo: bool) -> Answer:
+def _back(
+    run: Run,
+    name: str,
+    back: Back,
+    budget: options.Budget,
+    flags: SqlFlags,
+    *,
+    redo: bool,
+    with_later: bool = False,
+) -> Answer:
     asked = None if budget is None else options.budget_of(budget)
-    return changing.run_change(run, name, _planner(name, back, redo=redo), flags, budget=asked)
+    planner = _planner(name, back, redo=redo, with_later=with_later)
+    return changing.run_change(run, name, planner, flags, budget=asked)
 
 
-def _planner(name: str, back: Back, *, redo: bool) -> changing.Planner:
+def _planner(name: str, back: Back, *, redo: bool, with_later: bool) -> changing.Planner:
     """What makes the inverse of the operation that was named."""
     if [back.operation_id is not None, back.batch is not None, back.last].count(True) != 1:
         raise UsageError(
@@ -307,6 +356,8 @@ def _planner(name: str, back: Back, *, redo: bool) -> changing.Planner:
             return await (plan_redo_batch if redo else plan_undo_batch)(reader, group)
         if not found:
             found.append(await meant(reader))
+        if with_later:
+            return await plan_undo_with_later(reader, found[0])
         return await (plan_redo if redo else plan_undo)(reader, found[0])
 
     return plan

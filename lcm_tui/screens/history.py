@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from lcm_core.change.asking import answer
+from lcm_core.change.errors import RefusedError
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit, Plan
-from lcm_core.change.undo import plan_redo, plan_redo_batch, plan_undo, plan_undo_batch, undone_by
+from lcm_core.change.undo import (
+    NotUndoableError,
+    named,
+    plan_redo,
+    plan_redo_batch,
+    plan_undo,
+    plan_undo_batch,
+    plan_undo_with_later,
+    undone_by,
+)
 from lcm_core.errors import LcmError
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
@@ -52,11 +62,18 @@ async def load_history(reader: Reader, limit: int, conversation_id: int | None) 
     return History(tuple(found[:limit]), undone_now(found), len(found) > limit)
 
 
-async def plan_back(reader: Reader, one: Operation, *, whole: bool) -> Sequence[Plan]:
-    """Take an operation back, or make it again when it has been undone; *whole*: all of its batch."""
+async def plan_back(
+    reader: Reader, one: Operation, *, whole: bool, with_later: bool = False
+) -> Sequence[Plan]:
+    """Take an operation back, or make it again when it has been undone.
+
+    *whole*: all of its batch that is in the same state; *with_later*: what depends on it too.
+    """
     undone = await undone_by(reader, one.id) is not None
     if whole and one.batch is not None:
         return await (plan_redo_batch if undone else plan_undo_batch)(reader, one.batch)
+    if with_later and not undone:
+        return await plan_undo_with_later(reader, one.id)
     return (await (plan_redo if undone else plan_undo)(reader, one.id),)
 
 
@@ -68,9 +85,11 @@ Everything that lcm-tui changed in this database, newest first: when, in which c
 tokens the context grew, how many rows were touched, and what was done. The list lies in the database itself,
 in a table of our own that the engine does not mind; browsing never makes it.
 
-enter shows an operation in full, edit by edit. u previews taking it back, whichever it is in the list, and a
+enter shows an operation in full, edit by edit; what was committed together as a batch is one line (▸), which
+enter unfolds, and u there is about all of it. u previews taking it back, whichever it is in the list, and a
 applies that; an undo is an operation as well, and can be undone. ↶ marks what was undone and no longer holds.
-When rows of an operation have changed since, undoing it is refused, and the reason is shown.
+When a later operation depends on it, the preview names that one, and a choice there takes both back. When
+somebody else has changed its rows since, undoing it is refused, and the reason is shown.
 
 T switches between this conversation and all of them. / filters.
 """
@@ -84,6 +103,8 @@ T switches between this conversation and all of them. / filters.
         self._only = only and conversation is not None
         self._undone: Mapping[str, str | None] = {}
         self._operations: dict[str, Operation] = {}
+        self._batches: dict[str, list[str]] = {}  #: operations of those that are one line, newest first
+        self._unfolded: set[str] = set()
         self._listed = False
 
     def where(self) -> str:
@@ -103,6 +124,11 @@ T switches between this conversation and all of them. / filters.
         """Show them; the cursor stays on its operation."""
         known, self._undone = self._operations, data.undone
         self._operations = {one.id: one for one in data.operations}
+        batches: dict[str, list[str]] = {}
+        for one in data.operations:
+            if one.batch is not None:
+                batches.setdefault(one.batch, []).append(one.id)
+        self._batches = {name: ids for name, ids in batches.items() if len(ids) > 1}
         self.take(len(data.operations), more=data.more)
         self.relist()
         if self._listed:
@@ -110,8 +136,17 @@ T switches between this conversation and all of them. / filters.
         self._listed = True
 
     def matching(self, words: Sequence[str]) -> Sequence[str]:
-        """The operations that hold the words."""
-        return [key for key, one in self._operations.items() if self._holds(one, words)]
+        """The operations that hold the words, and the batches that hold one of them."""
+        found: dict[str, None] = {}
+        for key, one in self._operations.items():
+            if not self._holds(one, words):
+                continue
+            if one.batch in self._batches:
+                found[one.batch] = None
+                if one.batch not in self._unfolded:
+                    continue
+            found[key] = None
+        return list(found)
 
     def _holds(self, one: Operation, words: Sequence[str]) -> bool:
         text = f"{one.id} {one.kind} {one.title} {_when(one, self.session)} {one.batch or ''}".casefold()
@@ -137,6 +172,8 @@ T switches between this conversation and all of them. / filters.
 
     def cells(self, key: str) -> dict[str, Span]:
         """When, where, how much and what; in grey what does not hold any more."""
+        if key in self._batches:
+            return self._batch_cells(key)
         one = self._operations[key]
         holds = self._undone.get(key) is None
         touched = sum(count.insert + count.update + count.delete for count in one.rows)
@@ -146,15 +183,40 @@ T switches between this conversation and all of them. / filters.
             "conversation": Span("" if one.conversation_id is None else str(one.conversation_id)),
             "tokens": Span(f"{one.tokens:+,}" if one.tokens else "0"),
             "rows": Span(f"{touched:,}", "dim"),
-            "what": Span(one.title, "text" if holds else "dim"),
+            "what": Span(
+                f"{'  ' if one.batch in self._batches else ''}{one.title}", "text" if holds else "dim"
+            ),
             "undone": Span("" if holds else "undone", "warn"),
             "id": Span(one.id, "key"),
+        }
+
+    def _batch_cells(self, batch: str) -> dict[str, Span]:
+        """A batch in one line: its sums, and whether all, some or none of it holds."""
+        found = [self._operations[one] for one in self._batches[batch]]
+        holding = sum(self._undone.get(one.id) is None for one in found)
+        owners = {one.conversation_id for one in found}
+        tokens = sum(one.tokens for one in found)
+        touched = sum(count.insert + count.update + count.delete for one in found for count in one.rows)
+        sign = "▾" if batch in self._unfolded else "▸"
+        state = "" if holding == len(found) else "undone" if not holding else "in part"
+        return {
+            "sign": Span(sign, "key"),
+            "when": Span(_when(found[0], self.session)[:16], "dim"),
+            "conversation": Span(str(owners.pop() or "") if len(owners) == 1 else ""),
+            "tokens": Span(f"{tokens:+,}" if tokens else "0"),
+            "rows": Span(f"{touched:,}", "dim"),
+            "what": Span(f"{len(found):,} operations: {found[0].title}", "text" if holding else "dim"),
+            "undone": Span(state, "warn"),
+            "id": Span(batch, "key"),
         }
 
     # -- commands ----------------------------------------------------------------------------------------
 
     def _selected(self) -> Operation | None:
+        """The operation; of a batch that is one line its newest."""
         key = self.table.selected
+        if key in self._batches:
+            return self._operations[self._batches[key][0]]
         return self._operations.get(key) if key is not None else None
 
     def selected_id(self) -> str | None:
@@ -170,16 +232,24 @@ T switches between this conversation and all of them. / filters.
         return super().why_not(command)
 
     def action_open(self) -> None:
-        """Show the operation in full."""
-        one = self._selected()
-        if one is not None:
+        """Show the operation in full; unfold or fold a batch."""
+        one, key = self._selected(), self.table.selected
+        if key in self._batches:
+            self._unfolded ^= {key}
+            self.relist()
+        elif one is not None:
             self.app.push_screen(OperationScreen(one))
 
     def action_undo(self) -> None:
         """Preview taking it back, or making it again."""
         one = self._selected()
-        if one is not None:
-            self.app.push_screen(back_screen(one, self._undone.get(one.id) is None))
+        if one is None:
+            return
+        batch = self._batches.get(self.table.selected or "", [])
+        holding = [each for each in batch or [one.id] if self._undone.get(each) is None]
+        if batch and holding:  # of what holds in part, that part is undone
+            one = self._operations[holding[0]]
+        self.app.push_screen(back_screen(one, bool(holding), whole=bool(batch)))
 
     def action_scope(self) -> None:
         """Switch between this conversation and all."""
@@ -196,20 +266,41 @@ is compared first: when one has changed since, it is refused with the reason. Bo
 """
 
 
-def back_screen(one: Operation, holds: bool) -> PlanScreen:
-    """The preview of an undo, or of a redo."""
+def back_screen(one: Operation, holds: bool, *, whole: bool = False) -> PlanScreen:
+    """The preview of an undo, or of a redo; *whole*: of all its batch, unless that is chosen otherwise."""
     where = "" if one.conversation_id is None else f", conversation {one.conversation_id}"
 
-    whole = Choice.switch("with all of its batch")
+    of_batch = Choice("with all of its batch", ("no", "yes"), chosen="yes" if whole else "no")
+    later = Choice.switch("with later operations that depend on it")
+    choices = [*([of_batch] if one.batch is not None else []), *([later] if holds else [])]
 
     async def plan(reader: Reader) -> Sequence[Plan]:
-        return await plan_back(reader, one, whole=whole.on)
+        try:
+            return await plan_back(reader, one, whole=of_batch.on, with_later=later.on)
+        except NotUndoableError as error:
+            if not error.standing or of_batch.on:
+                raise
+            raise _depended_on(error, choices.index(later) + 1) from error
 
     return PlanScreen(
         plan,
         title=f"{'Undo' if holds else 'Redo'}{where}",
         about=ABOUT,
-        choices=(whole,) if one.batch is not None else (),
+        choices=choices,
+    )
+
+
+def _depended_on(error: NotUndoableError, digit: int) -> RefusedError:
+    """What stands on an operation, and the choice that takes all of it back."""
+    names = "; ".join(named(one) for one in error.standing)
+    if len(error.standing) == 1:
+        return RefusedError(
+            f"Blocked by a later operation that depends on it: {names}. Press {digit} to undo both together."
+        )
+    number = len(error.standing)
+    return RefusedError(
+        f"Blocked by {number} later operations that depend on it: {names}. Press {digit} to undo all "
+        f"{number + 1} together."
     )
 
 

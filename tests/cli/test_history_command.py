@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from lcm_core.change.codec import decode_edits
+from lcm_core.change.commit import commit
+from lcm_core.change.plan import Plan
 
 from lcm_tui.cli import answer
 from lcm_tui.cli import changing as changing_command
@@ -16,7 +18,7 @@ from lcm_tui.cli import doctor as doctor_command
 from lcm_tui.cli import history as history_command
 from lcm_tui.cli import migrate as migrate_command
 from lcm_tui.cli import reindex as reindex_command
-from tests.change.support import REAL, column, connect, dissolvable, dump, search_faults, value
+from tests.change.support import REAL, column, connect, dissolvable, dump, search_faults, update, value
 from tests.change.support import run as change_behind
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -385,3 +387,54 @@ def test_a_rebuild_waits_and_is_stopped_in_order(path: Path, monkeypatch: pytest
     assert "messages_fts" in stopped.out
     assert "Cancelled" in stopped.out
     assert search_faults(path) == []
+
+
+# -- what stands on an operation -----------------------------------------------------------------------------
+
+
+def recounted(path: Path, *numbers: int) -> list[str]:
+    """One row changed again and again; the operations."""
+    summary = value(path, "SELECT summary_id FROM summaries WHERE kind = 'condensed'")
+    made = []
+    for number in numbers:
+        edit = update(path, "summaries", "summary_id", summary, descendant_token_count=number)
+        made.append(commit(path, Plan("test", f"Count {number}", 1, (edit,))).id)
+    return made
+
+
+def test_what_stands_on_an_operation_is_named_and_undone_with_it(path: Path) -> None:
+    before = dump(path)
+    first, second = recounted(path, 5620, 6018)
+    refused = history(path, "undo", first, "--json")
+    assert refused.code == 9
+    assert refused.error["details"]["standing"] == second
+    assert f"({second}: Count 6018)" in refused.error["message"]
+    assert "--with-later" in refused.error["message"]
+    shown = history(path, "undo", first, "--with-later", "--json").data
+    assert [part["title"] for part in shown["plans"]] == ["Undo: Count 6018", "Undo: Count 5620"]
+    done = history(path, "undo", first, "--with-later", *DO).data
+    assert (done["applied"], done["newestInEffect"]) == (True, None)
+    assert dump(path) == before
+    listed = history(path, "list").out
+    assert listed.count("2 operations, the newest: Undo: Count 5620") == 1
+    assert done["batch"] in listed
+    unfolded = history(path, "list", "--unfold").out
+    assert "2 operations" not in unfolded
+    assert unfolded.count("Undo: ") == 2
+    assert history(path, "undo", "--batch", done["batch"], *DO).code == 0
+    assert dump(path) != before
+
+
+def test_after_an_undo_it_says_what_is_left(path: Path) -> None:
+    first, second, third = recounted(path, 1, 2, 3)
+    done = history(path, "undo", "--last", *DO).data
+    assert done["newestInEffect"] == {"operationId": second, "title": "Count 2", "batch": None}
+    assert f"Still in effect, newest: {first}: Count 1." in history(path, "undo", "--last", *DO[:2]).out
+    assert "Nothing else is in effect." in history(path, "undo", "--last", *DO[:2]).out
+    assert history(path, "undo", "--last").code == 3
+    assert third != second
+
+
+def test_with_later_goes_with_an_operation(path: Path) -> None:
+    wrong = history(path, "undo", "--batch", "batch_x", "--with-later", "--json")
+    assert (wrong.code, wrong.error["details"]) == (2, {"option": "with-later"})

@@ -7,28 +7,57 @@ same: the inverse of the operation at the end of the chain.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from lcm_core.change.asking import Asking, answer
 from lcm_core.change.errors import Moved, RefusedError, said
-from lcm_core.change.journal import PAGE, Operation, edits_of, find, get, of_batch, operations
-from lcm_core.change.plan import Edit, Plan, Splice, inverse, ref_of
+from lcm_core.change.journal import PAGE, Operation, find, get, of_batch, operations
+from lcm_core.change.plan import Delete, Edit, Plan, Splice, ref_of
+from lcm_core.change.standing import Back, back_of, moved_of, standing_on
 from lcm_core.change.verify import Tables, verify
 from lcm_core.errors import NotFoundError
 from lcm_core.store.database import Reader
 
 
 class NotUndoableError(RefusedError):
-    """Rows of the operation have changed since it was made, so taking it back would lose something."""
+    """An operation cannot be taken back by itself: rows of it have changed since."""
 
-    def __init__(self, operation: Operation, doing: str, moved: Sequence[Moved]) -> None:
+    def __init__(
+        self, operation: Operation, doing: str, moved: Sequence[Moved], standing: Sequence[Operation] = ()
+    ) -> None:
+        self.operation = operation
         self.moved = tuple(moved)
+        self.standing = tuple(standing)  #: what has to be taken back with it, newest first; then it can be
+        said_of = f"Operation {operation.id} ({operation.title}) cannot be {doing}"
+        if standing:
+            together = "undo both" if len(standing) == 1 else f"undo all {len(standing) + 1:,}"
+            count = "a later operation depends" if len(standing) == 1 else "later operations depend"
+            message = (
+                f"{said_of} by itself: {count} on it ({said(named(one) for one in standing)}). "
+                f"Nothing was changed; undo the later {'one' if len(standing) == 1 else 'ones'} first, or "
+                f"{together} together (--with-later)."
+            )
+        else:
+            message = (
+                f"{said_of} any more: {said(one.text for one in moved)}. No later operation of the history "
+                "explains that. Nothing was changed."
+            )
         super().__init__(
-            f"Operation {operation.id} ({operation.title}) cannot be {doing} any more: "
-            f"{said(one.text for one in self.moved)}. Nothing was changed.",
-            details={"operationId": operation.id, "moved": len(self.moved)},
+            message,
+            details={
+                "operationId": operation.id,
+                "moved": len(self.moved),
+                "standing": " ".join(one.id for one in standing),
+            },
         )
+
+
+def named(operation: Operation) -> str:
+    """An operation in a sentence."""
+    return f"{operation.id}: {operation.title}"
 
 
 async def plan_undo(reader: Reader, operation_id: str) -> Plan:
@@ -40,6 +69,14 @@ async def plan_undo(reader: Reader, operation_id: str) -> Plan:
         RefusedError: it has been undone already, or its record cannot be read.
     """
     return await answer(reader, _plan(operation_id, reader.schema.tables, redo=False))
+
+
+async def plan_undo_with_later(reader: Reader, operation_id: str) -> list[Plan]:
+    """Take an operation back with all later ones that depend on it: one batch, the newest first.
+
+    Raises as `plan_undo` does; `NotUndoableError` only where that is not enough.
+    """
+    return await answer(reader, _plan_with_later(operation_id, reader.schema.tables))
 
 
 async def plan_redo(reader: Reader, operation_id: str) -> Plan:
@@ -55,6 +92,8 @@ async def plan_redo(reader: Reader, operation_id: str) -> Plan:
 
 async def plan_undo_batch(reader: Reader, batch: str) -> list[Plan]:
     """Take back what was committed together and is in effect, the newest first, each by a plan of its own.
+
+    The plans are a batch again.
 
     Raises:
         NotFoundError: the history does not hold the batch.
@@ -102,6 +141,13 @@ async def undone_by(reader: Reader, operation_id: str) -> str | None:
 
 
 def _plan(operation_id: str, tables: Tables, *, redo: bool) -> Asking[Plan]:
+    wanted = yield from _wanted(operation_id, redo=redo)
+    [plan] = yield from _plans([wanted], tables)
+    return plan
+
+
+def _wanted(operation_id: str, *, redo: bool) -> Asking[Back]:
+    """The operation that is meant, if there is anything to take back or to make again."""
     chain = yield from _chain(operation_id)
     first, last = chain[0], chain[-1]
     undone = len(chain) % 2 == 0
@@ -112,70 +158,76 @@ def _plan(operation_id: str, tables: Tables, *, redo: bool) -> Asking[Plan]:
         )
     if redo and not undone:
         raise RefusedError(f"Operation {first.id} ({first.title}) is in effect: there is nothing to redo.")
-    [plan] = yield from _plans([(first, last)], tables, redo=redo)
-    return plan
+    return (yield from back_of(first, last, redo=redo))
 
 
-def _plans(pairs: Sequence[tuple[Operation, Operation]], tables: Tables, *, redo: bool) -> Asking[list[Plan]]:
-    """The inverses of what holds now, each seeing what those before it do."""
-    inverses: list[tuple[Edit, ...]] = []
-    for _, last in pairs:
-        inverses.append(inverse((yield from edits_of(last))))
-    verified = yield from verify([edit for each in inverses for edit in each], tables)
-    if verified.moved:
-        raise (yield from _not_undoable(pairs, inverses, tables, redo=redo))
+def _plan_with_later(operation_id: str, tables: Tables) -> Asking[list[Plan]]:
+    wanted = yield from _wanted(operation_id, redo=False)
+    standing = yield from standing_on([wanted], tables)
+    return (yield from _plans([*standing, wanted], tables))
+
+
+def _plans(backs: Sequence[Back], tables: Tables) -> Asking[list[Plan]]:
+    """What takes back what holds now, each plan seeing what those before it do; several are a batch."""
+    verified = yield from verify([edit for back in backs for edit in back.edits], tables)
+    moved = verified.moved
+    standing: tuple[Back, ...] = ()
+    if moved or _rows_go(backs):
+        standing = yield from standing_on(backs, tables)
+    if moved or standing:
+        raise (yield from _not_undoable(backs, standing, tables))
     left = iter(verified.edits)
+    batch = f"batch_{secrets.token_hex(8)}" if len(backs) > 1 else None
     return [
-        _inverse_plan(first, last, tuple(islice(left, len(edits))), verified.defaulted, redo=redo)
-        for (first, last), edits in zip(pairs, inverses, strict=True)
+        replace(_inverse_plan(back, tuple(islice(left, len(back.edits))), verified.defaulted), batch=batch)
+        for back in backs
     ]
 
 
+def _rows_go(backs: Iterable[Back]) -> bool:
+    """Whether rows go that something later may refer to."""
+    return any(isinstance(edit, Delete) for back in backs for edit in back.edits)
+
+
 def _not_undoable(
-    pairs: Sequence[tuple[Operation, Operation]],
-    inverses: Sequence[tuple[Edit, ...]],
-    tables: Tables,
-    *,
-    redo: bool,
+    backs: Sequence[Back], standing: Sequence[Back], tables: Tables
 ) -> Asking[NotUndoableError]:
-    """Which of several operations it is whose rows have moved."""
+    """Which of several operations it is whose rows have moved, and what depends on it."""
     number = 0
     moved: tuple[Moved, ...] = ()
-    for number in range(len(pairs)):
-        edits = [edit for each in inverses[: number + 1] for edit in each]
-        if moved := (yield from verify(edits, tables)).moved:
+    for number in range(len(backs)):
+        if moved := (yield from moved_of(backs[: number + 1], tables)):
             break
-    return NotUndoableError(pairs[number][0], "redone" if redo else "undone", moved)
+    doing = "redone" if backs[number].redo else "undone"
+    return NotUndoableError(backs[number].first, doing, moved, [one.last for one in standing])
 
 
-def _inverse_plan(
-    first: Operation, last: Operation, edits: tuple[Edit, ...], defaulted: Iterable[str], *, redo: bool
-) -> Plan:
+def _inverse_plan(back: Back, edits: tuple[Edit, ...], defaulted: Iterable[str]) -> Plan:
     return Plan(
-        kind="redo" if redo else "undo",
-        title=f"{'Redo' if redo else 'Undo'}: {first.title}",
-        conversation_id=first.conversation_id,
+        kind="redo" if back.redo else "undo",
+        title=f"{'Redo' if back.redo else 'Undo'}: {back.first.title}",
+        conversation_id=back.first.conversation_id,
         edits=edits,
         warnings=tuple(
             f"Column {column} was added to the database since; it takes its default" for column in defaulted
         ),
-        undoes=last.id,
-        allows=last.removed,
+        undoes=back.last.id,
+        allows=back.last.removed,
         select=_first_inserted(edits),
     )
 
 
 def _plan_batch(batch: str, tables: Tables, *, redo: bool) -> Asking[list[Plan]]:
-    pairs = []
+    backs = []
     for operation in (yield from of_batch(batch)):
         chain = yield from _chain(operation.id)
         if (len(chain) % 2 == 0) is redo:
-            pairs.append((operation, chain[-1]))
-    if not pairs:
+            backs.append((yield from back_of(operation, chain[-1], redo=redo)))
+    if not backs:
         state = "is in effect: there is nothing to redo" if redo else "has been undone already"
         raise RefusedError(f"All of batch {batch} {state}.")
-    pairs.sort(key=lambda pair: pair[1].place, reverse=True)
-    return (yield from _plans(pairs, tables, redo=redo))
+    backs.sort(key=lambda back: back.last.place, reverse=True)
+    return (yield from _plans(backs, tables))
 
 
 def _latest(undone: bool) -> Asking[Operation | None]:

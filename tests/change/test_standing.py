@@ -1,0 +1,172 @@
+"""What stands on an operation is named, and goes with it as one batch; nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from lcm_core.change.asking import answer
+from lcm_core.change.commit import Committed, commit
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.journal import of_batch
+from lcm_core.change.plan import Cells, Insert, Plan
+from lcm_core.change.undo import (
+    NotUndoableError,
+    plan_redo_batch,
+    plan_undo,
+    plan_undo_batch,
+    plan_undo_with_later,
+)
+from lcm_core.operations.dissolve import plan_dissolve
+
+from tests.change.support import (
+    column,
+    dissolvable,
+    dump,
+    planned,
+    reading,
+    row_of,
+    run,
+    summary_row,
+    update,
+)
+from tests.conftest import DatabaseFactory
+
+
+@pytest.fixture
+def path(database_copy: DatabaseFactory) -> Path:
+    return database_copy("0.15.3")
+
+
+def do(path: Path, *edits: object, title: str = "A change") -> Committed:
+    return commit(path, Plan("test", title, 1, edits))  # type: ignore[arg-type]
+
+
+def recount(path: Path, summary: str, tokens: int, **more: object) -> Committed:
+    edit = update(path, "summaries", "summary_id", summary, descendant_token_count=tokens, **more)
+    return do(path, edit, title=f"Count {tokens}")
+
+
+def blocked(path: Path, operation: str) -> list[str]:
+    """The operations that are named."""
+    with pytest.raises(NotUndoableError) as caught:
+        asyncio.run(planned(path, plan_undo, operation))
+    assert all(one.id in caught.value.message for one in caught.value.standing[:3])
+    return [one.id for one in caught.value.standing]
+
+
+def back(path: Path, operation: str) -> list[Plan]:
+    plans = asyncio.run(planned(path, plan_undo_with_later, operation))
+    for plan in plans:
+        commit(path, plan)
+    return plans
+
+
+def summaries(path: Path) -> list[str]:
+    return column(path, "SELECT summary_id FROM summaries WHERE kind = 'condensed' ORDER BY rowid")
+
+
+def test_who_changed_the_same_number_since_is_named_and_goes_with_it(path: Path) -> None:
+    one, other, *_ = summaries(path)
+    before = dump(path)
+    first = recount(path, one, 5620)
+    beside = recount(path, other, 17)  # another row
+    model = do(path, update(path, "summaries", "summary_id", one, model="other"))  # another column
+    second = recount(path, one, 6018)
+    assert blocked(path, first.id) == [second.id]
+    plans = back(path, first.id)
+    assert [plan.undoes for plan in plans] == [second.id, first.id]
+    assert len({plan.batch for plan in plans}) == 1
+    assert plans[0].batch is not None
+    for done in (model, beside):
+        back(path, done.id)
+    assert dump(path) == before
+
+
+def test_what_stands_on_what_stands_on_it(path: Path) -> None:
+    """A dissolve below a dissolve below a dissolve: each made the place of the next."""
+    before = dump(path)
+    made = []
+    for _ in range(3):
+        owner, summary = dissolvable(path)[0]
+        plan = asyncio.run(planned(path, plan_dissolve, owner, [summary]))
+        made.append(commit(path, plan).id)
+    named = blocked(path, made[0])
+    assert named
+    assert set(named) <= set(made[1:])
+    assert [plan.undoes for plan in back(path, made[0])] == [*named, made[0]]
+    for one in reversed([one for one in made if one not in [*named, made[0]]]):
+        back(path, one)
+    assert dump(path) == before
+
+
+def test_a_row_that_refers_to_one_that_would_go_stands_on_it(path: Path) -> None:
+    """No value differs, and taking the first back alone would leave an edge to nothing."""
+    before = dump(path)
+    first = do(
+        path,
+        Insert("summaries", summary_row(path, "sum_new", kind="leaf", depth=0)),
+        Insert("summary_messages", Cells.of({"summary_id": "sum_new", "message_id": 1, "ordinal": 0})),
+        title="A leaf",
+    )
+    file = row_of(path, "large_files", "rowid", 1)
+    beside = do(path, Insert("large_files", file.but(file_id="other")))
+    second = do(
+        path, Insert("summary_messages", Cells.of({"summary_id": "sum_new", "message_id": 2, "ordinal": 1}))
+    )
+    assert blocked(path, first.id) == [second.id]
+    back(path, first.id)
+    back(path, beside.id)
+    assert dump(path) == before
+
+
+def test_what_a_host_changed_is_no_operation(path: Path) -> None:
+    one = summaries(path)[0]
+    first = recount(path, one, 5620)
+    recount(path, one, 6018)
+    run(path, f"UPDATE summaries SET descendant_token_count = 3 WHERE summary_id = '{one}'")
+    with pytest.raises(NotUndoableError, match="No later operation") as caught:
+        asyncio.run(planned(path, plan_undo, first.id))
+    assert caught.value.standing == ()
+    with pytest.raises(NotUndoableError):
+        asyncio.run(planned(path, plan_undo_with_later, first.id))
+
+
+def test_what_was_undone_stands_on_nothing_and_an_undo_may(path: Path) -> None:
+    one = summaries(path)[0]
+    first, second = recount(path, one, 5620), recount(path, one, 6018)
+    commit(path, asyncio.run(planned(path, plan_undo, second.id)))
+    [alone] = asyncio.run(planned(path, plan_undo_with_later, first.id))
+    assert (alone.undoes, alone.batch) == (first.id, None)
+    commit(path, alone)
+    # The other way round: the undo of the first is what the third stands on, and is made again with it.
+    third = recount(path, one, 9)
+    with pytest.raises(RefusedError, match="was undone by"):
+        asyncio.run(planned(path, plan_undo, first.id))
+    assert [plan.undoes for plan in asyncio.run(planned(path, plan_undo_with_later, third.id))] == [third.id]
+
+
+def test_a_batch_that_is_taken_back_is_a_batch(path: Path) -> None:
+    before = dump(path)
+    one, other, *_ = summaries(path)
+    first, second = recount(path, one, 1), recount(path, one, 2)
+    recount(path, other, 3)
+    plans = back(path, first.id)
+    assert [plan.undoes for plan in plans] == [second.id, first.id]
+    batch = plans[0].batch
+    assert batch is not None
+    assert len(asyncio.run(reading(path, lambda reader: answer(reader, of_batch(batch))))) == 2
+    for plan in asyncio.run(planned(path, plan_undo_batch, batch)):
+        assert plan.batch not in (None, batch)
+        commit(path, plan)
+    assert len(asyncio.run(planned(path, plan_redo_batch, batch))) == 2
+    assert dump(path) != before
+
+
+def test_many_are_said_in_short(path: Path) -> None:
+    one = summaries(path)[0]
+    first = recount(path, one, 1)
+    later = [recount(path, one, number).id for number in range(2, 8)]
+    assert blocked(path, first.id) == later[::-1]
+    assert len(back(path, first.id)) == 7
