@@ -18,9 +18,9 @@ from lcm_core.store.listing import (
     messages_by_id,
     summary_page,
 )
-from lcm_core.store.previous import previous_context
 from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import consumers_of, source_message_ids, sources_of
+from lcm_core.summarize.reading import previous_of
 from lcm_core.text import preview
 
 from lcm_tui.cli import documents, options
@@ -156,7 +156,7 @@ def previous(run: Run, summary_id: options.SummaryArgument) -> Answer:
 
 
 async def _load_previous(reader: Reader, wanted: str) -> PreviousContext:
-    return await previous_context(reader, await summary_beginning(reader, wanted))
+    return await previous_of(reader, await summary_beginning(reader, wanted))
 
 
 def _choice_document(choice: PreviousChoice) -> Document:

@@ -71,8 +71,8 @@ class TreeLinks(TreeSearch, Dissolving, Rewriting):
         if summary_id in self.lines.known.gone:
             return "its row is gone"
         depth = self.lines.known.depth_of(summary_id)
-        if depth is not None and depth > 1 and not self.lines.known.is_leaf(summary_id):
-            return "only leaves and depth-1 summaries were given a previous context"
+        if depth is not None and not self.lines.known.is_leaf(summary_id):
+            return "only leaves were given a previous context"
         return None
 
     @property

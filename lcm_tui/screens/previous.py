@@ -50,7 +50,7 @@ were made, what had been condensed by then, and which messages each covers; the 
 what had to be assumed. Texts are those that the database holds now.
 
 "For a rewrite" is the same without summaries that are broken. w switches. Summaries marked – were looked at
-and passed over, each with the reason. Only leaves and summaries of depth 1 are made with previous context.
+and passed over, each with the reason. Only leaves are made with previous context.
 
 Select a summary to read it, or the first row to read the text as the model was given it. enter goes into the
 text, esc out of it again.

@@ -9,9 +9,9 @@ from typing import Final
 from lcm_core.dag.previous import PreviousChoice, PreviousContext, PreviousNode
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Summary, SummaryId, SummaryText
-from lcm_core.store import previous as store
 from lcm_core.store import summaries
 from lcm_core.store.database import Reader
+from lcm_core.summarize.reading import previous_of
 from lcm_core.times import format_local, parse_utc
 
 from lcm_tui.session import Session
@@ -68,7 +68,7 @@ async def load_previous(reader: Reader, summary_id: SummaryId) -> PreviousData:
         subject = (await summaries.get_summary(reader, summary_id)).summary
     except NotFoundError:
         return PreviousData(None)
-    data = PreviousData(subject, await store.previous_context(reader, summary_id))
+    data = PreviousData(subject, await previous_of(reader, summary_id))
     named: dict[SummaryId, None] = {}
     for view in data.views:
         named |= dict.fromkeys(node.summary_id for node in view.choice.nodes)

@@ -458,9 +458,7 @@ async def test_previous_context_is_shown_for_leaves_and_refused_above(database_f
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await stand_on(pilot, screen, ROOTS[0])
         await pilot.press("p")
-        await wait_for(
-            pilot, lambda: "only leaves and depth-1 summaries were given a previous context" in said(pilot)
-        )
+        await wait_for(pilot, lambda: "only leaves were given a previous context" in said(pilot))
         await pilot.press("y")
         await wait_for(pilot, lambda: f"Copied {ROOTS[0]}" in said(pilot))
         assert pilot.app.clipboard == ROOTS[0]

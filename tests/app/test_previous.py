@@ -109,10 +109,10 @@ async def test_nothing_was_given_to_the_first_pass_of_a_sweep_and_the_alternativ
         )
 
 
-async def test_a_summary_of_depth_two_has_none_and_says_why(database_file: DatabaseFactory):
+async def test_a_condensed_summary_has_none_and_says_why(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), D2, size=NARROW) as (pilot, _):
         await wait_for_text(
-            pilot, "A summary of depth 2 is made without previous context", "No previous context."
+            pilot, "A condensed summary is made without previous context", "No previous context."
         )
         await pilot.press("w")
         await wait_for(pilot, lambda: said(pilot), "the reason why not")

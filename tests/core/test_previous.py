@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.compaction_rules import COMPACTION_0_1, COMPACTION_PRESENT, CompactionRules
 from lcm_core.dag.markers import BrokenKind
-from lcm_core.dag.previous import Candidate, Making, PreviousContext, reconstruct
+from lcm_core.dag.previous import Candidate, Making, PreviousContext, joined, reconstruct
 from lcm_core.errors import NotFoundError
+from lcm_core.operations.compaction.selection import Context, Standing, nearest_summaries
 from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
 from lcm_core.store.database import Database
-from lcm_core.store.previous import previous_context
+from lcm_core.summarize.reading import previous_of, previous_rules
 
 from tests.support import VERSIONS, recorded
 
@@ -114,8 +118,8 @@ async def test_what_each_pass_was_given(version: str, case: Any, database_copy: 
     async with await Database.open(path) as database:
         for index, node in enumerate(case["nodes"]):
             given = "" if node[6] is None else texts[node[6]]
-            found = await database.read(previous_context, summary_id(case, index))
-            assert found.applies == (node[0] < 2)
+            found = await database.read(previous_of, summary_id(case, index))
+            assert found.applies == (node[0] == 0)
             if found.as_given.text == given:
                 counted["right"] += 1
             else:
@@ -175,9 +179,9 @@ async def test_what_is_chosen_stood_there_at_the_time(version: str, database_fil
     rows = Rows(database_file(version))
     asked = 0
     async with await Database.open(database_file(version)) as database:
-        for node, (_, _, kind, depth, *_) in rows.nodes.items():
-            found = await database.read(previous_context, node)
-            assert found.applies == (depth < 2)
+        for node, (_, _, _, depth, *_) in rows.nodes.items():
+            found = await database.read(previous_of, node)
+            assert found.applies == (depth == 0)
             if not found.applies or not rows.seqs(node):
                 continue
             asked += 1
@@ -185,16 +189,15 @@ async def test_what_is_chosen_stood_there_at_the_time(version: str, database_fil
             for choice in (found.as_given, *found.otherwise):
                 assert len(choice.nodes) <= 2
                 assert set(chosen(choice)) <= set(standing)
-            if kind == "leaf":
-                await check_leaf(rows, found, standing)
-    assert asked > 50
+            check_leaf(rows, found, standing, passes_over=version[:4] in ("0.15", "1.0-"))
+    assert asked > 5
 
 
-async def check_leaf(rows: Rows, found: PreviousContext, standing: list[str]) -> None:
+def check_leaf(rows: Rows, found: PreviousContext, standing: list[str], *, passes_over: bool) -> None:
     """One of the possibilities is the last two, none is broken in a rewrite, and every reason is true."""
     left = [one.summary_id for one in found.as_given.passed_over if "taken out" in one.reason]
     usable = [one for one in standing if one not in left]
-    two = [one for one in usable[:2] if rows.nodes[one][5].strip()]
+    two = [one for one in (usable if passes_over else usable[:2]) if rows.nodes[one][5].strip()][:2]
     assert two in [chosen(choice) for choice in (found.as_given, *found.otherwise)]
     assert not [node for node in found.for_rewrite.nodes if node.broken]
     if not any(node.broken for node in found.as_given.nodes):
@@ -208,7 +211,7 @@ async def check_leaf(rows: Rows, found: PreviousContext, standing: list[str]) ->
 async def test_what_new_took_out_of_the_context_is_passed_over(database_file: DatabaseFactory):
     """Conversation 2: messages 75 to 90 and two leaves left it; the leaf over 91 to 104 was made later."""
     async with await Database.open(database_file("0.8.2")) as database:
-        found = await database.read(previous_context, "sum_733ce55b22040442")
+        found = await database.read(previous_of, "sum_733ce55b22040442")
     (given,) = found.as_given.nodes
     assert (given.summary_id, given.summary.depth, given.last_seq) == ("sum_8ed7b7de0ddf5abe", 2, 46)
     out = [one for one in found.as_given.passed_over if "taken out of the context" in one.reason]
@@ -219,13 +222,13 @@ async def test_a_message_between_two_passes_parts_them(database_copy: DatabaseFa
     path = database_copy("0.15.3")
     first, second = "sum_9e5806c818acab6b", "sum_cae2105a57ab383d"  # of one sweep
     async with await Database.open(path) as database:
-        together = await database.read(previous_context, second)
+        together = await database.read(previous_of, second)
     with closing(sqlite3.connect(path)) as database, database:
         set_time = "UPDATE summaries SET created_at = ? WHERE summary_id = ?"
         database.execute(set_time, ("2026-03-02 08:00:00", first))
         database.execute(set_time, ("2026-03-02 09:46:53", second))
     async with await Database.open(path) as database:
-        apart = await database.read(previous_context, second)
+        apart = await database.read(previous_of, second)
     assert [node.origin for node in together.as_given.nodes] == ["made by the pass before it"]
     assert "sweep that had just made" in together.as_given.assumption
     assert apart.as_given.nodes == ()
@@ -239,11 +242,11 @@ async def test_a_summary_without_messages_finds_its_place_by_time(database_copy:
     leaf, following = "sum_2d269f69c4f3176d", "sum_4bc9743d23f105e6"
     assert rows.stood_before(following)[0] == leaf
     async with await Database.open(path) as database:
-        before = {one: await database.read(previous_context, one) for one in (leaf, following)}
+        before = {one: await database.read(previous_of, one) for one in (leaf, following)}
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("DELETE FROM summary_messages WHERE summary_id = ?", (leaf,))
     async with await Database.open(path) as database:
-        after = {one: await database.read(previous_context, one) for one in (leaf, following)}
+        after = {one: await database.read(previous_of, one) for one in (leaf, following)}
     assert [node.last_seq for node in after[following].as_given.nodes if node.summary_id == leaf] == [None]
     for one in (leaf, following):
         assert chosen(after[one].as_given) == chosen(before[one].as_given)
@@ -256,8 +259,7 @@ async def test_a_cycle_is_named_and_ends_the_search_nowhere(database_copy: Datab
         pair = ("sum_34b959c6240fdd3d", "sum_28fdcf8c7d0b4871")  # depth 1, and depth 2 made from it
         database.execute("INSERT INTO summary_parents VALUES (?, ?, 9)", pair)
     async with await Database.open(path) as database:
-        found = await database.read(previous_context, "sum_a738af4a5a45329a")
-    assert found.applies
+        found = await database.read(previous_of, "sum_a738af4a5a45329a")
     assert "lies below a cycle of the graph" in [one.reason for one in found.as_given.passed_over]
 
 
@@ -269,7 +271,7 @@ async def test_a_broken_summary_gives_way_to_the_next_one_in_a_rewrite(database_
         broken = "cut\n[Truncated from 900 tokens]"
         database.execute("UPDATE summaries SET content = ? WHERE summary_id = ?", (broken, two[0]))
     async with await Database.open(path) as database:
-        found = await database.read(previous_context, node)
+        found = await database.read(previous_of, node)
     assert chosen(found.as_given) == two[:2]
     assert found.as_given.text.endswith("\n\ncut\n[Truncated from 900 tokens]")
     assert chosen(found.for_rewrite) == two[1:]
@@ -281,12 +283,12 @@ async def test_a_broken_summary_gives_way_to_the_next_one_in_a_rewrite(database_
 
 async def test_deep_and_missing_summaries(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
-        deep = await database.read(previous_context, "sum_4c4bd5292abfa225")
+        deep = await database.read(previous_of, "sum_4c4bd5292abfa225")
         assert (deep.applies, deep.as_given.nodes, deep.for_rewrite.text) == (False, (), "")
         assert deep.why_not is not None
-        assert "depth 3" in deep.why_not
+        assert "only leaves" in deep.why_not
         with pytest.raises(NotFoundError) as missing:
-            await database.read(previous_context, "sum_0000000000000000")
+            await database.read(previous_of, "sum_0000000000000000")
     assert missing.value.code == "SUMMARY_NOT_FOUND"
 
 
@@ -295,7 +297,7 @@ async def test_the_search_reads_little(database_file: DatabaseFactory):
     async with await Database.open(path) as database:
         for node in Rows(path).nodes:
             before = database.statements
-            await database.read(previous_context, node)
+            await database.read(previous_of, node)
             assert database.statements - before < 100
 
 
@@ -309,43 +311,68 @@ def candidate(
     return Candidate(summary, f"text {number}" if text is None else text, broken, None, None)
 
 
-def decide(making: Making, *candidates: Candidate, preceding: str | None = None) -> PreviousContext:
+def decide(
+    making: Making,
+    *candidates: Candidate,
+    preceding: str | None = None,
+    rules: CompactionRules = COMPACTION_PRESENT,
+) -> PreviousContext:
     before = None if preceding is None else SummaryId(preceding)
-    return reconstruct(SummaryId("sum_x"), making, before, candidates, tidy=True)
+    return reconstruct(SummaryId("sum_x"), making, before, candidates, previous_rules(rules))
 
 
-@pytest.mark.parametrize(
-    ("depths", "wanted"),
-    [
-        ((1, 1, 2), []),  # as in all recordings
-        ((0, 1, 2), ["sum_0"]),
-        ((1, 0, 1, 0), ["sum_3", "sum_1"]),
-        ((0, 0, 0), ["sum_1", "sum_0"]),
-        ((1, 1, 1, 1, 0), []),  # the fifth from the end is too far
-    ],
-)
-def test_a_condensation_of_leaves_is_given_leaves_among_the_last_four(
-    depths: tuple[int, ...], wanted: list[str]
-):
-    found = decide(Making.CONDENSING, *(candidate(number, depth) for number, depth in enumerate(depths)))
-    assert [node.summary_id for node in found.as_given.nodes] == wanted
-    assert found.otherwise == ()
-    assert len(found.as_given.passed_over) == len(depths) - len(wanted)
-
-
-def test_a_sweep_hands_a_summary_on_as_it_is_and_a_pass_of_its_own_tidies():
-    near, far = candidate(1, text=" a \n\n b \n"), candidate(2, text="\n\nc")
+def test_a_sweep_hands_a_summary_on_as_it_is_and_a_pass_of_its_own_reads_it():
+    near, far = candidate(1, text=" a \n\n b \n<think>c</think>"), candidate(2, text='{"title":"c"}')
     swept = decide(Making.IN_SWEEP, near, far, preceding="sum_1")
-    assert swept.as_given.text == " a \n\n b \n"
+    assert swept.as_given.text == " a \n\n b \n<think>c</think>"
     assert [one.text for one in swept.otherwise] == ["c\n\na\n b", ""]
+    old = decide(Making.IN_SWEEP, near, far, preceding="sum_1", rules=COMPACTION_0_1)
+    assert old.otherwise[0].text == '{"title":"c"}\n\na \n\n b \n<think>c</think>'
 
 
-def test_a_blank_summary_takes_a_place_and_gives_nothing():
+@pytest.mark.parametrize("nothing", [" \n", "<think>a", '{"path":"/x"}', "MEDIA:/a"])
+def test_a_summary_that_says_nothing_makes_room_for_one_farther_back_at_any_distance(nothing: str):
+    nearest = [candidate(number, text=nothing) for number in range(1, 30)]
     found = decide(
-        Making.SINGLE, candidate(1, broken=BrokenKind.EMPTY, text=" \n"), candidate(2), candidate(3)
+        Making.SINGLE, *nearest[:20], candidate(30), *nearest[20:], candidate(31, 1), candidate(32)
     )
+    assert (chosen(found.as_given), found.as_given.text) == (["sum_30", "sum_31"], "text 31\n\ntext 30")
+    assert [one.reason for one in found.as_given.passed_over] == [
+        *["says nothing"] * 29,
+        "stood farther back than what is given",
+    ]
+    alone = decide(Making.SINGLE, *nearest, candidate(30))
+    assert alone.as_given.text == "text 30"
+    assert decide(Making.SINGLE, *nearest).as_given.text == ""
+
+
+def test_a_blank_summary_takes_a_place_at_0_1_and_gives_nothing():
+    blank = candidate(1, broken=BrokenKind.EMPTY, text=" \n")
+    found = decide(Making.SINGLE, blank, candidate(2), candidate(3), rules=COMPACTION_0_1)
     assert (chosen(found.as_given), found.as_given.text) == (["sum_2"], "text 2")
     assert (chosen(found.for_rewrite), found.for_rewrite.text) == (["sum_2", "sum_3"], "text 3\n\ntext 2")
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from(["a", " b ", "", "{}"])), max_size=12)
+)
+def test_one_rule_for_compaction_and_for_what_is_reconstructed(shape: list[tuple[bool, bool, str]]):
+    """Messages between summaries; what compaction would give to a leaf behind them is what is told of it."""
+    texts = {f"sum_{at}": text for at, (is_summary, _, text) in enumerate(shape) if is_summary}
+    for rules in (COMPACTION_0_1, COMPACTION_PRESENT):
+        reading = previous_rules(rules)
+        items = [
+            Standing(f"sum_{at}", 1, depth=depth, blank=reading.passes_over and not reading.reading(text))
+            if is_summary
+            else Standing(at + 1, 1)
+            for at, (is_summary, depth, text) in enumerate(shape)
+        ]
+        context = Context.of([*items, Standing(99, 1)])
+        taken = nearest_summaries(context, len(items))
+        nearest = [candidate(int(one[4:]), text=text) for one, text in reversed(texts.items())]
+        told = decide(Making.SINGLE, *nearest, rules=rules).as_given
+        assert told.text == joined(reading.reading(texts[one]) for one in taken)
+        assert [one.summary_id for one in told.nodes] == [one for one in taken if reading.reading(texts[one])]
 
 
 def test_a_rewrite_in_a_sweep_takes_the_nearest_sound_one_alone():

@@ -19,7 +19,6 @@ from lcm_core.store import (
     lineage,
     listing,
     messages,
-    previous,
     state,
     statistics,
     summaries,
@@ -27,6 +26,7 @@ from lcm_core.store import (
 )
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
+from lcm_core.summarize.reading import previous_of
 
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
@@ -106,7 +106,7 @@ async def ask_everything(reader: Reader) -> dict[str, object]:
         answers["summary entries"] = await summaries.entries_of(reader, ids)
         for summary_id in ids[:5]:
             answers[f"detail {summary_id}"] = await lineage.summary_detail(reader, summary_id)
-            answers[f"previous {summary_id}"] = await previous.previous_context(reader, summary_id)
+            answers[f"previous {summary_id}"] = await previous_of(reader, summary_id)
             answers[f"tokens {summary_id}"] = await context.check_tokens(reader, summary_id)
     for file in await files.list_files(reader):
         answers[f"uses of {file.file_id}"] = await files.references_to(reader, file)

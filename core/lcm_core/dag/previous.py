@@ -1,30 +1,47 @@
 """Previous context: which earlier summaries the engine gave to the model when it made a summary.
 
-Nothing in the database records it. It is reconstructed from what does stand there (engine.md 2.2, 2.5 and the
-recorded passes of ``data/compaction``): the row that a summary has tells the order in which summaries were
-made, the edges tell which of them had been consumed by then, the messages tell which of them stood before it.
-
-What then was given depends on the pass. A leaf pass of its own is given the last two summaries before it. A
-sweep gives its first leaf pass nothing, and every later one only the summary that the pass before it made. A
-condensation of leaves is given those leaves, at the most two, that are among the last four summaries before
-it. Which kind of pass it was can only be concluded, so the choice says what it assumes.
+One rule for compaction, rewrite and repair (docs/engine/texts.md, Previous context). Nothing in the database
+records what was given. It is reconstructed from what does stand there: the row that a summary has tells the
+order in which summaries were made, the edges tell which of them had been consumed by then, the messages
+tell which of them stood before it. Which kind of pass made a leaf can only be concluded, so the choice says
+what it assumes. A condensed summary is given nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 from lcm_core.dag.markers import BrokenKind
-from lcm_core.javascript import BLANKS
 from lcm_core.records import Summary, SummaryId
 
-#: How many summaries are given at the most (engine.md 2.2).
+#: How many summaries are given at the most.
 MOST: Final = 2
-#: How many summaries before a condensed one its previous context is looked for in (engine.md 2.2).
-CONDENSING_WINDOW: Final = 4
+
+
+def given(blank: Iterable[bool]) -> list[int]:
+    """Which of the summaries before a leaf pass of its own are given to it: the nearest that say something.
+
+    *blank* tells, nearest first, which say nothing and are passed over, at any distance; the engine of 0.1
+    passes over none. The places that are given count from 0, nearest first.
+    """
+    return list(islice((place for place, is_blank in enumerate(blank) if not is_blank), MOST))
+
+
+def joined(texts: Iterable[str]) -> str:
+    """What summaries say, the older first, as one text; those that say nothing leave no trace."""
+    return "\n\n".join(filter(None, texts))
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousRules:
+    """How an engine reads the summaries that it gives as previous context."""
+
+    reading: Callable[[str], str]  #: what the text of a summary says, trimmed; maybe nothing
+    passes_over: bool  #: one that says nothing makes room for one farther back
 
 
 class Making(Enum):
@@ -33,7 +50,6 @@ class Making(Enum):
     IN_SWEEP = "in sweep"  #: a leaf pass of a sweep that had made a leaf before
     SWEEP_START = "sweep start"  #: the first leaf pass of a sweep
     SINGLE = "single"  #: a leaf pass of its own (up to 0.9, and `compactLeaf`)
-    CONDENSING = "condensing"  #: a condensation of leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +114,10 @@ NOTHING: Final = PreviousChoice((), "", (), "")
 
 
 def not_applicable(summary: Summary) -> PreviousContext | None:
-    """The answer for a summary that is made without previous context (engine.md 8), else None."""
-    if summary.kind == "leaf" or summary.depth <= 1:
+    """The answer for a summary that is made without previous context, else None."""
+    if summary.kind == "leaf":
         return None
-    why = (
-        f"A summary of depth {summary.depth} is made without previous context: "
-        "only leaves and summaries of depth 1 are given one."
-    )
+    why = "A condensed summary is made without previous context: only leaves are given one."
     return PreviousContext(summary.summary_id, False, why, NOTHING, (), NOTHING)
 
 
@@ -113,20 +126,17 @@ def reconstruct(
     making: Making,
     preceding: SummaryId | None,
     candidates: Sequence[Candidate],
-    *,
-    tidy: bool,
+    rules: PreviousRules,
 ) -> PreviousContext:
-    """The previous context of a summary.
+    """The previous context of a leaf.
 
     *candidates* come nearest first; *preceding* is the leaf made by the pass before, for `Making.IN_SWEEP`.
-    With *tidy*, texts lose blank lines and the blanks at line ends, as they do since some version before 0.15
-    unless a sweep hands them on.
     """
-    rule = _Rule(making, preceding, tidy)
+    rule = _Rule(making, preceding, rules)
     as_given = rule.choose(candidates, _assumed(making, preceding))
     otherwise: list[PreviousChoice] = []
-    for other, assumption in () if making is Making.CONDENSING else _OTHERWISE:
-        choice = _Rule(other, None, tidy).choose(candidates, assumption)
+    for other, assumption in _OTHERWISE:
+        choice = _Rule(other, None, rules).choose(candidates, assumption)
         if choice.text not in (as_given.text, *(one.text for one in otherwise)):
             otherwise.append(choice)
     sound = rule.choose(candidates, "As given, without broken summaries.", sound=True)
@@ -145,7 +155,6 @@ def _assumed(making: Making, preceding: SummaryId | None) -> str:
 _ASSUMED: Final = {
     Making.SWEEP_START: "Assumed: the first pass of a sweep, which is given nothing.",
     Making.SINGLE: "Assumed: a leaf pass of its own, which is given the last two summaries before it.",
-    Making.CONDENSING: "Of the last four summaries before it, the leaves are given, two at the most.",
 }
 _OTHERWISE: Final = (
     (Making.SINGLE, "If it was a leaf pass of its own instead: the last two summaries before it are given."),
@@ -157,50 +166,57 @@ _OTHERWISE: Final = (
 class _Rule:
     making: Making
     preceding: SummaryId | None
-    tidy: bool
+    rules: PreviousRules
 
     def choose(
         self, candidates: Sequence[Candidate], assumption: str, *, sound: bool = False
     ) -> PreviousChoice:
         """What is given of *candidates* (nearest first); with *sound*, broken ones make room for others."""
-        taken: list[tuple[int, Candidate]] = []
+        reasons = [one.refused or self._unfit(one, sound) for one in candidates]
+        fit = [one for one, reason in zip(candidates, reasons, strict=True) if reason is None]
+        taken = {fit[at].summary.summary_id for at in self._given(fit)}
+        nodes: list[PreviousNode] = []
+        texts: list[str] = []
         passed: list[PassedOver] = []
-        for place, candidate in self._standing(candidates):
-            reason = candidate.refused or self._unfit(place, candidate, taken, sound)
+        place = 0  #: before the summary: 0 stood next to it
+        for one, unfit in zip(candidates, reasons, strict=True):
+            reason = unfit or self._left_out(one, taken)
             if reason is None:
-                taken.append((place, candidate))
+                nodes.append(self._node(place, one))
+                texts.append(self._text(one))
             else:
-                passed.append(PassedOver(candidate.summary.summary_id, reason))
-        blank = [] if self.making is Making.IN_SWEEP else [one for one in taken if not _text(one[1], True)]
-        passed += [PassedOver(one.summary.summary_id, "has no text") for _, one in blank]
-        nodes = [self._node(*one) for one in reversed(taken) if one not in blank]
-        return PreviousChoice(tuple(nodes), self._joined(taken), tuple(passed), assumption)
+                passed.append(PassedOver(one.summary.summary_id, reason))
+            place += one.refused is None
+        return PreviousChoice(tuple(nodes[::-1]), joined(texts[::-1]), tuple(passed), assumption)
 
-    def _standing(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Candidate]]:
-        """The candidates with their place before the summary: 0 stood next to it."""
-        place = 0
-        for candidate in candidates:
-            yield place, candidate
-            place += candidate.refused is None
+    def _given(self, fit: Sequence[Candidate]) -> list[int]:
+        return [0][: len(fit)] if self.making is Making.IN_SWEEP else given(map(self._is_blank, fit))
 
-    def _unfit(
-        self, place: int, candidate: Candidate, taken: Sequence[tuple[int, Candidate]], sound: bool
-    ) -> str | None:
-        """Why a candidate that stood in the context is not taken, or None."""
+    def _unfit(self, candidate: Candidate, sound: bool) -> str | None:
+        """Why a candidate that stood in the context is none, or None."""
         if self.making is Making.SWEEP_START:
             return "a sweep gives its first pass nothing"
-        if self.making is Making.CONDENSING:
-            if place >= CONDENSING_WINDOW:
-                return "stood farther back than the last four summaries"
-            if candidate.summary.depth != 0:
-                return f"has depth {candidate.summary.depth}, and only leaves are given here"
         if sound and candidate.broken is not None:
             return f"is broken ({candidate.broken})"
         if self.making is Making.IN_SWEEP and not sound and candidate.summary.summary_id != self.preceding:
             return "a sweep hands on only the summary of the pass before"
-        if len(taken) >= (1 if self.making is Making.IN_SWEEP else MOST):
-            return "stood farther back than what is given"
         return None
+
+    def _left_out(self, candidate: Candidate, taken: Collection[SummaryId]) -> str | None:
+        """Why a candidate leaves nothing in the text, or None."""
+        if candidate.summary.summary_id not in taken:
+            return "says nothing" if self._is_blank(candidate) else "stood farther back than what is given"
+        if self.making is not Making.IN_SWEEP and not self._text(candidate):
+            return "has no text"
+        return None
+
+    def _is_blank(self, candidate: Candidate) -> bool:
+        """Whether it is passed over for one farther back."""
+        return self.rules.passes_over and not self._text(candidate)
+
+    def _text(self, candidate: Candidate) -> str:
+        """What it gives: a sweep hands a summary on as it is stored."""
+        return candidate.content if self.making is Making.IN_SWEEP else self.rules.reading(candidate.content)
 
     def _node(self, place: int, candidate: Candidate) -> PreviousNode:
         if candidate.summary.summary_id == self.preceding:
@@ -210,17 +226,3 @@ class _Rule:
         return PreviousNode(
             candidate.summary, candidate.broken, candidate.first_seq, candidate.last_seq, origin
         )
-
-    def _joined(self, taken: Sequence[tuple[int, Candidate]]) -> str:
-        """The text as the engine makes it: a sweep hands on a summary as it is, else blank ones drop out."""
-        if self.making is Making.IN_SWEEP:
-            return "".join(candidate.content for _, candidate in taken)
-        texts = (_text(candidate, self.tidy) for _, candidate in reversed(taken))
-        return "\n\n".join(text for text in texts if text)
-
-
-def _text(candidate: Candidate, tidy: bool) -> str:
-    text = candidate.content.strip(BLANKS)
-    if not tidy:
-        return text
-    return "\n".join(line.rstrip(BLANKS) for line in text.split("\n") if line.strip(BLANKS))

@@ -9,15 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lcm_core.dag.markers import classify
-from lcm_core.dag.previous import Candidate, Making, PreviousContext, not_applicable, reconstruct
+from lcm_core.dag.previous import (
+    Candidate,
+    Making,
+    PreviousContext,
+    PreviousRules,
+    not_applicable,
+    reconstruct,
+)
 from lcm_core.records import ConversationId, Summary, SummaryId, SummaryText
 from lcm_core.store import summaries
 from lcm_core.store.coverage import SeqRange, seq_ranges
 from lcm_core.store.database import Reader, Row
 from lcm_core.times import parse_utc, sort_key
 
-#: Candidates that are read at least, and where the search for unbroken ones gives up.
-FEWEST, MOST = 5, 40
+#: Candidates that are read at least, and where the search for two that can be given gives up.
+FEWEST, MOST = 5, 400
 #: How many of the summaries made last are looked at for some that no message is linked to.
 RECENT = 40
 
@@ -38,7 +45,7 @@ class _Subject:
         return self.summary.conversation_id
 
 
-async def previous_context(reader: Reader, summary_id: str) -> PreviousContext:
+async def previous_context(reader: Reader, summary_id: str, rules: PreviousRules) -> PreviousContext:
     """The previous context of a summary, as it was given and for a rewrite, with the present texts.
 
     Raises:
@@ -52,10 +59,8 @@ async def previous_context(reader: Reader, summary_id: str) -> PreviousContext:
     ranges = await seq_ranges(reader, summary.conversation_id, [summary.summary_id])
     subject = _Subject(summary, row, ranges.get(summary.summary_id))
     making, preceding = await _making(reader, subject)
-    candidates = await _candidates(reader, subject)
-    # Recorded untidied at 0.1.2 and tidied at 0.15.3; 0.6.0 is where `rules_of` parts the engines, too.
-    tidy = reader.schema.has("conversations", "active")
-    return reconstruct(summary.summary_id, making, preceding, candidates, tidy=tidy)
+    candidates = await _candidates(reader, subject, rules)
+    return reconstruct(summary.summary_id, making, preceding, candidates, rules)
 
 
 async def _making(reader: Reader, subject: _Subject) -> tuple[Making, SummaryId | None]:
@@ -64,8 +69,6 @@ async def _making(reader: Reader, subject: _Subject) -> tuple[Making, SummaryId 
     All passes of a sweep follow each other without a message between them, leaves first. Since 0.10 the
     engine works in sweeps only.
     """
-    if subject.summary.kind != "leaf":
-        return Making.CONDENSING, None
     made = subject.summary.created_at
     before = await _neighbour(reader, subject, earlier=True)
     together = before is not None and not await _said_between(reader, subject, before["created_at"], made)
@@ -125,9 +128,13 @@ async def _said_between(reader: Reader, subject: _Subject, start: str | None, en
     return sort_key(newest) > since
 
 
-async def _candidates(reader: Reader, subject: _Subject) -> list[Candidate]:
+async def _candidates(reader: Reader, subject: _Subject, rules: PreviousRules) -> list[Candidate]:
     """What stood before a summary in the context when it was made, nearest first; what did not, and why."""
-    found = [] if subject.covers is None else await _found_by_messages(reader, subject, subject.covers.first)
+    found = (
+        []
+        if subject.covers is None
+        else await _found_by_messages(reader, subject, subject.covers.first, rules)
+    )
     known = {one.summary.summary_id for one in found}
     for candidate in await _found_by_time(reader, subject, known):
         ended = sort_key(candidate.summary.latest_at)
@@ -136,7 +143,9 @@ async def _candidates(reader: Reader, subject: _Subject) -> list[Candidate]:
     return found
 
 
-async def _found_by_messages(reader: Reader, subject: _Subject, seq: int) -> list[Candidate]:
+async def _found_by_messages(
+    reader: Reader, subject: _Subject, seq: int, rules: PreviousRules
+) -> list[Candidate]:
     """Goes back from *seq*: a summary that stood there then covers the message before it, and so on."""
     found: dict[SummaryId, Candidate] = {}
     sound = 0
@@ -152,7 +161,8 @@ async def _found_by_messages(reader: Reader, subject: _Subject, seq: int) -> lis
             one = text.summary.summary_id
             candidate = await _candidate(reader, subject, text, ranges.get(one), refusals.get(one))
             found[one] = candidate
-            sound += candidate.refused is None and candidate.broken is None
+            fit = candidate.refused is None and candidate.broken is None
+            sound += fit and not (rules.passes_over and not rules.reading(candidate.content))
         following = min((message["seq"], *(known.first for known in ranges.values())))
         if following >= seq:  # a place that is no number, which SQLite sorts elsewhere
             break

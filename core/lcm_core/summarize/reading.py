@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from lcm_core.compaction_rules import CompactionRules
+from lcm_core.compaction_rules import CompactionRules, compaction_rules
+from lcm_core.dag.previous import PreviousContext, PreviousRules
+from lcm_core.javascript import trimmed
 from lcm_core.records import MessageId, SummaryId, SummaryText
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
+from lcm_core.store.previous import previous_context
 from lcm_core.store.standing import whole_messages
-from lcm_core.summarize.source import SourceMessage, condensed_source, leaf_source
+from lcm_core.summarize.source import SourceMessage, condensed_source, leaf_source, said_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +68,24 @@ async def source_of(reader: Reader, summary_id: SummaryId, rendering: Rendering)
         return await source_of_summaries(reader, [edge.source for edge in edges], rendering)
     ids = await summary_store.source_message_ids(reader, summary_id)
     return await source_of_messages(reader, [MessageId(one) for one in ids], rendering)
+
+
+def previous_rules(rules: CompactionRules) -> PreviousRules:
+    """How an engine reads the summaries that stand before a leaf, and which of them it passes over."""
+
+    def reading(summary: str) -> str:
+        return trimmed(said_by(summary, rules.source))
+
+    return PreviousRules(reading, passes_over=rules.sweep.meaningful_fanout)
+
+
+async def previous_of(
+    reader: Reader, summary_id: str, rules: CompactionRules | None = None
+) -> PreviousContext:
+    """The previous context of a summary, by *rules* or those of the engine that left the file.
+
+    Raises:
+        NotFoundError: no summary has this id.
+    """
+    rules = compaction_rules(reader.schema) if rules is None else rules
+    return await previous_context(reader, summary_id, previous_rules(rules))

@@ -19,11 +19,11 @@ from lcm_core.tokens import Estimator
 class SummaryRequest:
     """What one call is to summarise, and how. Retries are the writer's business."""
 
-    text: str  #: the source text, as the database's engine renders it (engine.md 2.2, 2.5)
+    text: str  #: the source text, as the database's engine renders it (docs/engine/texts.md)
     aggressive: bool  #: the second attempt, which keeps durable facts only (engine.md 8)
     depth: int  #: of the summary that is asked for: 0 a leaf, 1 made from leaves ...
     target_tokens: int  #: estimated size that the answer should stay under
-    previous: str | None = None  #: summaries not to repeat, for depth 0 and 1 only; empty is like None
+    previous: str | None = None  #: summaries not to repeat; empty is like None
     instructions: str = ""  #: the operator's own, ``LCM_CUSTOM_INSTRUCTIONS``
     estimator: Estimator = Estimator.WEIGHTED  #: how the database counts tokens
 

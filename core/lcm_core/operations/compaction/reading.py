@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lcm_core.change.preview import STOP_THE_HOST
-from lcm_core.javascript import BLANKS
+from lcm_core.dag.previous import joined
 from lcm_core.operations.compaction.selection import Context, compact_ordinals
 from lcm_core.operations.compaction.sweep import Pass
 from lcm_core.records import ConversationId, MessageId, SummaryId
@@ -19,7 +19,13 @@ from lcm_core.store.rows import rows_by
 from lcm_core.store.standing import contents_of, standing_rows
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.summarize.escalate import estimate
-from lcm_core.summarize.reading import Rendering, Source, source_of_messages, source_of_summaries
+from lcm_core.summarize.reading import (
+    Rendering,
+    Source,
+    previous_rules,
+    source_of_messages,
+    source_of_summaries,
+)
 from lcm_core.summarize.source import said_by, speaker_label
 from lcm_core.tokens import Estimator, as_engine_read
 
@@ -159,9 +165,9 @@ async def read_source(reader: Reader, refs: Iterable[int | str], rendering: Rend
 
 
 async def _previous(reader: Reader, due: Pass, rendering: Rendering) -> str | None:
-    """The previous context as the engine joins it (docs/engine/compaction.md, Previous context)."""
+    """The previous context as the engine joins it (docs/engine/texts.md, Previous context)."""
     texts = await summary_store.texts_of(reader, [SummaryId(one) for one in due.previous])
     if due.handed_on:
         return texts[0].content if texts else None
-    said = (said_by(one.content, rendering.rules.source).strip(BLANKS) for one in texts)
-    return "\n\n".join(filter(None, said)) or None
+    reading = previous_rules(rendering.rules).reading
+    return joined(reading(one.content) for one in texts) or None

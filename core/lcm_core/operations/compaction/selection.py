@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from lcm_core.compaction_rules import CompactionSettings, SweepRules
+from lcm_core.dag.previous import given
 from lcm_core.fresh_tail import protected
 
 
@@ -237,13 +238,7 @@ def prefix_tokens(context: Context, tail: int) -> int:
     return sum(context.weights[at] for at in range(tail) if context.is_summary(at))
 
 
-def nearest_summaries(context: Context, before: int, most: int) -> list[str]:
-    """The last *most* summaries before an index that say something, in order."""
-    found: list[str] = []
-    for at in range(before - 1, -1, -1):
-        ref = context.refs[at]
-        if len(found) >= most:
-            break
-        if isinstance(ref, str) and not context.blank[at]:
-            found.append(ref)
-    return found[::-1]
+def nearest_summaries(context: Context, before: int) -> list[str]:
+    """The summaries before an index that a leaf pass of its own is given, in order."""
+    standing = [(at, ref) for at, ref in enumerate(context.refs[:before]) if isinstance(ref, str)][::-1]
+    return [standing[place][1] for place in reversed(given(context.blank[at] for at, _ in standing))]

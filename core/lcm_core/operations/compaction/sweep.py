@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from lcm_core.compaction_rules import CompactionRules, CompactionSettings
 from lcm_core.operations.compaction import selection
 from lcm_core.operations.compaction.selection import Bounds, Context
 from lcm_core.summarize.escalate import Level
-
-#: How many summaries a leaf pass of its own is given at the most (Previous context).
-PREVIOUS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +242,7 @@ class Compaction:
         return replace(run.result(), auth_failure=run.auth_failure and run.halted)
 
     def _nearest(self, chunk: range) -> tuple[str, ...]:
-        return tuple(selection.nearest_summaries(self.context, chunk.start, PREVIOUS))
+        return tuple(selection.nearest_summaries(self.context, chunk.start))
 
     def _incremental(self, run: _Run) -> Generator[Pass, Outcome, None]:
         settings, depth = self.settings, 0

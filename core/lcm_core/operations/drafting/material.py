@@ -13,9 +13,8 @@ from lcm_core.dag.previous import NOTHING, PreviousChoice
 from lcm_core.records import Summary, SummaryId, SummaryText
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
-from lcm_core.store.previous import previous_context
 from lcm_core.summarize.escalate import estimate, target_tokens
-from lcm_core.summarize.reading import Rendering, Source, source_of
+from lcm_core.summarize.reading import Rendering, Source, previous_of, source_of
 from lcm_core.summarize.request import SummaryRequest
 from lcm_core.summarize.source import condensed_source
 
@@ -30,7 +29,7 @@ class Setting:
 
     rendering: Rendering
     settings: CompactionSettings
-    previous: bool = True  #: give leaves and d1 their previous context
+    previous: bool = True  #: give leaves their previous context
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ async def read_material(
     source = overridden(await source_of(reader, summary_id, rendering), overrides, rendering)
     previous = NOTHING
     if with_previous:
-        found = await previous_context(reader, summary_id)
+        found = await previous_of(reader, summary_id, rendering.rules)
         previous = found.for_rewrite if found.applies else NOTHING
     summary = text.summary
     return Material(
