@@ -13,8 +13,8 @@ from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble
 from lcm_core.assemble.cache import cache_policy
 from lcm_core.assemble.fill import tail_of
 from lcm_core.assemble.focus import FocusOverlay
-from lcm_core.assemble.message import SentMessage
-from lcm_core.assemble.resolve import Resolved, ResolvedContext, Unread, resolve, resolve_brief
+from lcm_core.assemble.message import Role, SentMessage
+from lcm_core.assemble.resolve import Resolved, ResolvedContext, Unread, resolve, resolve_brief, stub
 from lcm_core.assemble.result import Assembled
 from lcm_core.assemble.stored import StoredItem, StoredMessage
 from lcm_core.records import ConversationId
@@ -30,6 +30,7 @@ from lcm_core.store.assembly import (
     pending_debt,
     raw_tokens_before,
     stored_items,
+    tool_rows_before,
 )
 from lcm_core.store.briefs import focus_overlay
 from lcm_core.store.database import Reader
@@ -42,6 +43,8 @@ TYPICAL_TOKENS: Final = 120
 SLACK: Final = 20
 #: Messages, at most, of which it is kept what they were read as: of a context of the usual kind all that fit.
 KEPT: Final = 2_000
+#: Calls, at most, whose results are looked for in what is not read: the newest that have none.
+ASKED: Final = 100
 
 #: Messages as they were read, and what became of each, by ordinal.
 ReadMessages: TypeAlias = Mapping[int, tuple[StoredMessage, Resolved]]
@@ -54,7 +57,7 @@ def settings_for(
 
     A *prompt* counts even where prompt-aware eviction is off: whoever gives one wants to see its effect.
     *clamp*: with the final clamp, which is the engine's last step before a host gets the messages
-    (engine.md 3); without it they are those that its assembler returns, which is what was recorded of it.
+    (docs/engine/assembly.md); without it they are those that its assembler returns.
     """
     cap = engine.max_assembly_token_budget.value
     count, aware = engine.fresh_tail_count, engine.prompt_aware_eviction
@@ -137,7 +140,7 @@ async def assemble_context(
     with_history: bool = False,
     now: datetime | None = None,
 ) -> Assembled:
-    """What the model gets of a conversation under a budget, and why it gets that (engine.md 3).
+    """What the model gets of a conversation under a budget, and why it gets that (docs/engine/assembly.md).
 
     *zone* is that of the times in wrappers (None: this machine's); *rules* None means those of the engine
     that wrote the file; *live* are the host's own messages, where they are known: they are sent when
@@ -239,18 +242,47 @@ async def load_context(
         else:
             resolved = await resolving
         context = context.behind(resolved)
-        tokens = sum(item.tokens for item in (*brief, *context.items))
+        tokens = sum(item.tokens for item in brief) + _weight(context, settings, rules)
         if tokens > settings.budget and _is_enough(context, tokens, settings, rules):
             size = size or await context_size(reader, conversation_id, before=before)
             unread = _unread(size, context, overlay)
             if not rules.assembly.sends_static_policy:  # then it fits the summaries, read or not
                 deepest, condensed = await context_depths(reader, conversation_id, before=before)
                 unread = replace(unread, deepest=deepest, condensed=condensed)
-            context = replace(context, unread=unread)
+            waiting = _waiting(context, settings, rules)[:ASKED]
+            named = await tool_rows_before(reader, conversation_id, waiting, before=before)
+            answered = {one.sent.call_id or "" for one in resolve(named, None, rules, resolver.zone).items}
+            context = replace(
+                context, unread=unread, answered_unread=frozenset(answered.intersection(waiting))
+            )
             break
         missing, average = settings.budget - tokens, max(1.0, tokens / max(1, len(context.items)))
     items = tuple(sorted((*brief, *context.items), key=lambda item: item.ordinal)) if brief else context.items
     return replace(context, items=items)
+
+
+def _weight(context: ResolvedContext, settings: AssemblySettings, rules: Rules) -> int:
+    """What the items of a context weigh as they would be sent: before the tail payloads as references."""
+    if not (settings.stub_payloads and rules.assembly.stubs_payloads):
+        return sum(item.tokens for item in context.items)
+    first = tail_of(context.items, rules, settings.tail_count, settings.tail_max_tokens).first_ordinal
+    return sum(
+        (item if first is not None and item.ordinal >= first else stub(item, rules)).tokens
+        for item in context.items
+    )
+
+
+def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: Rules) -> list[str]:
+    """The ids of calls in the fresh tail whose results are not among what was read, the newest first.
+
+    Such a call is sent, unless its result stands anywhere else in the context.
+    """
+    if not rules.assembly.mends_messages:
+        return []
+    tail = tail_of(context.items, rules, settings.tail_count, settings.tail_max_tokens)
+    known = {item.sent.call_id for item in context.items if item.sent.role is Role.TOOL_RESULT}
+    called = [call.call_id or "" for item in reversed(tail.items) for call in item.sent.calls]
+    return [call_id for call_id in dict.fromkeys(called) if call_id not in known]
 
 
 def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings, rules: Rules) -> bool:

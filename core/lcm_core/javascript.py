@@ -67,11 +67,20 @@ def read_json(text: str) -> Json:
     Raises:
         ValueError: it is no JSON.
     """
+    value: Json
     try:
-        value: Json = _DECODER.decode(text)
+        if text[:1] in _BEGINNINGS:  # an engine writes no blanks around it; to look for them takes as long
+            value, end = _DECODER.raw_decode(text)
+            if end == len(text):
+                return value
+        value = _DECODER.decode(text)
     except RecursionError:
         return _read_deep(text)
     return value
+
+
+#: With what a value begins that is not a single word or number.
+_BEGINNINGS: Final = frozenset('{["')
 
 
 _REST: Final = re.compile(r"[ \t\n\r]*")

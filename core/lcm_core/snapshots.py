@@ -81,14 +81,11 @@ def sent_then(one: Snapshot, found: Reconstruction) -> SentContext:
 
 def _as_noted(one: Snapshot, whole: Assembled) -> tuple[Assembled, tuple[int | None, ...]]:
     """An assembly without what was cut off last, as it was noted; and where each item stands in it."""
-    first = 0
+    messages, weights = whole.messages, list(whole.weights)
     if one.cut:
-        kept = {(item.ordinal, item.ref) for item in one.sent if item.ref is not None}
-        at_hand = (at for at, message in enumerate(whole.messages) if _name(message) in kept)
-        first = next(at_hand, len(whole.messages))
-    messages = whole.messages[first:]
+        kept = _kept(one.sent, messages)
+        messages, weights = tuple(messages[at] for at in kept), [weights[at] for at in kept]
     places = _places(one.sent, messages)
-    weights = list(whole.weights[first:])
     for item, place in zip(one.sent, places, strict=True):
         if place is not None:
             weights[place] = item.tokens
@@ -96,6 +93,20 @@ def _as_noted(one: Snapshot, whole: Assembled) -> tuple[Assembled, tuple[int | N
         whole, messages=messages, weights=tuple(weights), budget=one.budget, sent_tokens=one.sent_tokens
     )
     return assembled, places
+
+
+def _kept(items: Sequence[SnapshotItem], messages: Sequence[SentMessage]) -> list[int]:
+    """The places of the messages that stand for *items*, found from the newest back."""
+    found: list[int] = []
+    end = len(messages)
+    for item in reversed(items):  # a result that was made up has the ordinal of its call
+        at = next(
+            (at for at in reversed(range(end)) if _name(messages[at]) == (item.ordinal, item.ref)), None
+        )
+        if at is not None:
+            found.append(at)
+            end = at
+    return found[::-1]
 
 
 def _places(items: Sequence[SnapshotItem], messages: Sequence[SentMessage]) -> tuple[int | None, ...]:

@@ -52,6 +52,11 @@ def quarters(text: str, estimator: Estimator) -> int:
     return _quarters(text, astral_weight=8 if weighted else 2, wide_weight=6 if weighted else 1)
 
 
+def utf16_length(text: str) -> int:
+    """Length as the engine's language counts it: characters above U+FFFF twice."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def as_engine_read(text: str) -> str:
     """Bytes that are not UTF-8, which we keep as surrogate escapes, reach the engine as U+FFFD."""
     if not has_surrogates(text):

@@ -47,10 +47,10 @@ def blocks(owner: Conversation, one: Assembly, asked: int, prompt: str | None) -
     if one.budget < asked:
         yield Note(f"maxAssemblyTokenBudget caps the budget at {one.budget:,}.")
     if one.last_cut.messages and not one.last_cut.applied:
-        oldest = counted(one.last_cut.messages, "message", "messages")
+        gone = counted(one.last_cut.messages, "message", "messages")
         yield Note(
-            f"Whole messages as JSON are over the budget: before it hands them over, the engine cuts off the "
-            f"oldest {oldest} (final clamp); {one.last_cut.tokens:,} tokens are left."
+            f"Whole messages as JSON are over the budget: before it hands them over, the engine takes {gone} "
+            f"away, the oldest first (final clamp); {one.last_cut.tokens:,} tokens are left."
         )
     if one.prompt_scores:
         named = sum(share > 0 for share in one.prompt_scores.values())
@@ -118,7 +118,7 @@ def _messages_table(one: Assembly) -> Table:
     for at, (message, weight) in enumerate(zip(one.messages, one.weights, strict=True)):
         notes = [] if began or not in_tail(one, message) else ["fresh tail begins"]
         began = began or bool(notes)
-        if at < one.last_cut.messages and not one.last_cut.applied:
+        if at in one.last_cut.cut and not one.last_cut.applied:
             notes.append("final clamp")
         origin = message.origin
         if (share := prompt_score(one, origin.ordinal)) is not None:

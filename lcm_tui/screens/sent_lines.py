@@ -255,9 +255,7 @@ def stands_for(origin: Origin) -> str:
 
 def _in_tail(one: Assembled, origin: Origin) -> bool:
     first = one.tail.first_ordinal
-    return origin.ordinal is not None and (
-        (first is not None and origin.ordinal >= first) or origin.ordinal in one.tail.promoted
-    )
+    return origin.ordinal is not None and first is not None and origin.ordinal >= first
 
 
 def searched_text(message: SentMessage) -> str:

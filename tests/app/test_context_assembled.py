@@ -65,7 +65,7 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
             "37w",
         ] or (shown_lines(pilot)[7].split()[:5] == ["0", "D3", "sum_4c4bd5292abfa225", "282", "379"])
         await pilot.press("B", *"3500", "enter")
-        await wait_for_text(pilot, "4 not sent: budget 1, final clamp 3", "compaction is due (3,304 > 2,625)")
+        await wait_for_text(pilot, "5 not sent: budget 1, final clamp 4", "compaction is due (3,304 > 2,625)")
         lines = shown_lines(pilot)
         assert [line.split()[:6] for line in lines[7:9]] == [
             ["-", "0", "D3", "sum_4c4bd5292abfa225", "282", "budget"],
@@ -158,7 +158,7 @@ async def test_the_first_line_is_the_account_of_all_of_it(database_file: Databas
             "source     assembled, authoritative for the size of the prompt",
             "cache      cold: the cache was seen to break",
             "budget        1 item",
-            "final clamp   3 items",
+            "final clamp   4 items",
             "Added to the system prompt",
         )
 

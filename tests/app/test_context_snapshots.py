@@ -64,14 +64,14 @@ async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: Databas
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SnapshotsScreen))
         await wait_for_text(pilot, newest)
         first, second = shown_lines(pilot)[2:4]
-        assert first.split()[2:5] == ["3,500", "3,079", "18"]
+        assert first.split()[2:5] == ["3,500", "2,813", "17"]
         assert second.split()[2:5] == ["6,000", "4,430", "22"]
-        assert "4 items, 3 of them by the final clamp" in shown(pilot)
+        assert "5 items, 4 of them by the final clamp" in shown(pilot)
         await pilot.press("enter")
         await wait_for_text(pilot, "This is exactly what was sent: the hash is the same.", "m848")
         await pilot.press("j", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SentScreen))
-        assert "message  1 of 18" in shown(pilot)
+        assert "message  1 of 17" in shown(pilot)
         await pilot.press("escape", "slash", *"김민준", "enter")
         screen = pilot.app.screen
         assert isinstance(screen, SnapshotScreen)
@@ -146,7 +146,7 @@ async def test_a_snapshot_against_now_and_two_against_each_other(database_copy: 
         lines = shown_lines(pilot)
         assert lines[1].startswith(f" - {oldest}")
         assert lines[2].startswith(f" + {newest}")
-        assert "messages: 4 only in the first" in lines[3]
+        assert "messages: 5 only in the first" in lines[3]
 
 
 async def test_the_context_is_compared_with_a_snapshot_by_its_id(database_copy: DatabaseFactory):
@@ -156,7 +156,7 @@ async def test_the_context_is_compared_with_a_snapshot_by_its_id(database_copy: 
         screen = await assembled(pilot, 1)
         await pilot.press("D", *newest[:14], "enter")
         await compared(pilot)
-        assert shown_lines(pilot)[1].startswith(f" - {newest} · under 3,500 · 18 messages")
+        assert shown_lines(pilot)[1].startswith(f" - {newest} · under 3,500 · 17 messages")
         assert shown_lines(pilot)[2].startswith(" + now · under 128,000 · 22 messages")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)

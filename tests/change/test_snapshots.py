@@ -180,9 +180,9 @@ async def test_what_was_cut_off_last_is_told_apart(database_copy: DatabaseFactor
     sent = await assembled(path, 1, 3_500)
     data = await in_thread(shown, path, 1, "--show", value(path, NEWEST))
     assert data["exact"]
-    assert [one["ordinal"] for one in data["finalClamp"]] == [1, 2, 3]
-    assert [one["ordinal"] for one in data["items"]] == list(range(4, 22))
-    assert len(data["messages"]) == len(sent.messages) == 18
+    assert [one["ordinal"] for one in data["finalClamp"]] == [1, 2, 3, 21]
+    assert [one["ordinal"] for one in data["items"]] == list(range(4, 21))
+    assert len(data["messages"]) == len(sent.messages) == 17
 
 
 async def test_a_snapshot_of_before_the_cut_was_noted_is_read(database_copy: DatabaseFactory) -> None:
@@ -222,8 +222,8 @@ async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: D
         await engine.assemble(session_of(path, 1), budget=6_000)
     newer, older = column(path, "SELECT id FROM lcm_tui_assemblies ORDER BY rowid DESC")
     with connect(path) as host:
-        host.execute("UPDATE messages SET content = 'later' WHERE message_id = 865")
-        host.execute("DELETE FROM message_parts WHERE message_id = 865")
+        host.execute("UPDATE messages SET content = 'later' WHERE message_id = 858")
+        host.execute("DELETE FROM message_parts WHERE message_id = 858")
     compare = ("context", "compare", 1, "--db", path, "--json")
     now = (await in_thread(run, *compare, "--snapshot", older[:12])).data
     assert (now["first"]["snapshot"]["id"], now["second"]["snapshot"]) == (older, None)
@@ -231,7 +231,7 @@ async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: D
     assert now["second"]["metadata"]["rawHistoryEstimatedTokens"] > 0
     assert not now["first"]["snapshot"]["exact"]
     two = (await in_thread(run, *compare, "--snapshot", older, "--snapshot-b", newer)).data
-    assert [one["ordinal"] for one in two["messages"]["onlySecond"]] == [0, 1, 2, 3]
+    assert [one["ordinal"] for one in two["messages"]["onlySecond"]] == [0, 1, 2, 3, 21]
     wide = (await in_thread(run, *compare, "--snapshot-b", older, "--budget", "6000")).data
     assert (wide["first"]["budget"], wide["second"]["budget"]) == (6_000, 3_500)
     text = (await in_thread(run, *compare[:-1], "--snapshot", older)).out

@@ -49,17 +49,17 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
     assert "17 messages of 28 items (2 summaries, 26 messages), chronological" in text
     assert "fresh tail begins" in text
     assert "older than ordinal 10, which does not fit" in text
-    assert "the engine cuts off the oldest 8 messages (final clamp)" in text
+    assert "the engine takes 9 messages away, the oldest first (final clamp)" in text
 
 
 def test_what_is_sent_is_cut_last_unless_it_is_asked_for_without(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     whole, cut = (run(*asked, "--db", path, "--json").data for asked in (SHOW, SENT))
-    assert (whole["finalClamp"]["messages"], whole["finalClamp"]["applied"]) == (8, False)
-    assert (cut["finalClamp"]["messages"], cut["finalClamp"]["applied"]) == (8, True)
-    assert cut["messages"] == whole["messages"][8:]
+    assert (whole["finalClamp"]["messages"], whole["finalClamp"]["applied"]) == (9, False)
+    assert (cut["finalClamp"]["messages"], cut["finalClamp"]["applied"]) == (9, True)
+    assert cut["messages"] == whole["messages"][8:-1], "an answer cannot come last"
     assert cut["totals"]["sentTokens"] == whole["finalClamp"]["tokens"] <= 1_350
-    assert [one["step"] for one in cut["evicted"]].count("final clamp") == 8
+    assert [one["step"] for one in cut["evicted"]].count("final clamp") == 9
 
 
 def test_a_prompt_says_what_it_kept_and_what_it_did_not(database_file: DatabaseFactory):

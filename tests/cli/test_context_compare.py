@@ -15,10 +15,10 @@ def test_two_budgets_of_one_conversation(database_file: DatabaseFactory):
         "context", "compare", "1", "--budget", "3500", "--budget-b", "128k", "--db", path, "--json"
     ).data
     assert (data["first"]["budget"], data["second"]["budget"]) == (3_500, 128_000)
-    assert (data["first"]["messages"], data["second"]["messages"]) == (18, 22)
+    assert (data["first"]["messages"], data["second"]["messages"]) == (17, 22)
     assert data["messages"]["onlyFirst"] == data["messages"]["changed"] == []
-    assert [one["ordinal"] for one in data["messages"]["onlySecond"]] == [0, 1, 2, 3]
-    assert data["messages"]["same"] == 18
+    assert [one["ordinal"] for one in data["messages"]["onlySecond"]] == [0, 1, 2, 3, 21]
+    assert data["messages"]["same"] == 17
     assert data["lines"]["removed"] == 0
     assert data["diff"][0].startswith("@@ -")
     assert sum(line.startswith("+") for line in data["diff"]) == data["lines"]["added"]

@@ -15,13 +15,15 @@ from lcm_core.assemble.assembler import (
     assemble,
     is_degraded,
 )
-from lcm_core.assemble.clamp import OPAQUE_TOKENS, clamp, serialized_tokens
+from lcm_core.assemble.blocks import text_block
+from lcm_core.assemble.clamp import OPAQUE_TOKENS, Clamped, Cut, clamp, serialized_tokens
 from lcm_core.assemble.export import api_request, host_messages, markdown
 from lcm_core.assemble.fill import Selection
 from lcm_core.assemble.js import stringify
 from lcm_core.assemble.live import live_message
-from lcm_core.assemble.mend import MISSING_RESULT, Mended
 from lcm_core.assemble.message import OriginKind, Role, SentMessage
+from lcm_core.assemble.pair import MISSING_RESULT
+from lcm_core.assemble.repairs import Mended
 from lcm_core.assemble.resolve import ResolvedContext, Unread, resolve
 from lcm_core.assemble.result import Assembled, Source, Step
 from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
@@ -163,24 +165,43 @@ def test_second_and_orphaned_results_are_dropped_and_missing_ones_made_up(rules:
 
 
 def test_a_result_behind_the_next_answer_is_found_by_the_present_engine_only():
-    items = [message(0, "user", "go"), call(1, "x"), message(2, "assistant", "hm"), result(3, "x")]
+    answer = message(2, "assistant", "hm", {"text": "hm"})
+    items = [message(0, "user", "go"), call(1, "x"), answer, result(3, "x")]
     assert shape(sent(items, RULES_PRESENT)) == ["u", "a:x", "t:x", "a"]
     old = sent(items, RULES_0_1)
     assert old.messages[2].origin.kind is OriginKind.SYNTHETIC
     assert (Mended.RESULT_REPEATED, "x") in repairs(old)
 
 
+def made_up(ordinal: int, call_id: str) -> StoredMessage:
+    """A result that an engine made up once, as its host stored it."""
+    one = result(ordinal, call_id, MISSING_RESULT)
+    metadata = json.loads(one.parts[0].metadata or "") | {"isError": True}
+    return replace(one, parts=(replace(one.parts[0], metadata=json.dumps(metadata)),))
+
+
 def test_a_real_result_wins_over_one_that_was_made_up_once():
-    found = sent([message(0, "user", "go"), call(1, "x"), result(2, "x", MISSING_RESULT), result(3, "x")])
-    assert found.messages[2].text == "done"
+    before = [message(0, "user", "go"), call(1, "x"), made_up(2, "x")]
+    assert sent([*before, result(3, "x")]).messages[2].text == "done"
+    behind = [*before, call(3, "y"), result(4, "y"), result(5, "x")]
+    assert [one.origin.ordinal for one in sent(behind).messages] == [0, 1, 5, 3, 4]
+    assert [one.origin.ordinal for one in sent([*before, made_up(3, "x")]).messages] == [0, 1, 2]
 
 
 def test_a_call_whose_id_was_used_before_is_removed_by_the_present_engine():
-    items = [message(0, "user", "go"), call(1, "x"), result(2, "x"), call(3, "x", text="again"), call(4, "x")]
+    items = [
+        message(0, "user", "go"),
+        call(1, "x"),
+        call(2, "x", text="again"),
+        call(3, "x", "x"),
+        result(4, "x"),
+        message(5, "user", "so?"),
+    ]
     found = sent(items)
-    assert shape(found) == ["u", "a:x", "t:x", "a"]
-    assert [what for what, _ in repairs(found)].count(Mended.CALL_REPEATED) == 2
-    assert found.evicted[-1].ordinal == 4
+    assert shape(found) == ["u", "a:x", "t:x", "a", "u"]
+    assert [what for what, _ in repairs(found)].count(Mended.CALL_REPEATED) == 3
+    assert {one.ordinal: one.why for one in found.evicted} == {3: str(Mended.REPEATS_DROPPED)}
+    assert found.evicted[0].step is Step.PAIRING
 
 
 def test_calls_before_the_tail_without_a_result_are_stripped():
@@ -197,11 +218,40 @@ def test_a_running_call_in_the_tail_keeps_its_place():
     assert shape(found) == ["u", "a:x", "t:x"]
 
 
-def test_a_result_before_the_tail_is_kept_with_a_call_in_it():
-    items = [message(0, "user", "go"), result(1, "x"), message(2, "user", "x" * 4000), call(3, "x")]
-    found = sent(items, budget=60, tail_count=1)
-    assert found.tail.promoted == (1,)
-    assert "t:x" in shape(found)
+def test_a_call_in_the_tail_goes_when_its_result_stands_before_it():
+    early = [message(0, "user", "go"), result(1, "x"), message(2, "user", "x" * 400)]
+    for budget in (60, 10_000):  # whether that result is chosen or not
+        found = sent([*early, call(3, "x", text="hm")], budget=budget, tail_count=2)
+        assert shape(found)[-2:] == ["u", "a"]
+        assert (Mended.CALL_STRIPPED, "x") in repairs(found)
+    waiting = sent([*early, call(3, "y", text="hm")], tail_count=2)
+    assert shape(waiting) == ["u", "u", "a:y", "t:y"]
+
+
+def test_reasoning_stands_before_the_single_call_of_a_function():
+    thought = {"part_type": "reasoning", "text": "hm"}
+    calls = [
+        {"part_type": "tool", "tool_call_id": name, "metadata": {"rawType": "function_call"}} for name in "xy"
+    ]
+    one = sent([message(0, "user", "go"), message(1, "assistant", "", calls[0], thought), result(2, "x")])
+    assert [str(block.kind) for block in one.messages[1].blocks] == ["reasoning", "tool call"]
+    assert repairs(one) == [(Mended.REASONING_MOVED, None)]
+    results = [result(2, "x"), result(3, "y")]
+    two = sent([message(0, "user", "go"), message(1, "assistant", "", *calls, thought), *results])
+    assert [str(block.kind) for block in two.messages[1].blocks] == ["tool call", "tool call", "reasoning"]
+
+
+def test_results_of_one_message_stay_in_their_order_when_nothing_is_mended():
+    items = [message(0, "user", "go"), call(1, "x", "y"), result(2, "y"), result(3, "x")]
+    assert shape(sent(items)) == shape(sent(items, RULES_0_1)) == ["u", "a:x,y", "t:y", "t:x"]
+    assert shape(sent([*items, result(4, "z")])) == ["u", "a:x,y", "t:x", "t:y"]
+
+
+def test_a_second_answer_stays_at_0_1_when_nothing_else_is_mended():
+    items = [message(0, "user", "go"), call(1, "x"), result(2, "x"), result(3, "x")]
+    assert shape(sent(items, RULES_0_1)) == ["u", "a:x", "t:x", "t:x"]
+    assert shape(sent(items)) == ["u", "a:x", "t:x"]
+    assert shape(sent([result(9, "z"), *items], RULES_0_1)) == ["u", "a:x", "t:x"]
 
 
 def tail(start: int) -> list[StoredMessage]:
@@ -249,7 +299,7 @@ def test_what_says_nothing_is_dropped_by_the_present_engine():
     assert [one.origin.ordinal for one in found.messages] == [0, 3]
     assert len(found.messages[1].blocks) == 1
     assert [one.ordinal for one in found.evicted] == [1, 2, 4]
-    assert [one.origin.ordinal for one in sent(items, RULES_0_1).messages] == [0, 1, 2, 3]
+    assert [one.origin.ordinal for one in sent(items, RULES_0_1).messages] == [0, 1, 2, 3, 4]
 
 
 def test_a_users_pictures_are_sent_beside_the_text():
@@ -393,7 +443,7 @@ def test_stored_counts_are_trusted_at_0_1_only():
 
 
 def test_payloads_that_are_no_text_count_a_fixed_amount():
-    picture = {"type": "image", "data": "QUJD" * 2000, "mimeType": "image/png"}
+    picture = {"type": "image", "data": "QUJ1" * 2000, "mimeType": "image/png"}
     parts = ({"text": "look"}, {"part_type": "file", "metadata": {"raw": picture}})
     [one] = sent([message(0, "user", "look", *parts)]).messages
     assert OPAQUE_TOKENS < serialized_tokens(one, Estimator.WEIGHTED) < OPAQUE_TOKENS + 50
@@ -410,11 +460,25 @@ def test_the_last_cut_packs_the_newest_into_nine_tenths():
     assert sent(items, RULES_0_1, budget=100, tail_count=1).last_cut.messages == 0
 
 
-def test_the_last_cut_never_leaves_a_result_without_its_call():
-    found = sent([message(0, "user", "go"), call(1, "x"), result(2, "x"), *tail(3)])
-    assert clamp(found.messages, (50, 50, 50, 50, 50), 200, 0.9) == 3
-    assert clamp(found.messages, (1, 1, 1, 1, 900), 200, 0.9) == 4
-    assert clamp(found.messages, (1, 1, 1, 1, 1), 200, 0.9) == 0
+def test_the_last_cut_leaves_no_result_first_and_no_answer_last():
+    found = sent([message(0, "user", "go"), call(1, "x"), result(2, "x"), *tail(3)]).messages
+    assert clamp(found, (1, 1, 1, 1, 1), 200, 0.9).kept == (0, 1, 2, 3, 4)
+    assert clamp(found, (50, 50, 50, 50, 50), 200, 0.9) == Clamped(
+        (3,), {0: Cut.OLD, 1: Cut.OLD, 2: Cut.RESULT_FIRST, 4: Cut.ANSWER_LAST}
+    )
+    # The newest user message is put in front, whatever it weighs, and the answer behind it goes.
+    assert clamp(found, (1, 1, 1, 300, 170), 200, 0.9).kept == (3,)
+    held = clamp(found, (1, 1, 1, 300, 170), 200, 0.9, host_delivers_turn=True)
+    assert (held.kept, held.cut[2]) == ((3, 4), Cut.OLD)
+
+
+def test_the_last_cut_leaves_an_answer_alone_where_nobody_asked():
+    spoken = sent([message(0, "assistant", "hm", {"text": "hm"}), call(1, "x")]).messages[:2]
+    assert clamp(spoken, (90, 90), 100, 0.9).kept == (1,)
+    assert clamp(spoken, (90, 90), 100, 0.9, host_delivers_turn=True).kept == (1,)
+    silent = [spoken[1].with_content((text_block(" "),))]
+    assert clamp(silent, (90,), 10, 0.9).kept == (0,)
+    assert clamp(silent, (90,), 10, 0.9, host_delivers_turn=True).kept == ()
 
 
 # -- where it came from ----------------------------------------------------------------------------------

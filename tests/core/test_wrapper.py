@@ -81,7 +81,7 @@ def test_a_brief_escapes_its_prompt_and_leaves_out_what_it_does_not_know():
         '<focus_brief id="focus_1" prompt="a &quot;b&quot; &amp; &lt;c&gt;" token_count="3" target_tokens="9"'
         ' created_at="2026-03-04T12:14:42">',
         "  <content>",
-        "x &lt; y",
+        "x < y",
         "  </content>",
         "</focus_brief>",
     ]

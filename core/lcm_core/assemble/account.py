@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from lcm_core.assemble.clamp import Cut
 from lcm_core.assemble.fill import Fill, Selection, Tail
-from lcm_core.assemble.mend import DROPPING, Mended, Repair
 from lcm_core.assemble.message import OriginKind, SentMessage
+from lcm_core.assemble.repairs import DROPPING, Mended, Repair
 from lcm_core.assemble.resolve import Resolved, ResolvedContext
-from lcm_core.assemble.result import Evicted, Shares, Step, TailReport
+from lcm_core.assemble.result import Evicted, LastCut, Shares, Step, TailReport
 
 
 def absent(context: ResolvedContext) -> Iterator[Evicted]:
@@ -51,20 +52,24 @@ def dropped(repairs: Iterable[Repair], chosen: Iterable[Resolved]) -> Iterator[E
             yield Evicted(ordinal, repair.origin, tokens.get(ordinal, 0), step, str(repair.what))
 
 
-def cut_off(messages: Sequence[SentMessage], weights: Sequence[int], budget: int) -> Iterator[Evicted]:
-    """The oldest messages, which went since the whole was still over the budget."""
-    why = f"whole messages weigh {sum(weights):,} tokens as JSON, more than {budget:,}"
-    for message, weight in zip(messages, weights, strict=False):
-        origin = message.origin
+def cut_off(
+    messages: Sequence[SentMessage], weights: Sequence[int], last_cut: LastCut, budget: int
+) -> Iterator[Evicted]:
+    """What went in the last cut, since the whole was still over the budget."""
+    why = {
+        Cut.OLD: f"whole messages weigh {sum(weights):,} tokens as JSON, more than {budget:,}",
+        Cut.RESULT_FIRST: "a tool result cannot come first, and its call is too old",
+        Cut.ANSWER_LAST: "an answer cannot come last",
+    }
+    for at, reason in sorted(last_cut.cut.items()):
+        origin = messages[at].origin
         if origin.ordinal is not None and origin.kind is not OriginKind.SYNTHETIC:
-            yield Evicted(origin.ordinal, origin, weight, Step.CLAMP, why)
+            yield Evicted(origin.ordinal, origin, weights[at], Step.CLAMP, why[reason])
 
 
 def tail_report(tail: Tail) -> TailReport:
     """The tail without its items."""
-    return TailReport(
-        tail.count, tail.max_tokens, tail.first_ordinal, len(tail.items), tail.tokens, tail.promoted
-    )
+    return TailReport(tail.count, tail.max_tokens, tail.first_ordinal, len(tail.items), tail.tokens)
 
 
 def shares(

@@ -1,7 +1,7 @@
-"""Assembly: a context under a token budget as the messages that the model gets (engine.md 3). Pure.
+"""Assembly: a context under a token budget as the messages that the model gets. Pure.
 
-The steps are those of the engine, in its order: resolve, overlay, fresh tail, fill, strip and normalise, pair
-tools, clamp. Equal message for message to what the assemblers of 0.1.2 and 0.15.3 were recorded to return.
+The steps are those of the engine, in its order (docs/engine/assembly.md): resolve, overlay, fresh tail, fill,
+calls without a result, silence, tool pairing, final clamp.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from lcm_core.assemble.cache import UNOBSERVED, CachePolicy
 from lcm_core.assemble.clamp import clamp, serialized_tokens
 from lcm_core.assemble.fill import Fill, Tail, fill, tail_of
 from lcm_core.assemble.js import estimate
-from lcm_core.assemble.mend import Repair, normalise, pair_tools, strip_unanswered
+from lcm_core.assemble.mend import strip_unanswered, without_silence
 from lcm_core.assemble.message import Role, SentMessage, content_text
+from lcm_core.assemble.pair import pair_tools
+from lcm_core.assemble.repairs import Repair
 from lcm_core.assemble.resolve import Resolved, ResolvedContext, stub
 from lcm_core.assemble.result import Assembled, LastCut, Metadata, Source
 from lcm_core.assemble.system import system_addition
@@ -34,6 +36,7 @@ class AssemblySettings:
     prompt_aware: bool | None = None  #: None: what the rules say
     stub_payloads: bool = False
     clamp: bool = False  #: also cut off what the engine cuts off last; else only tell how much that is
+    host_delivers_turn: bool = False  #: the host hands the prompt over by itself, behind the messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def assemble(
     """Turn a context into messages; the same records always give the same messages."""
     choice = _choose(context, settings, rules)
     repairs: list[Repair] = []
-    sent = _mended([item.sent for item in choice.items], choice.tail, rules, repairs)
+    sent = _mended(context, choice, rules, repairs)
     evicted = list(absent(context))
     fallback = _fallback(context, sent, around)
     if fallback.messages is None:
@@ -67,10 +70,10 @@ def assemble(
         sent, repairs = list(fallback.messages), []
         estimated = sum(weight(message, rules) for message in sent)
     weights = [weight(message, rules) for message in sent]
-    last_cut = _last_cut(sent, weights, settings, rules)
+    last_cut, kept = _last_cut(sent, weights, settings, rules)
     if last_cut.messages and (settings.clamp or fallback.messages is not None):
-        evicted += cut_off(sent[: last_cut.messages], weights, settings.budget)
-        sent, weights = sent[last_cut.messages :], weights[last_cut.messages :]
+        evicted += cut_off(sent, weights, last_cut, settings.budget)
+        sent, weights = [sent[at] for at in kept], [weights[at] for at in kept]
         if fallback.source is Source.ASSEMBLED and not _has_user(sent):
             fallback = _Fallback(Source.FALLBACK_NO_USER_TURN, "no user turn is left after the final clamp")
     reported = sum(weights) if rules.assembly.counts_serialized else estimated
@@ -149,22 +152,29 @@ def _prompt(settings: AssemblySettings, rules: Rules) -> str | None:
 
 
 def _mended(
-    messages: Sequence[SentMessage], tail: Tail, rules: Rules, repairs: list[Repair]
+    context: ResolvedContext, choice: _Choice, rules: Rules, repairs: list[Repair]
 ) -> list[SentMessage]:
-    found = list(messages)
-    if rules.assembly.strips_unanswered_calls:
-        found = strip_unanswered(found, tail.first_ordinal, repairs)
-    found = normalise(found, rules.assembly, repairs)
-    return pair_tools(found, rules.assembly, repairs)
+    """The chosen messages as a provider accepts them."""
+    found = [item.sent for item in choice.items]
+    if rules.assembly.mends_messages:
+        results = (item.sent for item in context.items if item.sent.role is Role.TOOL_RESULT)
+        answered = context.answered_unread.union(one.call_id for one in results if one.call_id)
+        found = strip_unanswered(found, choice.tail.first_ordinal, answered, repairs)
+        found = without_silence(found, repairs)
+    return pair_tools(found, repairs, calls_once=rules.assembly.mends_messages)
 
 
 def _last_cut(
     sent: Sequence[SentMessage], weights: Sequence[int], settings: AssemblySettings, rules: Rules
-) -> LastCut:
-    """What the engine cuts off before it hands the messages over: none at 0.1."""
+) -> tuple[LastCut, Sequence[int]]:
+    """What the engine cuts off before it hands the messages over, and the places of the rest."""
     share = rules.assembly.clamp_share
-    cut = clamp(sent, weights, settings.budget, share) if share is not None else 0
-    return LastCut(cut, sum(weights[cut:]), bool(settings.clamp and cut))
+    if share is None:  # none at 0.1
+        return LastCut({}, sum(weights), applied=False), range(len(sent))
+    delivers = settings.host_delivers_turn
+    left = clamp(sent, weights, settings.budget, share, host_delivers_turn=delivers)
+    tokens = sum(weights[at] for at in left.kept)
+    return LastCut(left.cut, tokens, bool(settings.clamp and left.cut)), left.kept
 
 
 def _deepest(context: ResolvedContext) -> int:

@@ -46,38 +46,33 @@ class Part:
     metadata: JsonObject  #: empty where it is no object
     noted: Json  #: the metadata as parsed: an object or a list; else None
     raw: Json  #: the host's block, an object (or a list); None: none is recorded
+    block: JsonObject  #: the same where it is an object; else an empty one
     raw_type: str | None  #: as the metadata says it, not as the block does; not empty
     original_role: str | None  #: not empty
 
-    @property
-    def block(self) -> JsonObject:
-        """The host's block where it is an object; else an empty one."""
-        return self.raw if isinstance(self.raw, dict) else _NOTHING
-
-    @property
-    def type(self) -> str | None:
-        """The type that the block names, else the metadata."""
-        return word(self.block.get("type")) or self.raw_type
-
 
 _NOTHING: Final[JsonObject] = {}
+#: By a name of its own: to look up the member of an enum takes as long as all else that is asked of a block.
+_TOOL_CALL: Final = BlockKind.TOOL_CALL
+_TEXT_BLOCK: Final = BlockKind.TEXT
 
 
 def read_parts(rows: Iterable[MessagePart]) -> list[Part]:
     """The parts of a message, in order."""
-    return [_part(row) for row in rows]
+    return [part_of(row, parsed(row.metadata) if row.metadata else None) for row in rows]
 
 
-def _part(row: MessagePart) -> Part:
-    noted = parsed(row.metadata) if row.metadata else None
+def part_of(row: MessagePart, noted: Json) -> Part:
+    """A part whose metadata were parsed as *noted*."""
     if not isinstance(noted, dict):
-        return Part(row, _NOTHING, noted if isinstance(noted, list) else None, None, None, None)
+        return Part(row, _NOTHING, noted if isinstance(noted, list) else None, None, _NOTHING, None, None)
     raw = noted.get("raw")
     return Part(
         row,
         noted,
         noted,
         raw if isinstance(raw, dict | list) else None,
+        raw if isinstance(raw, dict) else _NOTHING,
         word(noted.get("rawType")),
         word(noted.get("originalRole")),
     )
@@ -99,7 +94,7 @@ def blocks_of(parts: Sequence[Part], rules: AssemblyRules, *, vouched: bool) -> 
 
 def text_block(text: str) -> Block:
     """A text as a block."""
-    return Block(BlockKind.TEXT, _text(text), text)
+    return Block(_TEXT_BLOCK, _text(text), text)
 
 
 def host_block(document: Json) -> Block:
@@ -114,11 +109,10 @@ def host_block(document: Json) -> Block:
             BlockKind.TEXT if isinstance(says, str) else BlockKind.OTHER, document, read_as_text(says)
         )
     if kind in CALL_TYPES:
-        given = document.get("arguments")
         return Block(
-            BlockKind.TOOL_CALL,
+            _TOOL_CALL,
             document,
-            stringify(document.get("input") if given is None else given),
+            "",
             word(document.get("id")) or word(document.get("call_id")),
             word(document.get("name")),
         )
@@ -145,11 +139,6 @@ def word(value: Json) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def first_word(values: Iterable[Json]) -> str | None:
-    """The first text of at least one character."""
-    return next((found for value in values if (found := word(value)) is not None), None)
-
-
 def read_as_text(value: Json) -> str:
     """What a value says to a reader: a text, the texts of blocks, else its JSON."""
     if isinstance(value, str):
@@ -167,8 +156,8 @@ def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | Miss
     """What a part is sent as; `MISSING` for one that is not sent."""
     if isinstance(part.raw, list):
         return part.raw
-    named = part.type
     if isinstance(part.raw, dict):
+        named = word(part.raw.get("type")) or part.raw_type
         if named == "thinking" and isinstance(signed := part.raw.get("thinkingSignature"), str):
             return _signed(part.raw, signed, rules, vouched=vouched)
         if named not in TOOL_TYPES:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
 from lcm_core.assemble.js import estimate, stringify
-from lcm_core.assemble.message import Content, Identity, Origin, OriginKind, Role, SentMessage
+from lcm_core.assemble.mend import is_blank
+from lcm_core.assemble.message import BlockKind, Content, Identity, Origin, OriginKind, Role, SentMessage
 from lcm_core.dag.markers import BLANKS
+from lcm_core.frozen import dataclass
 from lcm_core.javascript import Json
-from lcm_core.tokens import Estimator, quarters
+from lcm_core.tokens import Estimator, quarters, utf16_length
 
-#: What a picture or another payload that is no text counts (engine.md 2.1).
+#: What a payload that is no text counts beside the words that stand for it.
 OPAQUE_TOKENS: Final = 1_600
+_OPAQUE: Final = "[opaque binary payload]"
 _OPAQUE_KEYS: Final = frozenset({"data", "image", "imageData", "image_data", "base64", "bytes", "source"})
-_OPAQUE_LENGTH: Final = 4_096
-_BASE64: Final = re.compile(rf"[A-Za-z0-9+/=_{BLANKS}-]+")
-_DATA_URL: Final = re.compile(r"data:[\w.+-]+/[\w.+-]+[;,]", re.ASCII)
+_OPAQUE_LENGTH: Final = 4_096  #: UTF-16 units
+_SAMPLE: Final = 512  #: likewise
+_BASE64: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=\r\n]+")
 
 
 def serialized_tokens(message: SentMessage, estimator: Estimator) -> int:
@@ -52,7 +56,7 @@ def content_quarters(content: Content, estimator: Estimator) -> tuple[int, bool]
 
 def _may_hold_payload(text: str) -> bool:
     """Whether there is room in it for a payload that is no text."""
-    return len(text) >= _OPAQUE_LENGTH or '"data:' in text
+    return len(text) >= _OPAQUE_LENGTH // 2  # as many characters may be twice as many units
 
 
 def _around(message: SentMessage, estimator: Estimator) -> int | None:
@@ -74,35 +78,97 @@ def _around_answer(identity: Identity | None, digits: int, estimator: Estimator)
 
 def _without_payloads(value: Json, key: str, found: list[None]) -> Json:
     if isinstance(value, str):
-        opaque = _DATA_URL.match(value) is not None or (
-            key in _OPAQUE_KEYS and len(value) >= _OPAQUE_LENGTH and _BASE64.fullmatch(value) is not None
-        )
-        if not opaque:
+        if not _is_opaque(value, key):
             return value
         found.append(None)
-        return ""
+        return _OPAQUE
     if isinstance(value, Mapping):
         return {name: _without_payloads(inner, name, found) for name, inner in value.items()}
     if isinstance(value, Sequence):
-        return [_without_payloads(inner, key, found) for inner in value]
+        return [_without_payloads(inner, "", found) for inner in value]
     return value
 
 
-def clamp(messages: Sequence[SentMessage], weights: Sequence[int], budget: int, share: float) -> int:
-    """How many of the oldest messages must go so that the rest weighs at most *share* of the budget.
+def _is_opaque(text: str, key: str) -> bool:
+    """Whether a text that stands under a key of an object is a payload that is no text."""
+    if not text.startswith("data:") and key not in _OPAQUE_KEYS:
+        return False
+    long = len(text) >= _OPAQUE_LENGTH or (
+        len(text) >= _OPAQUE_LENGTH // 2 and utf16_length(text) >= _OPAQUE_LENGTH
+    )
+    return long and (text.startswith("data:") or _BASE64.fullmatch(text[:_SAMPLE]) is not None)
 
-    None go when all of them are within the budget. The newest message stays, and the rest does not begin
-    with a tool's answer: where that is the newest message, its call stays too.
+
+# -- the last cut ----------------------------------------------------------------------------------------
+
+
+class Cut(StrEnum):
+    """Why the last cut takes a message away."""
+
+    OLD = "too old"  #: the newest ones fill what is left of the budget
+    RESULT_FIRST = "a result first"
+    ANSWER_LAST = "an answer last"
+
+
+@dataclass(frozen=True, slots=True)
+class Clamped:
+    """What the last cut leaves of a list of messages, by their places."""
+
+    kept: tuple[int, ...]
+    cut: Mapping[int, Cut]  #: the others, by place
+
+
+def clamp(
+    messages: Sequence[SentMessage],
+    weights: Sequence[int],
+    budget: int,
+    share: float,
+    *,
+    host_delivers_turn: bool = False,
+) -> Clamped:
+    """What is left when the whole weighs more than the budget (docs/engine/assembly.md, The final clamp).
+
+    *share* of the budget is filled from the newest message back; *host_delivers_turn*: the host hands the
+    prompt over by itself, so that the list may end with the assistant.
     """
-    if sum(weights) <= budget or not messages:
-        return 0
-    left = math.floor(budget * share)
-    first = len(messages)
-    while first > 0 and (left >= weights[first - 1] or first == len(messages)):
-        first -= 1
-        left -= weights[first]
+    every = range(len(messages))
+    if not messages or sum(weights) <= budget:
+        return Clamped(tuple(every), {})
+    first = _newest_within(weights, max(1, math.floor(budget * share)))
+    cut = dict.fromkeys(range(first), Cut.OLD)
     while first < len(messages) - 1 and messages[first].role is Role.TOOL_RESULT:
+        cut[first] = Cut.RESULT_FIRST
         first += 1
-    while first > 0 and messages[first].role is Role.TOOL_RESULT:
+    kept = list(every[first:])
+    if not any(messages[at].role is Role.USER for at in kept):
+        user = next((at for at in reversed(every[:first]) if messages[at].role is Role.USER), None)
+        if user is not None:
+            kept.insert(0, user)
+            del cut[user]
+    ends = len(kept)
+    while ends and _goes_at_the_end(messages[kept[ends - 1]], host_delivers_turn=host_delivers_turn):
+        ends -= 1
+    if ends or host_delivers_turn:
+        cut.update(dict.fromkeys(kept[ends:], Cut.ANSWER_LAST))
+        del kept[ends:]
+    return Clamped(tuple(kept), cut)
+
+
+def _newest_within(weights: Sequence[int], goal: int) -> int:
+    """The place of the oldest of the newest messages that weigh no more than *goal*; the newest always."""
+    first = len(weights) - 1
+    spent = weights[first]
+    while first > 0 and spent + weights[first - 1] <= goal:
         first -= 1
+        spent += weights[first]
     return first
+
+
+def _goes_at_the_end(message: SentMessage, *, host_delivers_turn: bool) -> bool:
+    if message.role is not Role.ASSISTANT:
+        return False
+    if not host_delivers_turn:
+        return True
+    if isinstance(message.content, str):
+        return not message.content.strip(BLANKS)
+    return all(block.kind is BlockKind.REASONING or is_blank(block) for block in message.content)

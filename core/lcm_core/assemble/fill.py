@@ -1,4 +1,4 @@
-"""Step 3 and 4 of assembly: the protected tail, and what of the rest fits the budget (engine.md 3)."""
+"""The protected tail, and what of the rest fits the budget (docs/engine/assembly.md, What is sent)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.assemble.message import Role
 from lcm_core.assemble.resolve import Resolved
 from lcm_core.fresh_tail import fresh_tail
 from lcm_core.rules import Rules
@@ -31,7 +30,6 @@ class Tail:
     max_tokens: int | None
     first_ordinal: int | None  #: None: nothing is protected
     items: tuple[Resolved, ...]
-    promoted: tuple[int, ...]  #: ordinals of tool results before it whose call stands in it
 
     @property
     def tokens(self) -> int:
@@ -57,19 +55,11 @@ def tail_of(items: Sequence[Resolved], rules: Rules, count: int | None, max_toke
     limit = rules.fresh_tail_count if count is None else count
     if rules.assembly.tail_of_items:
         kept = tuple(items[max(0, len(items) - limit) :]) if limit > 0 else ()
-        return Tail(limit, None, kept[0].ordinal if kept else None, kept, ())
+        return Tail(limit, None, kept[0].ordinal if kept else None, kept)
     found = fresh_tail(items, rules, count=count, max_tokens=max_tokens)  # by their weight as sent
     first = found.first_ordinal
-    if first is None:
-        return Tail(limit, max_tokens, None, (), ())
-    base = [item for item in items if item.ordinal >= first]
-    called = {call.call_id for item in base for call in item.sent.calls}
-    promoted = [
-        item
-        for item in items
-        if item.ordinal < first and item.sent.role is Role.TOOL_RESULT and item.sent.call_id in called
-    ]
-    return Tail(limit, max_tokens, first, (*promoted, *base), tuple(item.ordinal for item in promoted))
+    kept = () if first is None else tuple([item for item in items if item.ordinal >= first])
+    return Tail(limit, max_tokens, first, kept)
 
 
 def fill(evictable: Sequence[Resolved], room: int, prompt: str | None, *, unread: bool = False) -> Fill:
@@ -80,11 +70,11 @@ def fill(evictable: Sequence[Resolved], room: int, prompt: str | None, *, unread
     remaining = max(0, room)
     if not unread and sum(item.tokens for item in evictable) <= remaining:
         return Fill(tuple(evictable), (), Selection.FULL_FIT, remaining, None)
-    terms = frozenset(_terms(prompt or ""))
+    terms = tuple(dict.fromkeys(_terms(prompt or "")))
     stopped: int | None = None
     scores: Mapping[int, float] = {}
     if terms:
-        named = [_score(item.sent.text, terms) for item in evictable]
+        named = [_score(item.said, terms) for item in evictable]
         chosen, selection = _by_prompt(evictable, remaining, named), Selection.PROMPT_AWARE
         scores = {item.ordinal: score for item, score in zip(evictable, named, strict=True)}
     else:
@@ -120,19 +110,21 @@ def _by_prompt(items: Sequence[Resolved], remaining: int, scores: Sequence[float
     return frozenset(chosen)
 
 
-#: A word of letters and digits; a run of characters that are written without blanks counts as one.
-_WORD: Final = re.compile(r"[^\W_]+")
+#: A word of letters and digits of ASCII: an accent or an ideograph parts two of them.
+_WORD: Final = re.compile(r"[a-z0-9]{2,}")
 
 
 def _terms(text: str) -> list[str]:
-    """The words that count: one letter of the Latin alphabet says nothing."""
-    return [word for word in _WORD.findall(text.lower()) if len(word) > 1 or not word.isascii()]
+    """The words that count: a single letter or digit is none."""
+    return _WORD.findall(text.lower())
 
 
-def _score(text: str, terms: frozenset[str]) -> float:
-    """The share of a text's words that the prompt names."""
+def _score(text: str, terms: Sequence[str]) -> float:
+    """The share of a text's words that the prompt names, added up in the order of the prompt."""
     words = _terms(text)
     if not words:
         return 0.0
-    counts = Counter(words)
-    return sum(counts[term] for term in terms) / len(words)
+    counts, score = Counter(words), 0.0
+    for term in terms:
+        score += counts[term] / len(words)
+    return score

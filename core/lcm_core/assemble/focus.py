@@ -1,4 +1,7 @@
-"""Focus briefs over a context: which summaries one stands for, and how the model gets it (engine.md 6.5)."""
+"""Focus briefs over a context: which summaries one stands for, and how the model gets it.
+
+docs/engine/assembly.md, What is sent.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from lcm_core.assemble.xml import escaped, escaped_attribute, time_attribute
+from lcm_core.assemble.xml import escaped_attribute, time_attribute
 from lcm_core.records import FocusBrief, SummaryId, Timestamp
 from lcm_core.times import parse_utc
 from lcm_core.tokens import as_engine_read
@@ -75,6 +78,4 @@ def wrap_brief(brief: FocusBrief, zone: tzinfo | None) -> str:
         "" if seq is None else f'covered_message_seq="{seq}"',
     ]
     head = f"<focus_brief {' '.join(one for one in attributes if one)}>"
-    return "\n".join(
-        [head, "  <content>", escaped(as_engine_read(brief.content)), "  </content>", "</focus_brief>"]
-    )
+    return "\n".join([head, "  <content>", as_engine_read(brief.content), "  </content>", "</focus_brief>"])

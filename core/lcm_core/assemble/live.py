@@ -26,6 +26,5 @@ def live_message(document: JsonObject) -> SentMessage:
         call_id=call_id if isinstance(call_id, str) else None,
         tool_name=name if isinstance(name, str) else None,
         is_error=failed if isinstance(failed, bool) else None,
-        failed=document.get("stopReason") in ("error", "aborted"),
         given=document,
     )

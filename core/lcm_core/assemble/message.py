@@ -32,19 +32,28 @@ class BlockKind(StrEnum):
     OTHER = "other"
 
 
+#: By a name of its own: to look up the member of an enum takes as long as all else that is asked of a block.
+_TOOL_CALL: Final = BlockKind.TOOL_CALL
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """One block of a message's content."""
 
     kind: BlockKind
     document: Json  #: as it is sent: an object, or what else a host (or 0.1) put into the list
-    text: str = ""  #: what it says, for reading
+    says: str = ""  #: for reading; of a call nothing (see `text`)
     call_id: str | None = None  #: of a tool call
     tool_name: str | None = None
 
+    @property
+    def text(self) -> str:
+        """What it says, for reading; of a tool call what the tool is called with, as JSON."""
+        if self.kind is not _TOOL_CALL or not isinstance(self.document, dict):
+            return self.says
+        given = self.document.get("arguments")
+        return stringify(self.document.get("input") if given is None else given)
 
-#: By a name of its own: to look up the member of an enum takes as long as all else that is asked of a block.
-_TOOL_CALL: Final = BlockKind.TOOL_CALL
 
 Content: TypeAlias = "str | tuple[Block, ...]"
 
@@ -106,7 +115,6 @@ class SentMessage:
     identity: Identity | None = None  #: of an assistant message
     reasoning: str | None = None  #: of an assistant message: what its provider keeps beside the content
     sender: JsonObject | None = None  #: of a user's message: who in a group said it
-    failed: bool = False  #: an assistant's turn that ended in an error or was aborted
     given: JsonObject | None = field(default=None, repr=False)  #: as the host holds it; sent as it is
     #: What the JSON of its blocks weighs, in quarters of a token, once it was counted; None: not counted, or
     #: a payload may stand in it.

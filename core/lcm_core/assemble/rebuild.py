@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcm_core.assemble.blocks import Part, blocks_of, first_word, read_parts, text_block, word
+from lcm_core.assemble.blocks import Part, blocks_of, read_parts, text_block, word
 from lcm_core.assemble.message import BlockKind, Content, Identity, Role
 from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.assemble.sender import sender_of
@@ -41,15 +41,15 @@ def rebuild(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules)
     call_id = _call_id(parts, rules) if role is Role.TOOL_RESULT else None
     if role is Role.TOOL_RESULT and call_id is None:
         role = Role.ASSISTANT
-    content = _content(message.content, parts, role, rules)
+    identity = _identity(parts) if role is Role.ASSISTANT and rules.names_authors else None
+    content = _content(message.content, parts, role, rules, identity)
     if role is Role.TOOL_RESULT:
         if not rules.names_results:
             return Rebuilt(role, content, call_id)
         return Rebuilt(role, content, call_id, _tool_name(parts), _is_error(parts))
     if role is Role.ASSISTANT:
-        if not rules.names_authors:
-            return Rebuilt(role, content)
-        return Rebuilt(role, content, identity=_identity(parts), reasoning=_reasoning(parts))
+        reasoning = _reasoning(parts) if rules.names_authors else None
+        return Rebuilt(role, content, identity=identity, reasoning=reasoning)
     sender = sender_of(message.sender) if rules.names_authors and message.role == "user" else None
     return Rebuilt(role, content, sender=sender)
 
@@ -59,7 +59,8 @@ def rebuilt_content(text: str, rows: Sequence[MessagePart], role: Role, rules: A
 
     *role* is as given, whatever the parts say of it.
     """
-    return _content(text, read_parts(rows), role, rules)
+    parts = read_parts(rows)
+    return _content(text, parts, role, rules, _identity(parts) if role is Role.ASSISTANT else None)
 
 
 def is_void(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules) -> bool:
@@ -75,10 +76,11 @@ def is_void(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules)
 # -- content ---------------------------------------------------------------------------------------------
 
 
-def _content(text: str, parts: Sequence[Part], role: Role, rules: AssemblyRules) -> Content:
-    vouched = not rules.signatures_need_identity or (
-        role is Role.ASSISTANT and any(_identity_of(part) is not None for part in parts)
-    )
+def _content(
+    text: str, parts: Sequence[Part], role: Role, rules: AssemblyRules, identity: Identity | None
+) -> Content:
+    """*identity*: of the model that wrote an assistant's message, and so vouches for its reasoning."""
+    vouched = identity is not None or not rules.signatures_need_identity
     found = blocks_of(parts, rules, vouched=vouched)
     if not found:
         if role is Role.USER:
@@ -101,36 +103,33 @@ _ROLES_OF_ROWS = {"tool": Role.TOOL_RESULT, "assistant": Role.ASSISTANT}
 
 
 def _role(row: str, parts: Sequence[Part]) -> Role:
-    noted = next((part.original_role for part in parts if part.original_role is not None), "")
-    return _ROLES.get(noted) or _ROLES_OF_ROWS.get(row, Role.USER)
+    for part in parts:
+        if part.original_role is not None:
+            return _ROLES.get(part.original_role) or _ROLES_OF_ROWS.get(row, Role.USER)
+    return _ROLES_OF_ROWS.get(row, Role.USER)
 
 
 def _call_id(parts: Sequence[Part], rules: AssemblyRules) -> str | None:
     """The call that a result answers, of the first part that names one."""
-    return first_word(
-        value
-        for part in parts
-        for value in (
-            part.row.tool_call_id,
-            part.metadata.get("toolCallId") if rules.names_results else None,
-            part.block.get("toolCallId"),
-            part.block.get("tool_call_id"),
-        )
-    )
+    for part in parts:
+        noted = word(part.metadata.get("toolCallId")) if rules.names_results else None
+        found = part.row.tool_call_id or noted or _first(part.block, "toolCallId", "tool_call_id")
+        if found:
+            return found
+    return None
 
 
 def _tool_name(parts: Sequence[Part]) -> str:
-    found = first_word(
-        value
-        for part in parts
-        for value in (
-            part.row.tool_name,
-            part.metadata.get("toolName"),
-            part.block.get("name"),
-            part.block.get("toolName"),
-        )
-    )
-    return found or UNKNOWN_TOOL
+    for part in parts:
+        found = part.row.tool_name or word(part.metadata.get("toolName"))
+        found = found or _first(part.block, "name", "toolName")
+        if found:
+            return found
+    return UNKNOWN_TOOL
+
+
+def _first(block: JsonObject, *keys: str) -> str | None:
+    return next((found for key in keys if (found := word(block.get(key))) is not None), None)
 
 
 def _is_error(parts: Sequence[Part]) -> bool | None:
@@ -139,7 +138,10 @@ def _is_error(parts: Sequence[Part]) -> bool | None:
 
 
 def _identity(parts: Sequence[Part]) -> Identity | None:
-    return next((found for part in parts if (found := _identity_of(part)) is not None), None)
+    for part in parts:
+        if (found := _identity_of(part)) is not None:
+            return found
+    return None
 
 
 def _identity_of(part: Part) -> Identity | None:
@@ -147,7 +149,11 @@ def _identity_of(part: Part) -> Identity | None:
     noted = part.metadata
     if "modelProvider" not in noted:
         return None
-    provider, api, model = (word(noted.get(key)) for key in ("modelProvider", "modelApi", "modelId"))
+    provider, api, model = (
+        word(noted["modelProvider"]),
+        word(noted.get("modelApi")),
+        word(noted.get("modelId")),
+    )
     if provider is None or api is None or model is None:
         return None
     return Identity(provider, api, model, word(noted.get("responseModelId")))

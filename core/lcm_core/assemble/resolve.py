@@ -1,4 +1,4 @@
-"""Step 1 and 2 of assembly: what every context item becomes (engine.md 3), and what it weighs as sent."""
+"""What every context item becomes, and what it weighs as sent (docs/engine/assembly.md)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ class Resolved:
     tokens: int  #: as sent
     stored_tokens: int
     payload: LargeFile | None = None  #: the file that holds a tool's large answer
+    own_text: str | None = None  #: of what is sent wrapped, or refers to a file: what it says by itself
+
+    @property
+    def said(self) -> str:
+        """The text in which the words of a prompt are counted: of a list of blocks its whole JSON."""
+        return content_text(self.sent.content) if self.own_text is None else self.own_text
 
     @property
     def is_brief(self) -> bool:
@@ -69,6 +75,8 @@ class ResolvedContext:
     void: tuple[Origin, ...] = ()  #: answers with neither text nor parts, which the engine does not see
     brief_id: str | None = None  #: of the active brief that covers something
     unread: Unread | None = None
+    #: Of calls in what was read, those whose result stands in what was not.
+    answered_unread: frozenset[str] = frozenset()
 
     def behind(self, older: ResolvedContext) -> ResolvedContext:
         """The same context with a piece that stands before it."""
@@ -131,8 +139,9 @@ def stub(item: Resolved, rules: Rules) -> Resolved:
         f"{FETCHING}"
     )
     content: Content = text if isinstance(sent.content, str) else (text_block(text),)
-    tokens = _tokens(content, rules)
-    return replace(item, sent=replace(sent.with_content(content), tokens=tokens), tokens=tokens)
+    tokens = estimate(text, rules.assembly.estimator)
+    stubbed = replace(sent.with_content(content), tokens=tokens)
+    return replace(item, sent=stubbed, tokens=tokens, own_text=text)
 
 
 def _message(item: StoredMessage, rules: Rules) -> Resolved:
@@ -169,6 +178,8 @@ def _origin(item: StoredMessage) -> Origin:
 
 def _beside(built: Rebuilt, rules: AssemblyRules) -> int:
     """What the fields beside a content weigh, in quarters of a token: each stands on a line of its own."""
+    if built.reasoning is None and built.sender is None:
+        return 0
     texts = [built.reasoning or "", "" if built.sender is None else stringify(built.sender)]
     found = [quarters(text, rules.estimator) for text in texts if text]
     lines = len(found) if built.content != "" else max(0, len(found) - 1)
@@ -187,7 +198,7 @@ def _summary(item: StoredSummary, rules: Rules, zone: tzinfo | None) -> Resolved
         stored_tokens=summary.tokens,
     )
     sent = SentMessage(Role.USER, text, origin, tokens)
-    return Resolved(item.ordinal, sent, False, None, tokens, summary.tokens)
+    return Resolved(item.ordinal, sent, False, None, tokens, summary.tokens, own_text=item.text.content)
 
 
 def resolve_brief(overlay: FocusOverlay, rules: Rules) -> Resolved:

@@ -8,10 +8,11 @@ from enum import StrEnum
 from hashlib import sha256
 
 from lcm_core.assemble.cache import CachePolicy
+from lcm_core.assemble.clamp import Cut
 from lcm_core.assemble.fill import Selection
 from lcm_core.assemble.js import stringify
-from lcm_core.assemble.mend import Repair
 from lcm_core.assemble.message import Origin, OriginKind, SentMessage
+from lcm_core.assemble.repairs import Repair
 from lcm_core.assemble.resolve import Unread
 from lcm_core.assemble.system import SystemAddition
 from lcm_core.javascript import JsonObject
@@ -59,19 +60,23 @@ class TailReport:
     first_ordinal: int | None  #: None: nothing is protected
     items: int
     tokens: int  #: as sent
-    promoted: tuple[int, ...]  #: ordinals of results that were taken along with their calls
 
 
 @dataclass(frozen=True, slots=True)
 class LastCut:
-    """What the present engine cuts off when whole messages as JSON are more than the budget (engine.md 3).
+    """What the present engine cuts off when whole messages as JSON are more than the budget.
 
-    It then packs the newest to nine tenths of the budget. Recordings show assemblies before it only.
+    It then packs the newest to nine tenths of the budget (docs/engine/assembly.md, The final clamp).
     """
 
-    messages: int  #: how many of the oldest; 0: none
+    cut: Mapping[int, Cut]  #: why a message goes, by its place (from 0) among those before it
     tokens: int  #: of what is left
     applied: bool  #: whether they are gone from the result
+
+    @property
+    def messages(self) -> int:
+        """How many go; 0: none."""
+        return len(self.cut)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""How engines of different versions turn a context into messages: values, no code (engine.md 3)."""
+"""How engines of different versions turn a context into messages: values, no code.
+
+docs/engine/assembly.md tells them; it names them "present" and "0.1".
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,7 @@ class AssemblyRules:
     prompt_aware: bool  #: it can choose by the prompt (0.6.0 on); whether it does is a setting
     prompt_aware_by_default: bool  #: 0.6.0 to 0.9.1
     stubs_payloads: bool  #: it can send a reference for a large tool result (0.10.0 on); a setting, too
-    drops_blank_text: bool  #: also assistant messages of nothing but reasoning
-    strips_unanswered_calls: bool  #: tool calls before the fresh tail whose result is not sent
-    calls_once: bool  #: a tool call whose id was seen is removed, and those of failed turns
-    finds_displaced_results: bool  #: a result counts wherever it stands; else only before the next call
+    mends_messages: bool  #: what says nothing, calls without a result and repeated calls go (0.1: stay)
     rebuilds_tools: bool  #: calls and results are made anew from columns; else the host's block is sent
     names_results: bool  #: what metadata say of a result counts: its call, its tool, whether that failed
     names_authors: bool  #: the model that wrote an answer, and who in a group said something, are sent
@@ -39,10 +39,7 @@ ASSEMBLY_0_1 = AssemblyRules(
     prompt_aware=False,
     prompt_aware_by_default=False,
     stubs_payloads=False,
-    drops_blank_text=False,
-    strips_unanswered_calls=False,
-    calls_once=False,
-    finds_displaced_results=False,
+    mends_messages=False,
     rebuilds_tools=False,
     names_results=False,
     names_authors=False,
@@ -60,10 +57,7 @@ ASSEMBLY_PRESENT = AssemblyRules(
     prompt_aware=True,
     prompt_aware_by_default=False,
     stubs_payloads=True,
-    drops_blank_text=True,
-    strips_unanswered_calls=True,
-    calls_once=True,
-    finds_displaced_results=True,
+    mends_messages=True,
     rebuilds_tools=True,
     names_results=True,
     names_authors=True,

@@ -1,4 +1,4 @@
-"""The exact text in which the engine hands a summary to the model (engine.md 3, "Summary wrapper").
+"""The exact text in which the engine hands a summary to the model (docs/engine/assembly.md, What is sent).
 
 Equal byte for byte to all 92 wrapped summaries that were recorded of 0.1.2 and 0.15.3.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from lcm_core.assemble.xml import escaped, time_attribute
+from lcm_core.assemble.xml import escaped, escaped_attribute, time_attribute
 from lcm_core.records import Summary, SummaryId
 from lcm_core.rules import Rules
 
@@ -21,11 +21,12 @@ def wrap_summary(
     *sources* are those that have a row, in the order of condensation; times are shown in *zone* (None: that
     of this machine). A time that is not recorded or cannot be read leaves its attribute out.
     """
+    in_attribute = escaped_attribute if rules.wrapper_escapes else str
     attributes = [
-        f'id="{summary.summary_id}"',
-        f'kind="{summary.kind}"',
+        f'id="{in_attribute(summary.summary_id)}"',
+        f'kind="{in_attribute(summary.kind)}"',
         f'depth="{summary.depth}"',
-        f'descendant_count="{summary.descendant_count or 0}"',
+        f'descendant_count="{max(0, summary.descendant_count or 0)}"',
         'trust="untrusted"' if rules.wrapper_has_trust else "",
         time_attribute("earliest_at", summary.earliest_at, zone),
         time_attribute("latest_at", summary.latest_at, zone),
@@ -33,7 +34,7 @@ def wrap_summary(
     lines = [f"<summary {' '.join(one for one in attributes if one)}>"]
     if sources and summary.kind == "condensed":
         lines.append("  <parents>")
-        lines += [f'    <summary_ref id="{source}" />' for source in sources]
+        lines += [f'    <summary_ref id="{in_attribute(source)}" />' for source in sources]
         lines.append("  </parents>")
     text = escaped(content) if rules.wrapper_escapes else content
     lines += ["  <content>", text, "  </content>", "</summary>"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from types import TracebackType
@@ -225,9 +225,13 @@ class Engine:
         prompt: str | None = None,
         live: Sequence[JsonObject] | None = None,
         can_compact: bool = True,
+        delivers_prompt: bool = False,
         zone: tzinfo | None = None,
     ) -> Assembled:
         """The messages that go to the model within *budget* tokens; *live* are those that the host holds.
+
+        *delivers_prompt*: the host sends *prompt* by itself, behind these messages, so that they may end with
+        the assistant.
 
         They are sent of a session that nothing is stored of, and when the host says that it cannot compact
         now although that is due (engine.md 2.5, 3). *zone* is that of all times (None: that of the settings,
@@ -239,6 +243,7 @@ class Engine:
             LcmError: the database cannot be read.
         """
         settings = settings_for(self._settings, budget, prompt)
+        settings = replace(settings, host_delivers_turn=delivers_prompt and prompt is not None)
         held = None if live is None else tuple(map(live_message, live))
         try:
             conversation_id = await self._conversation(session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, cast
 
-from lcm_core.assemble.blocks import Part, blocks_of, word
+from lcm_core.assemble.blocks import Part, blocks_of, part_of
 from lcm_core.assemble.rules import ASSEMBLY_PRESENT
 from lcm_core.ingest.jsonl import Json, JsonObject
 from lcm_core.ingest.parts import StoredPart, TopLevel
@@ -69,12 +69,4 @@ def _as_read(ordinal: int, part: StoredPart) -> Part:
         None,
         f"{_PART_ID}{ordinal}",
     )
-    raw = part.noted.get("raw")
-    return Part(
-        row,
-        part.noted,
-        part.noted,
-        raw if isinstance(raw, dict | list) else None,
-        word(part.noted.get("rawType")),
-        word(part.noted.get("originalRole")),
-    )
+    return part_of(row, part.noted)

@@ -94,7 +94,7 @@ async def snapshot_page(
     if not await _exists(reader):
         return Page((), None)
     after = None if window.position is None else window.position.id
-    rows = await reader.rows(
+    rows = await reader.stored(
         f"""SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = ?
         AND (? IS NULL OR rowid < (SELECT rowid FROM {TABLE} WHERE id = ? AND conversation_id = ?))
         ORDER BY rowid DESC LIMIT ?""",
@@ -119,7 +119,7 @@ async def get_snapshot(reader: Reader, conversation_id: ConversationId, snapshot
     """
     rows: Sequence[Row] = ()
     if await _exists(reader):
-        rows = await reader.rows(
+        rows = await reader.stored(
             f"""SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = ? AND substr(id, 1, ?) = ?
             ORDER BY id LIMIT 2""",
             conversation_id,

@@ -141,6 +141,30 @@ async def stored_items(
     return found
 
 
+async def tool_rows_before(
+    reader: Reader, conversation_id: ConversationId, call_ids: Sequence[str], *, before: int
+) -> list[StoredMessage]:
+    """Messages of a context before an ordinal that may be results of some calls: their parts name one.
+
+    What only an escape in the metadata's JSON hides is not found.
+    """
+    if not call_ids or not reader.schema.has("message_parts"):
+        return []
+    named = " OR ".join(["instr(p.metadata, ?)"] * len(call_ids))
+    marks = ", ".join("?" * len(call_ids))
+    rows = await reader.rows(
+        f"""SELECT DISTINCT CAST(c.ordinal AS INTEGER), c.message_id FROM context_items AS c
+        JOIN message_parts AS p ON p.message_id = c.message_id
+        WHERE c.conversation_id = ? AND c.ordinal < ? AND (p.tool_call_id IN ({marks}) OR {named})""",
+        conversation_id,
+        before,
+        *call_ids,
+        *call_ids,
+    )
+    items = [ContextItem(ordinal, "message", key, None, Timestamp("")) for ordinal, key in rows]
+    return [one for one in await stored_items(reader, items) if isinstance(one, StoredMessage)]
+
+
 async def history_tokens(reader: Reader, conversation_id: ConversationId) -> int:
     """Stored tokens of everything that was ever said; reads past every text, so not for a first page."""
     return int(

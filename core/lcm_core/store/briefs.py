@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from lcm_core.assemble.focus import ContextSummary, FocusOverlay, overlay
+from lcm_core.dag.markers import BLANKS
 from lcm_core.records import ConversationId, FocusBrief, Timestamp
 from lcm_core.store import summaries
 from lcm_core.store.coverage import seq_ranges
@@ -62,7 +63,7 @@ async def list_briefs(reader: Reader, conversation_id: ConversationId) -> list[F
 async def active_brief(reader: Reader, conversation_id: ConversationId) -> FocusBrief | None:
     """The brief that the engine uses: the newest active one that has a text."""
     briefs = await list_briefs(reader, conversation_id)
-    return next((one for one in briefs if one.status == "active" and one.content.strip()), None)
+    return next((one for one in briefs if one.status == "active" and one.content.strip(BLANKS)), None)
 
 
 async def focus_overlay(

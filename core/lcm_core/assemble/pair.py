@@ -1,0 +1,345 @@
+"""Tool pairing: every result right behind its call, one for each (docs/engine/assembly.md, Tool pairing).
+
+Two rules, that of the present engine and that of 0.1. Both go from the oldest message to the newest: a
+message with calls takes its results out of what follows, out of its **span** first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lcm_core.assemble.blocks import text_block, word
+from lcm_core.assemble.mend import is_blank
+from lcm_core.assemble.message import Block, BlockKind, Origin, OriginKind, Role, SentMessage
+from lcm_core.assemble.rebuild import UNKNOWN_TOOL
+from lcm_core.assemble.repairs import Mended, Repair
+
+#: What a tool call without a result is answered with.
+MISSING_RESULT: Final = (
+    "[lossless-claw] missing tool result in session history; "
+    "inserted synthetic error result for transcript repair."
+)
+#: Calls before which the present engine puts reasoning that stands behind them.
+_BEHIND_REASONING: Final = frozenset({"functionCall", "function_call"})
+_MOVABLE_REASONING: Final = frozenset({"thinking", "reasoning"})
+_CALLS_OF_0_1: Final = frozenset({"toolCall", "toolUse", "functionCall"})
+# By names of their own: to look up the member of an enum takes as long as all else that is asked of a block.
+_RESULT: Final = Role.TOOL_RESULT
+_ASSISTANT: Final = Role.ASSISTANT
+_TOOL_CALL: Final = BlockKind.TOOL_CALL
+_REASONING: Final = BlockKind.REASONING
+
+
+def pair_tools(
+    messages: Sequence[SentMessage], repairs: list[Repair], *, calls_once: bool
+) -> list[SentMessage]:
+    """Put every result right behind its call; make up those that are missing, drop those of no call.
+
+    *calls_once*: as the present engine does, which also removes calls whose id was used before and finds
+    results that stand elsewhere; else as 0.1. Where nothing is dropped, moved or made up, the messages stay
+    as they are.
+    """
+    out = _Out(messages)
+    if calls_once:
+        _Present(out).pair()
+    else:
+        _pair_as_0_1(out)
+    if not out.changed:
+        return list(messages)
+    repairs += out.repairs
+    return out.found
+
+
+@dataclass(slots=True)
+class _Out:
+    """What becomes of a list of messages."""
+
+    messages: Sequence[SentMessage]
+    found: list[SentMessage] = field(default_factory=list)
+    repairs: list[Repair] = field(default_factory=list)
+    changed: bool = False  #: something was dropped, moved or made up
+    called: set[str] = field(default_factory=set)  #: ids of the calls that were sent
+
+    def drop(self, at: int) -> None:
+        """Leave out a result that belongs to no call, or whose call has another."""
+        result = self.messages[at]
+        known = result.call_id in self.called
+        self.note(Mended.RESULT_REPEATED if known else Mended.RESULT_ORPHANED, result, result.call_id)
+
+    def note(self, what: Mended, message: SentMessage, call_id: str | None = None) -> None:
+        """Note a repair."""
+        self.repairs.append(Repair(what, message.origin, call_id))
+        self.changed = True
+
+    def make_up(self, caller: SentMessage, call_id: str, name: str | None) -> None:
+        """Send an error as the result of a call that has none."""
+        self.note(Mended.RESULT_MISSING, caller, call_id)
+        origin = Origin(OriginKind.SYNTHETIC, caller.origin.ordinal)
+        content = (text_block(MISSING_RESULT),)
+        self.found.append(SentMessage(_RESULT, content, origin, 0, call_id, name or UNKNOWN_TOOL, True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What follows a message with calls, up to the next one with others."""
+
+    end: int  #: the place of that one, or behind the last message
+    answers: dict[str, int]  #: the places of the results, by call
+    kept: tuple[SentMessage, ...]  #: users' and assistants' messages, to be sent behind the results
+    first_kept: int  #: the place of the first of them, or the end
+
+
+# -- the present engine ----------------------------------------------------------------------------------
+
+
+class _Present:
+    """One pass by the rule of the present engine."""
+
+    def __init__(self, out: _Out) -> None:
+        self.out = out
+        self.messages = out.messages
+        self.taken: set[int] = set()  #: places of results that were taken from behind a span
+        self.results: dict[str, list[int]] = {}  #: the places of all results, by call
+        for at, message in enumerate(out.messages):
+            if message.role is _RESULT:
+                self.results.setdefault(message.call_id or "", []).append(at)
+
+    def pair(self) -> None:
+        """From the oldest message to the newest."""
+        at = 0
+        while at < len(self.messages):
+            message = self.messages[at]
+            following = at + 1
+            if message.role is _RESULT:
+                if at not in self.taken:
+                    self.out.drop(at)
+            elif message.role is _ASSISTANT:
+                fresh = self._fresh(message)
+                if fresh is not None and fresh.calls:
+                    following = self._called(at, fresh)
+                elif fresh is not None:
+                    self.out.found.append(fresh)
+            else:
+                self.out.found.append(message)
+            at = following
+
+    def _called(self, at: int, message: SentMessage) -> int:
+        """Send a message with calls, their results, and what stands among these; the place behind that."""
+        out, names = self.out, _names(message)
+        out.called.update(names)
+        span = self._span(at + 1, names)
+        if span.answers and span.kept:
+            out.changed = True
+        answers = {**span.answers, **self._behind(span, names)}
+        out.found.append(message)
+        for call_id, name in names.items():
+            place = answers.get(call_id)
+            if place is None:
+                out.make_up(message, call_id, name)
+                continue
+            if place > span.first_kept:
+                out.note(Mended.RESULT_MOVED, self.messages[place], call_id)
+            out.found.append(self.messages[place])
+        out.found += span.kept
+        return span.end
+
+    def _span(self, start: int, names: dict[str, str | None]) -> _Span:
+        answers: dict[str, int] = {}
+        kept: list[SentMessage] = []
+        first_kept: int | None = None
+        at = start
+        while at < len(self.messages):
+            message = self.messages[at]
+            if message.role is _RESULT:
+                if at not in self.taken:
+                    self._collect(at, names, answers)
+            else:
+                if message.role is _ASSISTANT and self._is_new(message):
+                    break
+                left = self._fresh(message) if message.role is _ASSISTANT else message
+                if left is not None:
+                    kept.append(left)
+                    first_kept = at if first_kept is None else first_kept
+            at += 1
+        return _Span(at, answers, tuple(kept), at if first_kept is None else first_kept)
+
+    def _behind(self, span: _Span, names: dict[str, str | None]) -> dict[str, int]:
+        """Results that stand behind the span, for calls that have none in it or one that was made up."""
+        found: dict[str, int] = {}
+        if span.end == len(self.messages):
+            return found
+        ends = self.messages[span.end]
+        if any(call.call_id in self.out.called for call in ends.calls):
+            found = dict(span.answers)
+            new = {call.call_id for call in ends.calls}
+            for at in range(span.end + 1, len(self.messages)):
+                message = self.messages[at]
+                if message.role is _ASSISTANT and self._is_new(message, new):
+                    break
+                if message.role is _RESULT and message.call_id in names and at not in self.taken:
+                    self.taken.add(at)
+                    self._collect(at, names, found)
+        for call_id in names:
+            place = found.get(call_id, span.answers.get(call_id))
+            if place is not None and not _is_made_up(self.messages[place]):
+                continue
+            places = [at for at in self.results.get(call_id, ()) if at > span.end and at not in self.taken]
+            real = [at for at in places if not _is_made_up(self.messages[at])]
+            better = real[0] if real else places[0] if places and place is None else None
+            if better is not None:
+                if place is not None:
+                    self.out.drop(place)
+                self.taken.add(better)
+                found[call_id] = better
+        return found
+
+    def _collect(self, at: int, names: dict[str, str | None], answers: dict[str, int]) -> None:
+        """Take a result for its call: the first, but a real one before one that was made up."""
+        result = self.messages[at]
+        call_id = result.call_id or ""
+        if call_id not in names:
+            self.out.drop(at)
+            return
+        known = answers.get(call_id)
+        if known is None:
+            answers[call_id] = at
+        elif _is_made_up(self.messages[known]) and not _is_made_up(result):
+            self.out.drop(known)
+            answers[call_id] = at
+        else:
+            self.out.drop(at)
+
+    def _is_new(self, message: SentMessage, known: Collection[str | None] = ()) -> bool:
+        """Whether a message has a call whose id was not sent, nor is among *known*."""
+        called = self.out.called
+        return any(call.call_id not in called and call.call_id not in known for call in message.calls)
+
+    def _fresh(self, message: SentMessage) -> SentMessage | None:
+        """An assistant's message with reasoning first and every call once; None when nothing is left."""
+        blocks = message.blocks
+        if _TOOL_CALL not in [block.kind for block in blocks]:
+            return message
+        ordered = _reasoning_first(blocks)
+        if ordered is not blocks:
+            self.out.note(Mended.REASONING_MOVED, message)
+            message = message.with_content(ordered)
+        seen: set[str] = set()
+        kept: list[Block] = []
+        for block in ordered:
+            if block.kind is _TOOL_CALL and block.call_id:
+                if block.call_id in self.out.called or block.call_id in seen:
+                    self.out.note(Mended.CALL_REPEATED, message, block.call_id)
+                    continue
+                seen.add(block.call_id)
+            kept.append(block)
+        if len(kept) == len(ordered):
+            return message
+        if all(block.kind is _REASONING or is_blank(block) for block in kept):
+            self.out.note(Mended.REPEATS_DROPPED, message)
+            return None
+        return message.with_content(tuple(kept))
+
+
+def _names(message: SentMessage) -> dict[str, str | None]:
+    """The ids of a message's calls and the tools that they name, in order."""
+    return {call.call_id or "": call.tool_name for call in message.calls}
+
+
+def _reasoning_first(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Reasoning and calls with the reasoning first, where a single call of a function stands before some."""
+    types = [_type(block) for block in blocks]
+    reasons = [kind in _MOVABLE_REASONING for kind in types]
+    calls = [block.kind is _TOOL_CALL for block in blocks]
+    if not all(map(max, reasons, calls)) or sum(kind in _BEHIND_REASONING for kind in types) != 1:
+        return blocks
+    if True not in reasons[calls.index(True) :]:
+        return blocks
+    first = [block for block, is_reason in zip(blocks, reasons, strict=True) if is_reason]
+    return (*first, *(block for block, is_call in zip(blocks, calls, strict=True) if is_call))
+
+
+def _type(block: Block) -> str | None:
+    return word(block.document.get("type")) if isinstance(block.document, dict) else None
+
+
+def _is_made_up(result: SentMessage) -> bool:
+    """Whether an engine made a result up once, and the host stored it."""
+    return bool(result.is_error) and any(
+        block.kind is BlockKind.TEXT and block.text == MISSING_RESULT for block in result.blocks
+    )
+
+
+# -- 0.1 -------------------------------------------------------------------------------------------------
+
+
+def _pair_as_0_1(out: _Out) -> None:
+    messages = out.messages
+    answered: set[str] = set()
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        calls = list(_calls_of_0_1(message))
+        if message.role is _RESULT:
+            out.drop(at)
+        else:
+            out.found.append(message)
+        at += 1
+        if not calls:
+            continue
+        out.called.update(call_id for call_id, _ in calls)
+        start = at
+        while at < len(messages) and messages[at].role is not _ASSISTANT:
+            at += 1
+        _answer_as_0_1(out, message, calls, range(start, at), answered)
+
+
+def _answer_as_0_1(
+    out: _Out,
+    caller: SentMessage,
+    calls: Sequence[tuple[str, str | None]],
+    span: range,
+    answered: set[str],
+) -> None:
+    """Send the results of calls, each once in the whole; then the others of the span."""
+    messages = out.messages
+    places: dict[str, int] = {}
+    others: list[int] = []
+    for at in span:
+        result = messages[at]
+        if result.role is not _RESULT:
+            others.append(at)
+        elif result.call_id in places:
+            # A second answer in the same span goes only where something else is changed.
+            out.repairs.append(Repair(Mended.RESULT_REPEATED, result.origin, result.call_id))
+        elif result.call_id in dict(calls):
+            places[result.call_id or ""] = at
+        else:
+            out.drop(at)
+    out.changed = out.changed or bool(places and others)
+    for call_id, name in calls:
+        place = places.pop(call_id, None)
+        if call_id in answered:
+            if place is not None:
+                out.drop(place)
+            out.changed = True
+            continue
+        answered.add(call_id)
+        if place is None:
+            out.make_up(caller, call_id, name)
+            continue
+        if others and place > others[0]:
+            out.note(Mended.RESULT_MOVED, messages[place], call_id)
+        out.found.append(messages[place])
+    out.found += [messages[at] for at in others]
+
+
+def _calls_of_0_1(message: SentMessage) -> Iterator[tuple[str, str | None]]:
+    """The calls that 0.1 knows as such: fewer types, and their ``id`` alone."""
+    for block in message.blocks if message.role is _ASSISTANT else ():
+        document = block.document
+        if isinstance(document, dict) and _type(block) in _CALLS_OF_0_1:
+            call_id = word(document.get("id"))
+            if call_id is not None:
+                yield call_id, word(document.get("name"))
