@@ -13,17 +13,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NoReturn, TypeAlias
 
+from lcm_core.blanks import BLANKS as BLANKS  # one of the words of that language
 from lcm_core.tokens import has_surrogates
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = "Mapping[str, Json]"
-
-#: What counts as blank there: `trim` takes these off, and ``\\s`` of its patterns means them. All of them are
-#: single characters that may stand in a class of a pattern.
-BLANKS: Final = (
-    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
 
 _LONE: Final = re.compile(r"[\ud800-\udfff]")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")

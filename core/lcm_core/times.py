@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.javascript import BLANKS
+from lcm_core.blanks import BLANKS
 
 __all__ = [
     "age",

@@ -82,6 +82,10 @@ def _common(
     """The options of every command, resolved."""
     given = options.common_options(db, config, openclaw_dir, sessions, output, as_json)
     settings = resolve(given, os.environ, home=Path.home())
+    if settings.write_unknown_schema.value:
+        from lcm_core.change.known_schema import allow_unknown_schema
+
+        allow_unknown_schema(True)
     chosen = settings.output_format
     explicit_table = chosen.value is OutputFormat.TABLE and chosen.source is Source.COMMAND_LINE
     wants_json = chosen.value is OutputFormat.JSON

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import typer
 from lcm_core import __version__
+from lcm_core.change.known_schema import unknown_parts
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import FileState, file_state
@@ -80,7 +81,11 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
                 "failed": counted.maintenance_failed,
             },
         },
-        "schema": {"version": found.schema.version, "missing": list(found.schema.missing)},
+        "schema": {
+            "version": found.schema.version,
+            "missing": list(found.schema.missing),
+            "unknown": list(unknown_parts(found.schema)),
+        },
     }
 
 
@@ -105,6 +110,8 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
         f", at most {limits.max_tokens:,} tokens" if limits.max_tokens else ""
     )
     missing = [("Missing", ", ".join(found.schema.missing))] if found.schema.missing else []
+    odd = ", ".join(unknown_parts(found.schema))
+    unknown = [("Unknown to lcm-tui", f"{odd} (the file is only read)")] if odd else []
     size = None if found.file is None else f"{found.file.size:,} bytes"
     wal = (
         [("WAL", f"{found.file.wal_size:,} bytes")] if found.file is not None and found.file.wal_size else []
@@ -115,6 +122,7 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
         *wal,
         ("Written by LCM", found.schema.version),
         *missing,
+        *unknown,
         ("Conversations", counted.conversations),
         ("  active", _recorded(counted.active)),
         ("Messages", messages.count),

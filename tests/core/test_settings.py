@@ -611,6 +611,7 @@ def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plu
         "format": "table",
         "theme": None,
         "backupOfferMb": 512,
+        "writeUnknownSchema": False,
         "summary": {
             "provider": "",
             "model": "",

@@ -36,6 +36,7 @@ from lcm_core.change.errors import (
     WouldBreakError,
 )
 from lcm_core.change.journal import TABLE, Entry, Operation, entry_of, pack_resolution, record
+from lcm_core.change.known_schema import check_known
 from lcm_core.change.lineage import summary_findings, touched_summaries
 from lcm_core.change.local import context_findings, subjects_of
 from lcm_core.change.place import Listing
@@ -104,7 +105,7 @@ def commit(
         StalePlanError: the database moved on since the plan was made.
         BusyError: another process kept the lock for *wait* seconds.
         WouldBreakError: it would leave an error that was not there.
-        RefusedError: there is nothing to do, or the schema does not take a row.
+        RefusedError: there is nothing to do, the schema does not take a row, or we do not know it.
         ReplacedError: another file lies at the path.
         ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: it cannot be written.
     """
@@ -233,6 +234,7 @@ def _lock_prepared(writer: Writer, plan: Plan, draft: _Draft | None, step: Fault
     that commits many times a second would outrun that for ever, so the last time it is done under the lock.
     """
     catalog = read_catalog(writer)
+    check_known(catalog.schema)
     for attempt in range(ATTEMPTS):
         looked_up = look_up(writer, catalog, plan.edits)
         if not attempt:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError, said
+from lcm_core.change.known_schema import check_known
 from lcm_core.change.plan import (
     Cell,
     Cells,
@@ -52,6 +53,7 @@ async def plan_for(
     Raises:
         LcmError: the operation is refused.
     """
+    check_known(reader.schema)
     if held is not None:
         try:
             return replace(held, preview=await preview(reader, joined(held.plans)))

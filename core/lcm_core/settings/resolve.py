@@ -83,6 +83,7 @@ class Settings:
     output_format: Sourced[OutputFormat]
     theme: Sourced[str | None]
     backup_offer_mb: Sourced[int]  #: smaller files are offered a backup before a day's first change; 0: none
+    write_unknown_schema: Sourced[bool]  #: whether files of engines that we do not know may be changed
     keys: Mapping[str, str]  #: action id to key, or keys separated by commas
     raw: JsonObject  #: the plugin's block as it stands in the file, secrets masked
     diagnostics: tuple[Diagnostic, ...]
@@ -128,6 +129,7 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         output_format=_output_format(options, environ, user, notes),
         theme=user.theme or Sourced(None),
         backup_offer_mb=user.backup_offer_mb or Sourced(BACKUP_OFFER_MB),
+        write_unknown_schema=user.write_unknown_schema or Sourced(False),
         keys=user.keys,
         raw=raw if isinstance(raw, Mapping) else {},
         diagnostics=tuple(notes),

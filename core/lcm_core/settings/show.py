@@ -93,6 +93,7 @@ def _effective(settings: Settings) -> dict[str, Sourced[object]]:
         "tui.summary.maxCalls": settings.summary.max_calls,
         "tui.summary.maxCost": settings.summary.max_cost,
         "tui.backupOfferMb": settings.backup_offer_mb,
+        "tui.writeUnknownSchema": settings.write_unknown_schema,
     }
     return {**paths, **engine, **tui}
 

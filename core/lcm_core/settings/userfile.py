@@ -18,6 +18,7 @@ from lcm_core.settings.values import (
     Problem,
     Source,
     Sourced,
+    boolean,
     integer,
     invalid,
     is_blank,
@@ -27,7 +28,7 @@ from lcm_core.settings.values import (
 
 T = TypeVar("T")
 APP_NAME = "lcm-tui"
-_KNOWN = ("backup_offer_mb", "budget", "format", "keys", "summary", "theme")
+_KNOWN = ("backup_offer_mb", "budget", "format", "keys", "summary", "theme", "write_unknown_schema")
 
 budget_tokens = integer(1)
 megabytes = integer(0)
@@ -46,6 +47,7 @@ class UserFile:
     output_format: Sourced[OutputFormat] | None = None
     theme: Sourced[str] | None = None
     backup_offer_mb: Sourced[int] | None = None
+    write_unknown_schema: Sourced[bool] | None = None
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     summary: Json = None  #: the table as it stands
 
@@ -88,6 +90,7 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
         _given("format", document, output_format, diagnostics),
         _given("theme", document, text, diagnostics),
         _given("backup_offer_mb", document, megabytes, diagnostics),
+        _given("write_unknown_schema", document, boolean, diagnostics),
         _keys(document.get("keys"), diagnostics),
         document.get("summary"),
     )
