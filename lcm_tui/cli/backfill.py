@@ -226,6 +226,7 @@ def _document(disk: DiskSession, shown: Backfill) -> Document:
             "skipped": {reason.value: count for reason, count in sorted(tally.skipped.items())},
             "leftOut": shown.anchor.left_out,
             "provenBy": shown.anchor.proof.value,
+            "engineKeeps": shown.engine_keeps,
             "files": tally.payloads,
             "fileBytes": tally.payload_bytes,
             "earliestAt": _iso(tally.first),

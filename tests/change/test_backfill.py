@@ -138,6 +138,24 @@ def test_nothing_of_a_transcript_is_lost(openclaw_home: Path) -> None:
     assert roles == {("user", "user"), ("assistant", "assistant"), ("toolResult", "tool")}
 
 
+def test_it_is_said_what_the_engine_would_have_kept(
+    database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = database_copy("0.15.3")
+    file = transcript(tmp_path / "s.jsonl", *["word " * 80] * 20)  # of 100 tokens each
+    arguments = ("backfill", "--file", file, "--db", path)
+    assert run(*arguments, "--json").data["import"]["engineKeeps"] == 20
+    monkeypatch.setenv("LCM_BOOTSTRAP_MAX_TOKENS", "250")
+    shown = run(*arguments, "--json").data
+    assert (shown["import"]["messages"], shown["import"]["engineKeeps"]) == (20, 2)
+    said = "the engine itself would keep the newest 2 of these 20 messages: what fits into 250 tokens"
+    assert shown["importWarnings"] == [said]
+    assert said in " ".join(run(*arguments).out.split())
+    assert run(*arguments, "--apply", "--yes").code == 0
+    transcript(file, *["word " * 80] * 20, "more")
+    assert run(*arguments, "--json").data["import"]["engineKeeps"] is None
+
+
 def test_what_is_left_out_is_said_with_its_line(openclaw_home: Path) -> None:
     shown = backfill(openclaw_home, "research", ODD, "--json").data
     assert shown["transcript"]["badLines"] == 1

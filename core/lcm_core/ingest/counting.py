@@ -34,6 +34,8 @@ def _sent(top: TopLevel, parts: Sequence[StoredPart], content: str) -> Json:
     is_user = top.role in ("user", "system")
     if len(parts) == 1 and parts[0].noted.get("topLevelReasoningOnly") is True:
         blocks: list[Json] = [{"type": "reasoning"}]
+    elif all(_is_text(part.noted.get("raw")) for part in parts):
+        blocks = [part.noted["raw"] for part in parts]
     else:
         held = [_as_read(ordinal, part) for ordinal, part in enumerate(parts)]
         rebuilt = blocks_of(held, ASSEMBLY_PRESENT, vouched=bool(top.identity))
@@ -48,6 +50,11 @@ def _sent(top: TopLevel, parts: Sequence[StoredPart], content: str) -> Json:
         if isinstance(text, str):
             return text
     return blocks
+
+
+def _is_text(raw: Json) -> bool:
+    """Whether a block of the host is sent as it is without further questions."""
+    return isinstance(raw, dict) and raw.get("type") == "text"
 
 
 def _as_read(ordinal: int, part: StoredPart) -> Part:

@@ -22,6 +22,8 @@ _ISO: Final = re.compile(
     r" ?(?P<zone>[Zz]|[+-][0-9]{2}:?[0-9]{2})?",
     re.IGNORECASE,
 )
+#: As hosts write it: nothing is left to be done but to check it.
+_USUAL: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
 _DATE_ALONE: Final = re.compile(r"(?:[0-9]{4}|[+-][0-9]{6})(?:-[0-9]{2}){0,2}")
 _DAYS_OF_400_YEARS: Final = 146_097
 
@@ -50,6 +52,13 @@ def _is_given(value: Json) -> bool:
 
 def time_of(value: Json) -> str | None:
     """The same of a value: milliseconds since 1970, or a text."""
+    if isinstance(value, str) and _USUAL.fullmatch(value) is not None:
+        try:
+            datetime.fromisoformat(value[:19])
+        except ValueError:
+            pass
+        else:
+            return f"{value[:10]} {value[11:19]}"
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     milliseconds = _parsed(value) if isinstance(value, str) else value

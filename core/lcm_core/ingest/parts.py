@@ -51,6 +51,9 @@ _PART_TYPES: Final[Mapping[str, str]] = {
 }
 _IDENTITY: Final = (("modelProvider", "provider"), ("modelApi", "api"), ("modelId", "model"))
 _NAMES: Final = ("toolName", "tool_name")
+#: What a message says of the call that it answers.
+_TOLD: Final = frozenset({*CALL_IDS, "id", *_NAMES, "isError", "is_error"})
+_TEXT_KEYS: Final = frozenset({"type", "text"})
 #: Marks of a payload that was taken out: of a block, and of a message that is one text.
 _BLOCK_MARKS: Final[Mapping[str, type | tuple[type, ...]]] = {
     "externalizedFileId": str,
@@ -65,6 +68,8 @@ def top_level(message: JsonObject) -> TopLevel:
     """What a message says of itself."""
     role = message.get("role")
     is_answer = role == "assistant"
+    if not is_answer and _TOLD.isdisjoint(message):
+        return TopLevel(role if isinstance(role, str) else "", None, None, None, {}, None)
     thought = message.get("reasoning_content")
     return TopLevel(
         role if isinstance(role, str) else "",
@@ -160,6 +165,9 @@ def _of_list(content: list[Json], top: TopLevel) -> Iterator[StoredPart]:
 
 def _of_entry(entry: Json, base: JsonObject, top: TopLevel) -> StoredPart:
     block: JsonObject = entry if isinstance(entry, dict) else {}
+    if block.keys() == _TEXT_KEYS and block["type"] == "text" and isinstance(said := block["text"], str):
+        noted: JsonObject = {**base, "rawType": "text", "raw": entry}
+        return StoredPart("text", said, top.call_id, top.tool_name, None, None, js_json(noted), noted)
     kind = first_text(block, ("rawType", "type"))
     kind = "agent" if kind is None else kind
     metadata: JsonObject = {

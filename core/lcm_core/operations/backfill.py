@@ -8,7 +8,7 @@ stopped is gone on with.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +55,7 @@ class Backfill:
     appends: tuple[Append, ...]  #: committed one after the other
     tally: Tally
     warnings: tuple[str, ...]
+    engine_keeps: int | None  #: how many of the messages a first import of the engine keeps; None: it is none
 
     @property
     def doubtful(self) -> bool:
@@ -132,6 +133,11 @@ async def plan_backfill(
         await target.recognise(reader, piece.messages)
         appends.append(_append(target, piece, number, len(waiting), transcript, first_hash))
     present = known.holding.messages if known.holding is not None else 0
+    messages = tuple(message for piece in waiting for message in piece.messages)
+    keeps = kept_by_engine(messages, rules.first_import_tokens) if target.is_empty else None
+    warnings = list(_warnings(transcript, anchor, tally, present))
+    if keeps is not None and keeps < len(messages):
+        warnings.append(_kept(keeps, len(messages), rules.first_import_tokens))
     return Backfill(
         session,
         transcript,
@@ -139,11 +145,27 @@ async def plan_backfill(
         target.is_new,
         present,
         anchor,
-        tuple(message for piece in waiting for message in piece.messages),
+        messages,
         tuple(append for append in appends if append.stored),
         tally,
-        tuple(_warnings(transcript, anchor, tally, present)),
+        tuple(warnings),
+        keeps,
     )
+
+
+def kept_by_engine(messages: Sequence[StoredMessage], budget: int) -> int:
+    """How many of the newest messages fit into a budget of tokens (docs/engine/ingest.md, First import)."""
+    room, count = budget, 0
+    for message in reversed(messages):
+        if message.tokens > room:
+            break
+        room, count = room - message.tokens, count + 1
+    return count
+
+
+def _kept(keeps: int, count: int, budget: int) -> str:
+    newest = "none of" if not keeps else f"the newest {keeps:,} of"
+    return f"the engine itself would keep {newest} these {count:,} messages: what fits into {budget:,} tokens"
 
 
 def _check_is_transcript(transcript: HostFile) -> None:

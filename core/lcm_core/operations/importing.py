@@ -34,7 +34,6 @@ from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Reader
 from lcm_core.store.ingested import Holding, TailMessage, find_holding, known_entry_ids, tail_messages
 from lcm_core.store.schema import Schema
-from lcm_core.times import sort_key
 
 #: Messages that are held and committed at a time, and the payload bytes after which a piece ends earlier.
 PIECE = 2_000
@@ -121,10 +120,11 @@ class Tally:
             self.payloads += 1
             self.payload_bytes += len(payload.data)
         moment = message.created_at
-        if moment is not None:
-            key = sort_key(moment)
-            self.first = moment if self.first is None or key < sort_key(self.first) else self.first
-            self.last = moment if self.last is None or key > sort_key(self.last) else self.last
+        if moment is not None and len(moment) == 19 and moment[0].isdigit():  # so they sort as they are
+            if self.first is None or moment < self.first:
+                self.first = moment
+            if self.last is None or moment > self.last:
+                self.last = moment
 
 
 async def read_known(reader: Reader, session: Session) -> Known:
