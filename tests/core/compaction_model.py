@@ -69,6 +69,7 @@ class Answer:
 
     kind: str  #: made, skipped or refused
     tokens: int = 0
+    blank: bool = False  #: what was made says nothing
 
 
 @dataclass
@@ -205,7 +206,9 @@ class Model:
             return answer, 0
         removed = sum(item.weight if depth == 0 else item.stored for item in sources)
         name = f"made_{number}"
-        self.items[chunk[0] : chunk[-1] + 1] = [Item(name, answer.tokens, answer.tokens, depth=depth)]
+        self.items[chunk[0] : chunk[-1] + 1] = [
+            Item(name, answer.tokens, answer.tokens, depth=depth, blank=answer.blank)
+        ]
         return answer, removed - answer.tokens
 
     # -- operations --------------------------------------------------------------------------------------

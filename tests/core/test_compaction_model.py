@@ -134,6 +134,7 @@ def modelled(
 
 
 def settings_of(config: Config, present: bool) -> CompactionSettings:
+    """The settings of a generated configuration."""
     rules = COMPACTION_PRESENT if present else COMPACTION_0_1
     return replace(
         rules.defaults,
@@ -181,14 +182,14 @@ def played(
     setting = Setting(Rendering(rules), settings_of(config, present), budget, call.tail, call.chunk)
     seconds = 0
     compaction = setting.compaction(Loaded(ConversationId(1), context), lambda: seconds * 1000)
-    running = _operation(compaction, name, call)
+    running = operation_of(compaction, name, call)
     passes: list[tuple[int, tuple[int | str, ...], tuple[str, ...]]] = []
     outcome: Outcome | None = None
     while True:
         try:
             due = next(running) if outcome is None else running.send(outcome)
         except StopIteration as ended:
-            return Played(passes, [ref for ref in context.refs if ref is not None], _told(ended.value))
+            return Played(passes, [ref for ref in context.refs if ref is not None], told(ended.value))
         seconds += 1
         run = slice(due.run.start, due.run.stop)
         refs = tuple(ref for ref in context.refs[run] if ref is not None)
@@ -205,7 +206,8 @@ def played(
             outcome = Made(f"made_{number}", Level.NORMAL, removed - answer.tokens)
 
 
-def _operation(compaction: Compaction, name: str, call: Caller) -> Generator[Pass, Outcome, Any]:
+def operation_of(compaction: Compaction, name: str, call: Caller) -> Generator[Pass, Outcome, Any]:
+    """What a caller asks for."""
     if name == "leaf":
         return compaction.leaf(force=call.force, given=call.given, incremental=call.condense)
     if name == "sweep":
@@ -215,7 +217,8 @@ def _operation(compaction: Compaction, name: str, call: Caller) -> Generator[Pas
     return compaction.until_under(call.target, observed=call.current)
 
 
-def _told(result: Result | UnderResult) -> dict[str, Any]:
+def told(result: Result | UnderResult) -> dict[str, Any]:
+    """A result in the words of the model."""
     auth = {"auth": True} if result.auth_failure else {}
     if isinstance(result, UnderResult):
         return {

@@ -29,7 +29,7 @@ class Foreseen:
     number: int  #: from 1
     depth: int  #: of the summary
     refs: tuple[int | str, ...]  #: message ids, summary ids, or ``pass N`` for what pass N would make
-    source_tokens: int  #: stored estimates of the sources, with assumed ones for what is yet to be made
+    source_tokens: int  #: what the sources weigh, with assumed weights for what is yet to be made
     assumed_tokens: int  #: size of the answer that is reckoned with
     is_exact: bool  #: the chunk does not depend on what earlier passes make
 
@@ -84,8 +84,9 @@ def foresee(
             seen = _foreseen(context, due, setting, len(passes) + 1)
             passes.append(seen)
             name = f"pass {seen.number}"
+            saved = context.removed(due.run, is_leaf=due.is_leaf) - seen.assumed_tokens
             context.replace(due.run, Standing(name, seen.assumed_tokens, depth=due.depth))
-            due = running.send(Made(name, Level.NORMAL, seen.source_tokens - seen.assumed_tokens))
+            due = running.send(Made(name, Level.NORMAL, saved))
     except StopIteration as ended:
         result = ended.value
     return Foresight(
