@@ -174,14 +174,14 @@ async def entries_of(reader: Reader, items: Sequence[ContextItem]) -> list[Conte
             f"""SELECT message_id, conversation_id, seq, role, created_at,
             CAST(token_count AS INTEGER) AS token_count, {_head("content")} AS head
             FROM messages WHERE message_id IN (?*)""",
-            [item.message_id for item in items if item.message_id is not None],
+            dict.fromkeys(item.message_id for item in items if item.message_id is not None),
         )
     }
     texts = await _part_heads(
         reader, [key for key, row in messages.items() if not (row["head"] or "").strip()]
     )
     summaries = await _summary_rows(
-        reader, [item.summary_id for item in items if item.summary_id is not None]
+        reader, list(dict.fromkeys(item.summary_id for item in items if item.summary_id is not None))
     )
     return [
         _summary_entry(item, summaries.get(item.summary_id))

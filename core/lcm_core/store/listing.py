@@ -25,6 +25,7 @@ from lcm_core.records import (
 from lcm_core.store import conversations, files, messages, summaries
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.moments import moment
+from lcm_core.store.schema import BODIES, LABEL
 from lcm_core.times import iso_z
 
 T = TypeVar("T")
@@ -220,7 +221,11 @@ def _content(*, whole: bool) -> str:
 def _select(reader: Reader, table: str, columns: Sequence[str]) -> str:
     """A select list in which every value has the type of its column; SQLite stores what it is given."""
     return ", ".join(
-        f"CAST({_column(reader, table, name)} AS {'INTEGER' if name in _NUMBERS else 'TEXT'}) AS {name}"
+        f"CAST({_column(reader, table, name)} AS INTEGER) AS {name}"
+        if name in _NUMBERS
+        else f"CAST(substr({_column(reader, table, name)}, 1, {LABEL}) AS TEXT) AS {name}"
+        if name not in BODIES
+        else f"CAST({_column(reader, table, name)} AS TEXT) AS {name}"
         for name in columns
     )
 

@@ -95,6 +95,15 @@ NUMBERS = frozenset(
 )
 #: Places in a conversation or a context; what is none is told from one by who reads it.
 PLACES = frozenset({"ordinal", "seq"})
+#: Columns of texts that may be long; what another one holds is read up to `LABEL` characters.
+BODIES = frozenset(
+    {
+        *("content", "text_content", "tool_input", "tool_output", "tool_error", "metadata", "file_url"),
+        *("exploration_summary", "prompt", "raw_result_json", "openclaw_sender_metadata", "file_ids"),
+    }
+)
+#: No name, role, time or title has more characters, unless somebody means harm: they are shown as a line.
+LABEL = 10_000
 KEYS = frozenset({"conversation_id", "message_id", "summary_id", "file_id", "brief_id"})
 
 
@@ -123,7 +132,10 @@ class Schema:
             return f"NULL AS {column}"
         if column in KEYS or column in PLACES:
             return f"{expression} AS {column}"
-        return f"CAST({expression} AS {'INTEGER' if column in NUMBERS else 'TEXT'}) AS {column}"
+        if column in NUMBERS:
+            return f"CAST({expression} AS INTEGER) AS {column}"
+        whole = expression if column in BODIES else f"substr({expression}, 1, {LABEL})"
+        return f"CAST({whole} AS TEXT) AS {column}"
 
     @property
     def is_beta(self) -> bool:

@@ -14,6 +14,9 @@ from lcm_core.records import ConversationId, MessageId, Timestamp
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.moments import moment_key, stored_form
 
+#: Raw messages of a context among which the fresh tail is looked for: engines protect some dozens.
+MOST_RAW = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -54,7 +57,7 @@ class ConversationStatistics:
     max_depth: int | None  #: None: there is no summary
     context_items: int
     context_tokens: int
-    context_messages: tuple[ContextMessage, ...]  #: in order of ordinal
+    context_messages: tuple[ContextMessage, ...]  #: in order of ordinal; the last `MOST_RAW` at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,17 +289,19 @@ async def _context_messages(
 ) -> dict[ConversationId, list[ContextMessage]]:
     if not reader.schema.has("context_items"):
         return {}
-    rows = await reader.rows_in(
-        """SELECT c.conversation_id AS conversation_id, c.ordinal AS ordinal, m.message_id AS message_id,
-        CAST(m.role AS TEXT) AS role, CAST(m.token_count AS INTEGER) AS tokens
-        FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
-        WHERE c.conversation_id IN (?*) ORDER BY c.conversation_id, c.ordinal""",
-        ids,
-    )
     found: dict[ConversationId, list[ContextMessage]] = {}
-    for row in rows:
-        item = ContextMessage(row["message_id"], row["ordinal"], row["role"], row["tokens"] or 0)
-        found.setdefault(row["conversation_id"], []).append(item)
+    for key in ids:
+        rows = await reader.rows(
+            f"""SELECT c.ordinal AS ordinal, m.message_id AS message_id,
+            CAST(m.role AS TEXT) AS role, CAST(m.token_count AS INTEGER) AS tokens
+            FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
+            WHERE c.conversation_id = ? ORDER BY c.ordinal DESC LIMIT {MOST_RAW}""",
+            key,
+        )
+        found[key] = [
+            ContextMessage(row["message_id"], row["ordinal"], row["role"] or "", row["tokens"] or 0)
+            for row in reversed(rows)
+        ]
     return found
 
 

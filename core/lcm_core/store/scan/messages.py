@@ -12,6 +12,9 @@ from lcm_core.store.database import Reader
 _MOST_MESSAGES = 1_000
 #: Stored tokens of one batch: about four bytes each, twice (text and raw block).
 _MOST_TOKENS = 500_000
+#: A text of more characters is not looked into: what looks for patterns in it would take minutes.
+MOST_CHARACTERS = 10_000_000
+_SHORT = f"ifnull(length(m.content), 0) <= {MOST_CHARACTERS}"
 #: SQL: whether the metadata of a part can be read; every version has the columns of ``message_parts``.
 _VALID = "(p.metadata IS NULL OR json_valid(p.metadata))"
 
@@ -31,11 +34,11 @@ def batches(messages: MessageColumns) -> Iterator[tuple[int, int]]:
 async def bodies_between(
     reader: Reader, conversation: Conversation, first: int, last: int
 ) -> list[MessageBody]:
-    """The messages from seq *first* to *last*, with texts and parts."""
+    """The messages from seq *first* to *last*, with texts and parts; texts too long leave it out."""
     columns = _cast(reader, "messages", ("content", "identity_hash", "large_content"), "m")
     rows = await reader.rows(
         f"""SELECT m.message_id, {columns} FROM messages AS m
-        WHERE m.conversation_id = ? AND m.seq BETWEEN ? AND ? ORDER BY m.seq""",
+        WHERE m.conversation_id = ? AND m.seq BETWEEN ? AND ? AND {_SHORT} ORDER BY m.seq""",
         conversation.conversation_id,
         first,
         last,
@@ -60,12 +63,14 @@ async def _parts_between(
         CASE WHEN p.tool_call_id IS NULL AND (p.part_type IN ('tool', 'agent') OR m.role = 'tool')
             THEN ifnull(CAST(p.part_id AS TEXT), '') END,
         p.ordinal, ifnull(CAST(p.part_type AS TEXT), ''),
-        CASE WHEN p.text_content IS NOT m.content THEN CAST(p.text_content AS TEXT) END,
+        CASE WHEN p.text_content IS NOT m.content
+            THEN CAST(substr(p.text_content, 1, {MOST_CHARACTERS}) AS TEXT) END,
         p.text_content IS m.content, CAST(p.tool_call_id AS TEXT),
-        CASE WHEN p.session_id IS NOT ? THEN CAST(p.session_id AS TEXT) END, CAST(p.metadata AS TEXT),
+        CASE WHEN p.session_id IS NOT ? THEN CAST(p.session_id AS TEXT) END,
+        CASE WHEN length(p.metadata) <= {MOST_CHARACTERS} THEN CAST(p.metadata AS TEXT) END,
         CASE WHEN NOT {_VALID} THEN ifnull(CAST(p.part_id AS TEXT), '') END
         FROM messages AS m CROSS JOIN message_parts AS p ON p.message_id = m.message_id
-        WHERE m.conversation_id = ? AND m.seq BETWEEN ? AND ?""",
+        WHERE m.conversation_id = ? AND m.seq BETWEEN ? AND ? AND {_SHORT}""",
         conversation.session_id,
         conversation.conversation_id,
         first,

@@ -162,9 +162,10 @@ async def _read_texts(
     run: Run, structure: Structure, wanted: frozenset[str], known: frozenset[str] | None
 ) -> None:
     scan = TextScan(structure, run.limits, wanted)
-    ids = list(structure.nodes)
+    ids, left_out = list(structure.nodes), 0
     for start in range(0, len(ids), texts.BATCH):
         bodies = await run.database.read(texts.bodies_of, ids[start : start + texts.BATCH])
+        left_out += len(set(ids[start : start + texts.BATCH])) - len(bodies)
         suspects = await asyncio.to_thread(scan.take, bodies)
         contents = {body.summary_id: body.content for body in bodies}
         for summary_id in suspects:
@@ -176,6 +177,16 @@ async def _read_texts(
         found, after = await run.database.read(texts.files_named, structure.id, after)
         named |= found
     run.add(await asyncio.to_thread(list, scan.findings(known, named)))
+    _note_left_out(run, wanted, structure, left_out, "summaries")
+
+
+def _note_left_out(run: Run, wanted: frozenset[str], structure: Structure, count: int, what: str) -> None:
+    """Say what was not looked into."""
+    if count > 0:
+        why = f"have more than {messages.MOST_CHARACTERS:,} characters, or were removed meanwhile"
+        run.stop(
+            wanted, f"it did not look into {count:,} {what} of conversation {structure.id}: their texts {why}"
+        )
 
 
 async def _read_messages(
@@ -188,6 +199,7 @@ async def _read_messages(
         await asyncio.to_thread(scan.take, bodies)
         read += len(bodies)
         run.progress(done + read, total)
+    _note_left_out(run, wanted, structure, len(structure.messages) - read, "messages")
     return scan
 
 

@@ -10,6 +10,7 @@ from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import Stored
+from lcm_core.store.scan.messages import MOST_CHARACTERS
 
 #: Summaries of one batch.
 BATCH = 100
@@ -22,11 +23,15 @@ _PAGE = 500
 
 
 async def bodies_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[Body]:
-    """The texts of some summaries, each with the beginning of its first source that is not blank."""
+    """The texts of some summaries, each with the beginning of its first source that is not blank.
+
+    Those that are too long to be looked into are left out.
+    """
     listed = "CAST(s.file_ids AS TEXT)" if reader.schema.has("summaries", "file_ids") else "NULL"
     rows = await reader.rows_in(
         f"""SELECT s.summary_id, CAST(s.content AS TEXT) AS content, {listed} AS file_ids
-        FROM summaries AS s WHERE s.summary_id IN (?*)""",
+        FROM summaries AS s
+        WHERE ifnull(length(s.content), 0) <= {MOST_CHARACTERS} AND s.summary_id IN (?*)""",
         summary_ids,
     )
     openings: dict[str, str] = {}
