@@ -98,6 +98,9 @@ class Totals:
         return self.tokens / budget
 
 
+#: Other places of an item that are named.
+MOST_NAMED = 20
+
 # -- what references show --------------------------------------------------------------------------------
 
 
@@ -105,11 +108,12 @@ def structure_of(items: References) -> Structure:
     """Gaps, repetitions, types that do not fit, and ordinals that are no places."""
     counts = Counter(items.ids)
     counts.pop(None, 0)
-    repeated: dict[ItemId, tuple[int, ...]] = {}
+    found: dict[ItemId, list[int]] = {}
     if any(count > 1 for count in counts.values()):
         for item, ordinal in zip(items.ids, items.ordinals, strict=True):
             if counts[item] > 1:
-                repeated[item] = (*repeated.get(item, ()), ordinal)
+                found.setdefault(item, []).append(ordinal)
+    repeated = {item: tuple(ordinals) for item, ordinals in found.items()}
     fitting = [
         (message is None or summary is None) and kind == ("summary" if message is None else "message")
         for kind, message, summary in zip(items.types, items.message_ids, items.summary_ids, strict=True)
@@ -154,13 +158,20 @@ def findings_at(
     elif weight.conversation_id != conversation_id:
         found.append(Found(Finding.FOREIGN, f"belongs to conversation {weight.conversation_id}"))
     if item in structure.ordinals_of:
-        others = ", ".join(f"{other:,}" for other in structure.ordinals_of[item] if other != ordinal)
-        found.append(Found(Finding.DUPLICATE, f"duplicate: stands at {others} too"))
+        found.append(Found(Finding.DUPLICATE, _elsewhere(structure.ordinals_of[item], ordinal)))
     if ordinal < 0:
         found.append(Found(Finding.ORDINAL, "negative ordinal: a resequencing was interrupted"))
     elif ordinal >= HUGE_ORDINAL:
         found.append(Found(Finding.ORDINAL, "ordinal out of range: a resequencing was interrupted"))
     return found
+
+
+def _elsewhere(ordinals: Sequence[int], ordinal: int) -> str:
+    """Where else an item stands; of very many places the first ones."""
+    others = [other for other in ordinals[: MOST_NAMED + 1] if other != ordinal][:MOST_NAMED]
+    more = len(ordinals) - 1 - len(others)
+    named = ", ".join(f"{other:,}" for other in others)
+    return f"duplicate: stands at {named}{f' and {more:,} other places' if more else ''} too"
 
 
 def _mismatch(items: References, place: int) -> str:

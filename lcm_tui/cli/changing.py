@@ -17,8 +17,8 @@ from lcm_core.change.commit import Committed, commit
 from lcm_core.change.copying import CancelledError as GivenUpError
 from lcm_core.change.errors import ReplacedError, StalePlanError, said
 from lcm_core.change.plan import Plan, RowCount, row_counts
-from lcm_core.change.planning import joined
-from lcm_core.change.preview import Preview, preview
+from lcm_core.change.planning import first_preview
+from lcm_core.change.preview import Preview
 from lcm_core.errors import ExitCode, LcmError
 from lcm_core.settings import JsonObject
 from lcm_core.store.database import Database, Reader
@@ -171,7 +171,7 @@ class _Changing:
         plans = [plan for plan in proposal.plans if plan]
         if again or proposal.more or len(plans) > 1:
             plans = [dataclasses.replace(plan, batch=plan.batch or self.batch) for plan in plans]
-        return proposal, tuple(plans), await preview(reader, joined(plans)) if plans else None
+        return proposal, tuple(plans), await first_preview(reader, plans) if plans else None
 
     # -- doing -------------------------------------------------------------------------------------------
 

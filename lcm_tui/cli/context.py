@@ -30,12 +30,15 @@ from lcm_tui.cli.assembled import (
     show_assembled,
 )
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Table, counted, shown
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted, shown
 from lcm_tui.cli.registry import Group, Outcome, command
 from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.session import DEFAULT_BUDGET
+
+#: Items that the table for people lists, the newest ones.
+MOST_LISTED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,11 @@ def show(
         return show_assembled(run, named, budget_for(run, asked), wanted)
     found = run.read(load_context, run, named, asked)
     missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
+    machine = run.presentation.json or run.presentation.engine_table
+    # Each takes a while for hundreds of thousands of items, and only one of the two is printed.
+    document = context_document(found) if machine else {}
     return run.answer(
-        "context.show", context_document(found), context_blocks(run, found), not_recorded=missing
+        "context.show", document, [] if machine else context_blocks(run, found), not_recorded=missing
     )
 
 
@@ -107,7 +113,10 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
     items = await references(reader, key)
-    entries = [as_text(entry) for entry in await entries_of(reader, items.items())]
+    entries = await entries_of(reader, items.items())
+    machine = run.presentation.json or run.presentation.engine_table
+    first = 0 if machine else max(0, len(entries) - MOST_LISTED)  # the others are only counted
+    entries[first:] = [as_text(entry) for entry in entries[first:]]
     settings = run.settings
     return ShownContext(
         reader.schema,
@@ -143,11 +152,12 @@ def _weight(entry: ContextEntry) -> Weight | None:
 
 def _findings(found: ShownContext) -> list[list[Found]]:
     """What is wrong with each item."""
+    return [_findings_of(found, place) for place in range(len(found.entries))]
+
+
+def _findings_of(found: ShownContext, place: int) -> list[Found]:
     owner = found.conversation.conversation_id
-    return [
-        findings_at(found.items, place, found.structure, _weight(entry), owner)
-        for place, entry in enumerate(found.entries)
-    ]
+    return findings_at(found.items, place, found.structure, _weight(found.entries[place]), owner)
 
 
 def _created(found: ShownContext, entry: ContextEntry) -> Timestamp | None:
@@ -231,7 +241,9 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
         facts.append(
             ("Focus brief", f"{brief.brief_id}  {brief.status}, {shown(brief.tokens)} tokens{stands}")
         )
-    return [Facts(facts), _table(run, found)]
+    older = len(found.entries) - MOST_LISTED
+    left_out = [Note(f"The {older:,} older items are not listed; --json lists all.")] if older > 0 else []
+    return [Facts(facts), *left_out, _table(run, found)]
 
 
 def _stands_for(over: FocusOverlay) -> str:
@@ -253,8 +265,10 @@ def _table(run: Run, found: ShownContext) -> Table:
 
 def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
     gaps = {gap.place: gap.text for gap in found.structure.gaps}
-    for place, (entry, findings) in enumerate(zip(found.entries, _findings(found), strict=True)):
-        item = entry.item
+    first = max(0, len(found.entries) - MOST_LISTED)
+    for place in range(first, len(found.entries)):
+        entry, item = found.entries[place], found.entries[place].item
+        findings = _findings_of(found, place)
         if place in gaps:
             yield ("", "", "", "", "", gaps[place], "")
         notes = [finding.text for finding in findings]

@@ -49,10 +49,13 @@ class Place:
     table: str
     column: str
 
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column}"
+
 
 def places(path: Path) -> list[Place]:
     """Every column of every table with rows, those of search tables and their shadows left out."""
-    with closing(sqlite3.connect(path)) as database:
+    with connected(path) as database:
         return [
             Place(table, column)
             for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -78,9 +81,14 @@ def sprinkle(path: Path, table: str, value: str) -> int:
         return sum(put(database, place, value, number) for number, place in enumerate(chosen))
 
 
+def connected(path: Path) -> closing[sqlite3.Connection]:
+    """A connection of its own to a file, closed at the end."""
+    return closing(sqlite3.connect(path))
+
+
 def fullest(path: Path) -> int:
     """The conversation with most summaries and messages."""
-    with closing(sqlite3.connect(path)) as database:
+    with connected(path) as database:
         [found] = database.execute(_FULLEST).fetchone()
         return int(found)
 

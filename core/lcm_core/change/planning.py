@@ -63,8 +63,17 @@ async def plan_for(
     plans = (made,) if isinstance(made, Plan) else tuple(made)
     if not plans:
         raise RefusedError("There is nothing to change.")
+    return Planned(plans, await first_preview(reader, plans), moved)
+
+
+async def first_preview(reader: Reader, plans: Sequence[Plan]) -> Preview:
+    """The preview of plans that were made within the same transaction of *reader*.
+
+    Raises:
+        RefusedError: they do not fit what is stored.
+    """
     try:
-        return Planned(plans, await preview(reader, joined(plans)), moved)
+        return await preview(reader, joined(plans))
     except StalePlanError as error:
         # Nothing moved, for both were read in one transaction: what is stored is not what it is taken for.
         raise RefusedError(
