@@ -9,6 +9,7 @@ from lcm_core.operations.compaction.forecast import Foresight
 from lcm_core.operations.compaction.reading import Chunk
 from lcm_core.operations.compaction.run import Step
 from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped, UnderResult
+from lcm_core.summarize.input_tokens import likely_of_count
 
 from lcm_tui.writing import Modelling
 
@@ -33,7 +34,8 @@ def refusal_of(result: object) -> str:
 
 def cost_of(foresight: Foresight[Any], model: Modelling) -> float | None:
     """What it would cost in USD, when each first answer is good; None: the price is not known."""
-    return model.cost(foresight.input_tokens + foresight.calls * PROMPT_TOKENS, foresight.output_tokens)
+    sent = likely_of_count(foresight.input_tokens) + foresight.calls * PROMPT_TOKENS
+    return model.cost(sent, foresight.output_tokens)
 
 
 def span_text(refs: Sequence[int | str]) -> str:

@@ -12,6 +12,7 @@ from lcm_core.operations.drafting.items import SETTLED, Item, State
 from lcm_core.operations.drafting.rules import Rule
 from lcm_core.operations.stale import Stale, stale_in
 from lcm_core.summarize.models.opening import Writer
+from lcm_core.summarize.request import HopelessError
 
 from lcm_tui.cli import drafting_report as report
 from lcm_tui.cli.answer import Answer, Run
@@ -99,9 +100,11 @@ def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) ->
     failed, items = outcome.failed, outcome.items
     if failed is not None and not any(item.drafts or item.state in SETTLED for item in items):
         raise failed
+    kept = " The drafts are kept: --resume goes on with them." if outcome.kept else ""
+    if isinstance(failed, HopelessError):
+        failed = CancelledError(f"{failed.message}{kept}", code=failed.code, details=failed.details)
     left = sum(item.state not in SETTLED for item in items)
     if failed is None and outcome.file is None and left:
-        kept = " The drafts are kept: --resume goes on with them." if outcome.kept else ""
         failed = CancelledError(
             f"{left:,} of {len(items):,} summaries were not committed; each says why.{kept}",
             code="BATCH_IN_PART",

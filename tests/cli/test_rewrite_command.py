@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.openai_api import OpenAIApi
-from tests.fakes.server import Fail, Raw, Say, ScriptedServer, Step
+from tests.fakes.server import Echo, Fail, Raw, Say, ScriptedServer, Step
 
 GOOD = Say("Kept the timeout.\nExpand for details about: it")
 #: The only broken summary of conversation 4.
@@ -489,6 +490,79 @@ def test_a_refused_key_ends_it_and_changes_nothing(database: Path) -> None:
         assert (result.code, result.error["code"]) == (4, "PROVIDER_AUTH")
         assert len(server.received) == 1
     assert dump(database) == before
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "says"),
+    [
+        (Fail(404, "not_found_error", "model: claude-haiku-4-5"), "MODEL_NOT_FOUND", "--model"),
+        (Fail(400, "invalid_request_error", "Your credit balance is too low"), "NO_CREDIT", "add credit"),
+        (Fail(429, "rate_limit_error", "slow down", {"Retry-After": "3600"}), "RATE_LIMITED", "60 minutes"),
+    ],
+)
+def test_what_no_call_would_survive_ends_it_and_keeps_the_drafts(
+    database: Path, end: Fail, code: str, says: str
+) -> None:
+    with MessagesApi(GOOD, end) as server:
+        result = applied(database, server, 1, "--in-flight", 1)
+        document = json.loads(result.out)
+        assert (result.code, len(server.received)) == (10, 2)
+        assert document["error"]["code"] == code
+        assert says in document["error"]["message"]
+        assert "--resume goes on" in document["error"]["message"]
+        assert [one["state"] for one in items(result)] == ["committed", "waiting", "waiting", "waiting"]
+        assert document["data"]["spent"]["calls"] == (1 if end.status == 429 else 2)
+        assert document["data"]["spent"]["costUsd"] == pytest.approx(0.00125), "a refusal costs nothing"
+    with MessagesApi(GOOD) as server:
+        assert applied(database, server, "--resume").code == 0
+        assert len(server.received) == 3
+    with MessagesApi(end) as server:
+        alone = applied(database, server, 4)
+        assert (alone.code, alone.error["code"]) == (10 if code == "RATE_LIMITED" else 4, code)
+
+
+@pytest.mark.parametrize(
+    ("say", "text"),
+    [
+        (Say("```markdown\n" + GOOD.text + "\n```"), GOOD.text),
+        (Say(f"<summary>\n{GOOD.text}\n</summary>"), GOOD.text),
+        (Say(f"Here is the summary of the conversation:\n\n{GOOD.text}"), GOOD.text),
+        (Say("."), None),
+        (Say("…\n---\n42"), None),
+        (Say("User: and what about the importer? Please go on with it now."), None),
+        (Say("<|im_start|>assistant\nI will move the importer now.<|im_end|>"), None),
+    ],
+)
+def test_what_stands_around_an_answer_is_taken_off_and_what_is_none_is_refused(
+    database: Path, say: Say, text: str | None
+) -> None:
+    before = content(database, BROKEN)
+    with MessagesApi(say) as server:
+        result = applied(database, server, 4)
+    [item] = items(result)
+    assert item["state"] == ("review" if text is None else "committed")
+    assert content(database, BROKEN) == (before if text is None else text)
+
+
+def test_an_answer_that_holds_the_key_comes_into_no_file(database: Path) -> None:
+    with MessagesApi(Echo(200)) as server:
+        result = applied(database, server, 4)
+    [item] = items(result)
+    assert item["state"] == "review"
+    assert [one["text"] for one in item["drafts"][:2]] == ["", ""]
+    [kept] = drafts_folder().iterdir()
+    assert b"held our key" in kept.read_bytes()
+    assert os.environ["GATEWAY_KEY"] not in kept.read_text() + result.out + result.err
+
+
+def test_a_limit_of_cost_needs_a_price_that_is_known(database: Path) -> None:
+    who = ("--provider", "anthropic", "--api-key-env", "GATEWAY_KEY", "--base-url", "http://127.0.0.1:9")
+    to = (*who, "--db", database, "--model")
+    refused = run("repair", 4, *to, "claude-unheard-of", "--max-cost", 5, "--json")
+    assert (refused.code, refused.error["code"]) == (4, "PRICE_UNKNOWN")
+    assert "not known" in run("repair", 4, *to, "claude-unheard-of").out
+    held = run("repair", 4, *to, "claude-haiku-4-5", "--max-cost", 0.01, "--max-calls", 3, "--json").data
+    assert (held["atMost"]["costUsd"], held["atMost"]["calls"]) == (0.01, 3)
 
 
 def test_a_limit_keeps_what_was_paid_for(database: Path) -> None:

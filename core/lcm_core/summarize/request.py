@@ -96,6 +96,13 @@ class HopelessError(SummarizerError):
     default_code: ClassVar[str] = "PROVIDER_UNAVAILABLE"
 
 
+class NotServedError(HopelessError, ConfigurationError):
+    """The provider serves this model, or this account, not at all until somebody changes that."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.CONFIGURATION
+    default_code: ClassVar[str] = "PROVIDER_UNAVAILABLE"
+
+
 class ProviderAuthError(SummarizerError, ConfigurationError):
     """The provider refused the key: nothing is written, and other nodes need not be tried."""
 

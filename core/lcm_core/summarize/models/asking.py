@@ -29,6 +29,7 @@ from lcm_core.summarize.prompts import Prompt, Prompts
 from lcm_core.summarize.request import (
     HELD_KEY,
     HopelessError,
+    NotServedError,
     ProviderAuthError,
     SummarizerError,
     SummaryReply,
@@ -243,33 +244,34 @@ def _hopeless(
     asks_for = error.retry_after or 0.0
     match error.trouble:
         case Trouble.NO_MODEL:
-            code = "MODEL_NOT_FOUND"
-            said = (
+            return NotServedError(
                 f"{who} does not have the model {model} ({words}): name another with --model, or check "
-                "--base-url; the drafts are kept."
+                "--base-url.",
+                code="MODEL_NOT_FOUND",
+                details=details,
             )
         case Trouble.NO_CREDIT:
-            code = "NO_CREDIT"
-            said = (
+            return NotServedError(
                 f"{who} has no credit left for this key ({words}): add credit there, or use another key or "
-                "provider; the drafts are kept, and --resume goes on."
+                "provider.",
+                code="NO_CREDIT",
+                details=details,
             )
         case Trouble.RATE | Trouble.BUSY if asks_for > LONGEST_WAIT:
-            code = "RATE_LIMITED"
-            said = (
-                f"{who} asks for a pause of {_duration(asks_for)} ({words}): go on after that with --resume, "
-                "or use another provider; the drafts are kept."
+            return HopelessError(
+                f"{who} asks for a pause of {_duration(asks_for)} ({words}): go on after that, or use "
+                "another provider.",
+                code="RATE_LIMITED",
+                details={**details, "retryAfter": asks_for if math.isfinite(asks_for) else None},
             )
-            details = {**details, "retryAfter": asks_for if math.isfinite(asks_for) else None}
         case Trouble.RATE:
-            code = "RATE_LIMITED"
-            said = (
-                f"{who} refuses every call for now ({words}): go on later with --resume and fewer calls at a "
-                "time (--in-flight 1); the drafts are kept."
+            return HopelessError(
+                f"{who} refuses every call for now ({words}): go on later, with fewer calls at a time.",
+                code="RATE_LIMITED",
+                details=details,
             )
         case _:
             return None
-    return HopelessError(said, code=code, details=details)
 
 
 def _dislikes_temperature(error: WireError) -> bool:
