@@ -205,7 +205,7 @@ def test_environment_beats_plugin_config_beats_default(home: Path, with_plugin: 
 
 
 def test_a_value_that_does_not_fit_is_noted_and_the_next_source_applies(home: Path, with_plugin: Configure):
-    with_plugin({"freshTailCount": 32, "contextThreshold": 1.5, "leafMinFanout": True, "timezone": "Mars/A"})
+    with_plugin({"freshTailCount": 32, "contextThreshold": 1.5, "leafMinFanout": True, "timezone": 5})
     environ = {"LCM_FRESH_TAIL_COUNT": "banana", "LCM_LEAF_MIN_FANOUT": "1"}
     settings = resolve(Options(), environ, home=home)
     engine = settings.engine
@@ -531,6 +531,13 @@ def test_variables_are_listed_by_name_without_their_values(home: Path):
     assert settings.active_env == ("LCM_FRESH_TAIL_COUNT", "LCM_SUMMARY_MODEL", "LCM_TUI_BUDGET", "TZ")
     assert "hunter3" not in repr(settings)
     assert {"LCM_DATABASE_PATH", "LCM_TUI_FORMAT", "OPENCLAW_CONFIG_PATH", "LCM_OPENCLAW_DIR"} <= ENV_NAMES
+
+
+def test_a_time_zone_that_is_not_known_counts_as_utc_as_for_the_engine(home: Path):
+    settings = resolve(Options(), {"TZ": "Mars/Olympus"}, home=home)
+    assert (settings.engine.timezone.value, settings.engine.timezone.is_set) == ("UTC", True)
+    (note,) = [one for one in settings.diagnostics if one.where == "TZ"]
+    assert note.message.endswith("that this machine knows; UTC stands for it, as for the engine.")
 
 
 def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: Path):

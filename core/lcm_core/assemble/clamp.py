@@ -12,9 +12,8 @@ from typing import Final
 from lcm_core.assemble.js import estimate, stringify
 from lcm_core.assemble.mend import is_blank
 from lcm_core.assemble.message import BlockKind, Content, Identity, Origin, OriginKind, Role, SentMessage
-from lcm_core.dag.markers import BLANKS
 from lcm_core.frozen import dataclass
-from lcm_core.javascript import Json
+from lcm_core.javascript import BLANKS, Json
 from lcm_core.tokens import Estimator, quarters, utf16_length
 
 #: What a payload that is no text counts beside the words that stand for it.

@@ -12,7 +12,7 @@ from typing import Final
 from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.message import Block, BlockKind, Role, SentMessage
 from lcm_core.assemble.repairs import Mended, Repair
-from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import BLANKS
 
 # By names of their own: to look up the member of an enum takes as long as all else that is asked of a block.
 _TEXT: Final = BlockKind.TEXT

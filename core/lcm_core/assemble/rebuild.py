@@ -11,9 +11,8 @@ from lcm_core.assemble.blocks import Part, blocks_of, read_parts, text_block, wo
 from lcm_core.assemble.message import BlockKind, Content, Identity, Role
 from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.assemble.sender import sender_of
-from lcm_core.dag.markers import BLANKS
 from lcm_core.frozen import dataclass
-from lcm_core.javascript import Json, JsonObject
+from lcm_core.javascript import BLANKS, Json, JsonObject
 from lcm_core.records import Message, MessagePart
 
 #: What a result is said to come from where no name was noted.

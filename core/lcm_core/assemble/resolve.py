@@ -16,8 +16,8 @@ from lcm_core.assemble.rebuild import UNKNOWN_TOOL, Rebuilt, is_void, rebuild
 from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
 from lcm_core.assemble.wrapper import wrap_summary
-from lcm_core.dag.markers import BLANKS
 from lcm_core.frozen import dataclass
+from lcm_core.javascript import BLANKS
 from lcm_core.records import LargeFile
 from lcm_core.rules import Rules
 from lcm_core.tokens import quarters

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from lcm_core.assemble.js import parsed_object
-from lcm_core.dag.markers import BLANKS
-from lcm_core.javascript import JsonObject
+from lcm_core.javascript import BLANKS, JsonObject
 
 #: What is sent and said of a sender, in this order.
 _MEMBERS: Final = ("senderId", "senderName", "senderUsername")

@@ -11,7 +11,7 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.javascript import BLANKS as BLANKS  # for those who still ask here
+from lcm_core.javascript import BLANKS
 
 
 class BrokenKind(StrEnum):

@@ -40,6 +40,7 @@ class Key:
     plugin: tuple[str, ...]  #: dotted keys of the plugin's config, preferred first
     env: tuple[str, ...]  #: variables, preferred first
     parse: Callable[[Json], object]  #: raises ValueError when the value does not fit
+    otherwise: str | None = None  #: what the engine takes for a text that does not fit; None: it looks on
 
     @property
     def name(self) -> str:
@@ -48,10 +49,10 @@ class Key:
 
 
 def _row(
-    parse: Callable[[Json], object], *, plugin: str = "", env: str = ""
+    parse: Callable[[Json], object], *, plugin: str = "", env: str = "", otherwise: str | None = None
 ) -> dict[str, tuple[object, ...]]:
     """The rest of a row. Names separated by blanks; left out, they follow from the attribute's name."""
-    return {"row": (parse, plugin.split(), env.split())}
+    return {"row": (parse, plugin.split(), env.split(), otherwise)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,10 @@ class EngineSettings:
     host_fallback_mode: Sourced[str] = field(
         default=Sourced("error"), metadata=_row(one_of("error", "capture-only"))
     )
-    timezone: Sourced[str | None] = field(default=Sourced(None), metadata=_row(time_zone, env="TZ"))
+    #: One that is not known counts as UTC (docs/engine/texts.md, Stamps).
+    timezone: Sourced[str | None] = field(
+        default=Sourced(None), metadata=_row(time_zone, env="TZ", otherwise="UTC")
+    )
 
     # What the model sees.
     fresh_tail_count: Sourced[int] = field(default=Sourced(64), metadata=_row(integer(1)))
@@ -142,12 +146,19 @@ class EngineSettings:
     delegation_timeout_ms: Sourced[int] = field(default=Sourced(120_000), metadata=_row(integer(1)))
 
 
-def _key(attribute: str, parse: Callable[[Json], object], plugin: list[str], env: list[str]) -> Key:
+def _key(
+    attribute: str,
+    parse: Callable[[Json], object],
+    plugin: list[str],
+    env: list[str],
+    otherwise: str | None,
+) -> Key:
     head, *rest = attribute.split("_")
     return Key(
         tuple(plugin) or (head + "".join(word.capitalize() for word in rest),),
         tuple(env) or (f"LCM_{attribute.upper()}",),
         parse,
+        otherwise,
     )
 
 
@@ -181,5 +192,9 @@ def first_valid(
         try:
             return Sourced(key.parse(value), source, name)
         except ValueError as error:
+            if key.otherwise is not None and isinstance(value, str):
+                then = f"{key.otherwise} stands for it, as for the engine"
+                diagnostics.append(invalid(name, value, str(error), then))
+                return Sourced(key.otherwise, source, name)
             diagnostics.append(invalid(name, value, str(error)))
     return None

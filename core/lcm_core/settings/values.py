@@ -77,8 +77,8 @@ def is_blank(value: Json) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def invalid(where: str, value: Json, reason: str) -> Diagnostic:
-    """The diagnostic for a value that is ignored; *reason* continues "X is Y, ..."."""
+def invalid(where: str, value: Json, reason: str, then: str = "it is ignored") -> Diagnostic:
+    """The diagnostic for a value that does not fit; *reason* continues "X is Y, ...", *then* ends it."""
     if isinstance(value, Mapping):
         shown = "an object"  # not quoted: there may be a secret in it
     elif isinstance(value, Sequence) and not isinstance(value, str):
@@ -89,7 +89,7 @@ def invalid(where: str, value: Json, reason: str) -> Diagnostic:
         shown = json.dumps(value, ensure_ascii=False)
     if len(shown) > _SHOWN_CHARACTERS:
         shown = shown[: _SHOWN_CHARACTERS - 1] + "…"
-    return Diagnostic(Problem.INVALID_VALUE, where, f"{where} is {shown}, {reason}; it is ignored.")
+    return Diagnostic(Problem.INVALID_VALUE, where, f"{where} is {shown}, {reason}; {then}.")
 
 
 # Parsers: each takes a JSON value or the string of a variable and raises ValueError with a reason that

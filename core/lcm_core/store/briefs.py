@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from lcm_core.assemble.focus import ContextSummary, FocusOverlay, overlay
-from lcm_core.dag.markers import BLANKS
+from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, FocusBrief, Timestamp
 from lcm_core.store import summaries
 from lcm_core.store.coverage import seq_ranges

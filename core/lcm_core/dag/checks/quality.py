@@ -15,7 +15,6 @@ from typing import Final
 from lcm_core.dag.checks import texts
 from lcm_core.dag.checks.facts import Limits, Node, Structure, Tally, counted, found, summary_row, told
 from lcm_core.dag.markers import (
-    BLANKS,
     FALLBACK_MARKER,
     MARKER_LIKE,
     TRUNCATED_MARKER,
@@ -24,6 +23,7 @@ from lcm_core.dag.markers import (
     is_capped,
 )
 from lcm_core.findings import Confidence, Finding, FixId
+from lcm_core.javascript import BLANKS
 from lcm_core.records import SummaryId
 from lcm_core.tokens import estimate_utf16, estimate_weighted
 
