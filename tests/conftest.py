@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -77,6 +78,20 @@ def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     os.environ.clear()
     os.environ.update(before)
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def _signals_of_a_terminal() -> Iterator[None]:
+    """Signals do what they do in a terminal, also where the run was started with some of them ignored."""
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {kind: signal.getsignal(kind) for kind in kinds}
+    for kind, held in before.items():
+        if held is signal.SIG_IGN:
+            signal.signal(kind, signal.default_int_handler if kind is signal.SIGINT else signal.SIG_DFL)
+    yield
+    for kind, held in before.items():
+        if held is signal.SIG_IGN:
+            signal.signal(kind, held)
 
 
 @pytest.fixture(autouse=True)
