@@ -64,6 +64,7 @@ def _document(kept: Retention) -> Document:
             for one in kept.classes
         },
         "invented": [one.text for one in kept.invented],
+        "peopleChecked": kept.people_checked,
         "lost": [one.text for one in kept.lost[:_MOST]],
         "rules": kept.constraints,
         "rulesLost": [one.text for one in kept.constraints_lost],

@@ -59,6 +59,8 @@ def _facts(old: Retention | None, new: Retention, below: Iterable[Fact]) -> Iter
     yield Fact((Span(f"{'kept of source':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
     yield from _classes(old, new)
     yield from _identifiers("Invented", new.invented, Side.DRAFT, frozenset(), style="error")
+    if not new.people_checked:
+        yield Fact((Span("people: not checked (no capitals tell names here)", "dim"),))
     yield from _identifiers("Lost", new.lost, Side.SOURCE, _known(old), better="now has it")
     yield from _rules(new)
     yield from _files(new)

@@ -52,7 +52,7 @@ def keys(found: tuple[Identifier, ...], kind: Kind | None = None) -> list[str]:
         ("LCM_TUI_BUDGET", Kind.VARIABLE, "LCM_TUI_BUDGET"),
         ("1,234.50 milliseconds", Kind.NUMBER, "1234.5 ms"),
         ("٣٥٪", Kind.NUMBER, "35 %"),
-        ("用时12秒", Kind.NUMBER, "12 秒"),
+        ("用时12秒", Kind.NUMBER, "12 s"),
         ("port 8080", Kind.NUMBER, "8080"),
         ("`git rebase -i`", Kind.NAME, "git rebase -i"),
         ("parseJson()", Kind.NAME, "parseJson"),

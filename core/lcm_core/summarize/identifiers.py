@@ -8,12 +8,14 @@ character by character, so that places stay places in the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.summarize.language import Span
+from lcm_core.summarize.quantities import Quantity, quantities, unit_behind
+from lcm_core.summarize.units import unit_of
 
 
 class Kind(StrEnum):
@@ -21,6 +23,7 @@ class Kind(StrEnum):
 
     URL = "URL"
     PATH = "path"
+    BRANCH = "branch"
     TIME = "time"
     ID = "id"
     HASH = "hash"
@@ -29,6 +32,8 @@ class Kind(StrEnum):
     VARIABLE = "variable"
     NUMBER = "number"
     NAME = "name"
+    PERSON = "person"  #: only where a draft names one that its source does not
+    WEEKDAY = "weekday"  #: only so too
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class Identifier:
     key: str  #: the same for two ways to write it
     text: str  #: as it is written first
     places: tuple[Span, ...]
+    quantity: Quantity | None = None  #: of a number
 
     @property
     def count(self) -> int:
@@ -63,12 +69,15 @@ _FOLDED: Final = {
     "\u2044": "/",
 }
 _FOLDABLE: Final = re.compile(f"[{''.join(_FOLDED)}]+")
+#: A full-width comma parts the thousands of full-width digits only, such a colon hours and minutes only.
+_LISTING: Final = re.compile("(?<![０-９])，|，(?![０-９])|(?<![0-9０-９])：|：(?![0-9０-９])")
 _TAKEN: Final = "\x00"
 
 _URL: Final = re.compile(r"(?i:(?<![a-z0-9])(?:[a-z][a-z0-9+.-]{1,9}://|www\.))[!#-&(-;=?-Z_a-z~]+")
 _SEGMENT: Final = r"[\w.@+%~-]"
 _PATH: Final = re.compile(
-    rf"(?<![\w/\\<])[A-Za-z]:\\(?:[\w.@+~-]+\\)*[\w.@+~-]+|(?<![\w.@+%~:/-]){_SEGMENT}*(?:/{_SEGMENT}+)+/?"
+    rf"(?<![A-Za-z0-9_/\\<])(?:[A-Za-z]:\\{{1,2}}|\\\\)(?:[\w.@+~$-]+\\{{1,2}}){{0,40}}[\w.@+~-]+"
+    rf"|(?<![A-Za-z0-9_/\\<.-])(?:[\w.@+~-]+\\){{1,40}}[\w@+~-]+\.[A-Za-z0-9]{{1,8}}(?![A-Za-z0-9_\\])|(?<![\w.@+%~:/-]){_SEGMENT}*(?:/{_SEGMENT}+)+/?"
 )
 _EXTENSIONS: Final = (
     "py|pyi|ipynb|js|mjs|cjs|jsx|ts|tsx|vue|go|rs|rb|java|kt|swift|c|h|cc|cpp|hpp|cs|php|lua|pl|r|jl|ex|sh"
@@ -87,14 +96,88 @@ src lib tests test docs doc app apps core bin etc packages scripts config public
 """
 _FOLDERS: Final = frozenset(_FOLDER_NAMES.split())
 _LINE: Final = re.compile(r":[0-9]+(?::[0-9]+)?$")
+#: Scripts that stick to what stands beside them.
+_UNSPACED: Final = re.compile("[\u0590-\u06ff\u3040-\u9fff\uac00-\ud7af]")
+_BRANCH_NAME: Final = "[A-Za-z0-9][A-Za-z0-9_./+#\u0400-\u04ff\u0590-\u05ff-]*"
+_BRANCH_WORD: Final = (
+    r"(?:(?:[Bb]ranch(?:es|e)?|Zweig|[Rr]ama|ramo|ветк[а-я]{0,3}|ה?ענף|(?:ال)?فرع)(?!\w)"
+    r"|分支|ブランチ|브랜치(?:에서|를|로)?)"
+)
+#: What is a branch by its name: the folders that branches are kept in.
+_BRANCH_PREFIX: Final = (
+    "(?:feature|feat|fix|bugfix|hotfix|release|chore|refactor|perf|wip|dependabot|renovate|topic|spike)"
+)
+_BRANCH: Final = re.compile(
+    rf"(?<![\w./@:-])(?:(?:origin|upstream|refs/heads)/(?P<remote>{_BRANCH_NAME})"
+    rf"|(?P<prefixed>{_BRANCH_PREFIX}/{_BRANCH_NAME}))",
+    re.ASCII,
+)
+_BRANCH_SAID: Final = re.compile(
+    rf"{_BRANCH_WORD}\s{{0,2}}(?:(?:named|called|namens|nommée)\s)?[:「“\"'`]{{0,2}}(?P<name>{_BRANCH_NAME})"
+    rf"|\bgit\s(?:checkout|switch|merge|rebase|branch|pull|push|cherry-pick)(?:\s-[-\w]+)*(?:\s(?:origin|upstream))?"
+    rf"\s(?P<git>{_BRANCH_NAME})",
+)
+_BRANCH_AFTER: Final = re.compile(
+    rf"(?<![A-Za-z0-9_./@-])(?P<name>{_BRANCH_NAME})[」”\"'`]?[\s-]?(?:[Bb]ranch\b|분기|分支|ブランチ|브랜치|[Bb]ranche\b)"
+)
+_DEFAULT_BRANCHES: Final = frozenset({"main", "master", "develop", "trunk", "dev"})
+_ON_DEFAULT: Final = re.compile(
+    r"(?:(?:\b(?:into|onto|to|on|from|off|against|auf|nach|von|sur|vers|dans|en|para|na|в|на|из)\s)|[到へに를在])"
+    r"[`'\"]?(?P<name>main|master|develop|trunk|dev)(?![\w/-])"
+    r"(?=\s{0,2}(?:[.,;:)!?`'\"]|\n|$|[^\x00-\x7f])|\s(?:and|but|or|after|before|with|when|until|und|et|y|e|и)\b)",
+    re.IGNORECASE,
+)
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3})+")
+_NAMED_VERSION: Final = re.compile(
+    r"(?:\b(?:[A-Z][A-Za-z+#]*|[Vv]ersion|[Rr]elease|versión|versão|версия|версии|версию)|版本|バージョン|버전|גרסה|الإصدار|إصدار)"
+    r"\s?(?P<version>\d{1,3}\.\d{1,4})(?![\w%]|\.\d)(?P<unit>\s?[^\W\d_]+|\s?%)?"
+)
 _DATE: Final = re.compile(
     r"(?<![\d.-])(?P<y>[12]\d{3})(?:[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})(?!\d)"
     r"|\s?[年년]\s?(?P<m2>\d{1,2})\s?[月월]\s?(?P<d2>\d{1,2})\s?[日일])",
     re.ASCII,
 )
 _CLOCK: Final = re.compile(
-    r"(?<![\d:.])(?P<h>[01]?\d|2[0-3]):(?P<min>[0-5]\d)(?::[0-5]\d(?:\.\d+)?)?(?![\d:])",
-    re.ASCII,
+    r"(?<![\d:.])(?P<h>[01]?\d|2[0-3]):(?P<min>[0-5]\d)(?::[0-5]\d(?:\.\d+)?)?(?![\d:])"
+    r"(?:\s?(?P<half>[ap]\.?m\b\.?))?",
+    re.ASCII | re.IGNORECASE,
+)
+#: 02.03.2026, 2/3/2026: the day first, where that can be.
+_EUROPEAN: Final = re.compile(
+    r"(?<![\d./-])(?P<d>\d{1,2})([./])(?P<m>\d{1,2})\2(?P<y>[12]\d{3})(?![\d./-]\d)"
+)
+_MONTH_TABLE: Final = """
+jan janu ja янв янва ene enero gen
+feb febr fév févr fev февр фев
+mar marc mär märz mars marz мар март
+apr apri avr avri abr abri апр апре
+may mai mayo maio mag magg мая май
+jun june juni juin giu giug июн июня
+jul july juli juil lug lugl июл июля
+aug augu août aoû ago agos авг авгу
+sep sept set sett сен сент
+oct octo okt okto out outu ott окт октя
+nov nove ноя нояб
+dec dece dez deze déc déce dic dici дек дека
+"""
+_MONTHS: Final = {
+    word[:4]: number
+    for number, line in enumerate(_MONTH_TABLE.strip().splitlines(), 1)
+    for word in line.split()
+}
+_MONTH: Final = (
+    r"(?:jan(?:uary|uar|vier)?|janv|janeiro|gennaio|enero|feb(?:ruary|ruar|rero|braio)?|février|fevereiro"
+    r"|mar(?:ch|s|zo|ço)?|märz|apr(?:il|ile)?|avril|abril|may|mai|mayo|maio|maggio|june?|juni|juin|junio|junho|giugno"
+    r"|july?|juli|juillet|julio|julho|luglio|aug(?:ust)?|août|agosto|sept?(?:ember|iembre|embre)?|setembro|settembre"
+    r"|oct(?:ober|obre|ubre)?|okt(?:ober)?|outubro|ottobre|nov(?:ember|embre|iembre|embro)?"
+    r"|dec(?:ember)?|dez(?:ember|embro)?|décembre|diciembre|dicembre"
+    r"|января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря)"
+)
+_IN_WORDS: Final = re.compile(
+    rf"(?<![\w.])(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.|º)?\s(?:de\s|of\s)?(?P<month>{_MONTH})(?!\w)"
+    rf"(?:(?:,?\s|\sde\s)(?P<year>[12]\d{{3}})(?!\d))?"
+    rf"|(?P<before>{_MONTH})\.?\s(?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d|[.:]\d)(?:,?\s(?P<year2>[12]\d{{3}})(?!\d))?)",
+    re.IGNORECASE,
 )
 #: The letter that ties a clock to a date in an ISO stamp.
 _STAMP: Final = re.compile(r"(?<=\x00)T(?=[0-9]{2}:)")
@@ -120,61 +203,8 @@ _VERSION: Final = re.compile(
 )
 _FLAG: Final = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*\w", re.ASCII)
 _VARIABLE: Final = re.compile(r"(?<!\w)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?!\w)", re.ASCII)
-_UNITS: Final[Mapping[str, str]] = {
-    alias: name
-    for name, aliases in {
-        "%": "% percent prozent",
-        "ms": "ms msec millisecond milliseconds millis",
-        "µs": "µs us microseconds",
-        "s": "s sec secs second seconds",
-        "min": "min mins minute minutes",
-        "h": "h hr hrs hour hours",
-        "d": "d day days",
-        "week": "week weeks",
-        "month": "month months",
-        "year": "year years",
-        "B": "b byte bytes",
-        "KB": "kb kib",
-        "MB": "mb mib",
-        "GB": "gb gib",
-        "TB": "tb tib",
-        "k": "k",
-        "m": "m",
-        "px": "px",
-        "Hz": "hz",
-        "kHz": "khz",
-        "MHz": "mhz",
-        "GHz": "ghz",
-        "kg": "kg",
-        "g": "g",
-        "km": "km",
-        "cm": "cm",
-        "mm": "mm",
-        "V": "v",
-        "W": "w",
-        "°C": "°c",
-        "x": "x",
-        "token": "token tokens",
-        "line": "line lines",
-        "row": "row rows",
-        "file": "file files",
-        "test": "test tests",
-        "message": "message messages",
-        "user": "user users",
-        "request": "request requests",
-        "time": "times",
-    }.items()
-    for alias in aliases.split()
-}
-_NUMBER: Final = re.compile(
-    r"(?P<money>[$€£¥₪₩])?\s?(?<![\w.,:/#-])(?P<value>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
-    r"(?:[ \u00a0]?(?P<unit>%|°[Cc]|[A-Za-zµ]{1,12})(?!\w)"
-    r"|(?P<dense>[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af])"
-    r"|[ \u00a0](?P<word>[\u0590-\u06ff]{2,}))?",
-    re.ASCII,
-)
 _ANY_NUMBER: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?", re.ASCII)
-_QUOTED: Final = re.compile(r"`([^`\n\x00]{2,80})`")
+_QUOTED: Final = re.compile(r"`([^`\n]{1,200})`")
 _NAME: Final = re.compile(
     r"(?<![\w.$])(?:"
     r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w+)+(?:\(\))?"  # module.function
@@ -191,6 +221,7 @@ def folded(text: str) -> str:
     """*text* with digits and forms of other scripts as ASCII; as long as *text*."""
     if text.isascii():
         return text
+    text = _LISTING.sub(";", text)
     return _FOLDABLE.sub(lambda run: "".join(map(_FOLDED.__getitem__, run[0])), text)
 
 
@@ -199,15 +230,28 @@ def numbers_in(text: str) -> frozenset[str]:
     return frozenset(map(_value, _ANY_NUMBER.findall(text)))
 
 
+def written_numbers(text: str) -> frozenset[str]:
+    """The same as they are written: 3.10 is not 3.1 where it is a version."""
+    return frozenset(_ANY_NUMBER.findall(text))
+
+
 def identifiers(text: str) -> list[Identifier]:
     """The identifiers of *text* in the order in which they are first found, class by class."""
+    return read_identifiers(text)[0]
+
+
+def read_identifiers(text: str) -> tuple[list[Identifier], list[Quantity]]:
+    """The identifiers of *text*, and all of its numbers, also those that are no identifiers."""
     finder = _Finder(folded(text), text)
     for take in _TAKERS:
         take(finder)
-    return [
-        Identifier(kind, key, text[places[0][0] : places[0][1]], tuple(places))
+    found = [
+        Identifier(kind, key, text[places[0][0] : places[0][1]], tuple(places), finder.numbers.get(key))
+        if kind is Kind.NUMBER
+        else Identifier(kind, key, text[places[0][0] : places[0][1]], tuple(places))
         for (kind, key), places in finder.found.items()
     ]
+    return found, finder.quantities
 
 
 class _Finder:
@@ -217,9 +261,13 @@ class _Finder:
         self.rest = rest
         self.text = text
         self.found: dict[tuple[Kind, str], list[Span]] = {}
+        self.quantities: list[Quantity] = []
+        self.numbers: dict[str, Quantity] = {}
 
-    def add(self, kind: Kind, key: str, start: int, end: int) -> None:
+    def add(self, kind: Kind, key: str, start: int, end: int, quantity: Quantity | None = None) -> None:
         """Note an identifier."""
+        if quantity is not None:
+            self.numbers.setdefault(key, quantity)
         self.found.setdefault((kind, key), []).append((start, end))
 
     def take(self, pattern: re.Pattern[str], judge: Callable[[re.Match[str]], Span | None]) -> None:
@@ -266,12 +314,60 @@ def _times(finder: _Finder) -> None:
         return match.span()
 
     def clock(match: re.Match[str]) -> Span:
-        finder.add(Kind.TIME, f"{int(match['h']):02}:{match['min']}", *match.span())
+        hour = int(match["h"])
+        if match["half"] and 1 <= hour <= 12:
+            hour = hour % 12 + 12 * (match["half"][0].lower() == "p")
+        finder.add(Kind.TIME, f"{hour:02}:{match['min']}", *match.span())
+        return match.span()
+
+    def european(match: re.Match[str]) -> Span | None:
+        day, month = int(match["d"]), int(match["m"])
+        if not (1 <= month <= 12 and 1 <= day <= 31):
+            day, month = month, day
+        if not (1 <= month <= 12 and 1 <= day <= 31):
+            return None
+        finder.add(Kind.TIME, f"{match['y']}-{month:02}-{day:02}", *match.span())
+        return match.span()
+
+    def in_words(match: re.Match[str]) -> Span | None:
+        month = _MONTHS[(match["month"] or match["before"]).lower()[:4].rstrip(".")]
+        day = int(match["day"] or match["after"])
+        if not 1 <= day <= 31:
+            return None
+        year = match["year"] or match["year2"]
+        finder.add(Kind.TIME, f"{year or '-'}-{month:02}-{day:02}", *match.span())
         return match.span()
 
     finder.take(_DATE, date)
+    finder.take(_EUROPEAN, european)
+    finder.take(_IN_WORDS, in_words)
     finder.rest = _STAMP.sub(_TAKEN, finder.rest)
     finder.take(_CLOCK, clock)
+
+
+def _branches(finder: _Finder) -> None:
+    def named(match: re.Match[str]) -> Span | None:
+        group = next(name for name, text in match.groupdict().items() if text)
+        name = match[group].rstrip(".,;:/")
+        odd = re.search(r"[-/_#\d]", name) is not None
+        quoted = match.string[match.start(group) - 1 : match.start(group)] in ("`", "'", '"', "「", "“")
+        wanted = (
+            name in _DEFAULT_BRANCHES
+            or group in ("remote", "prefixed")
+            or odd
+            or (quoted and group == "name")
+        )
+        if group == "git":
+            wanted = name != "HEAD" and "." not in name
+        file = _EXTENSION.search(name.rpartition("/")[2]) is not None
+        if not wanted or (file and not name.startswith("release/")):
+            return None
+        start = match.start(group)
+        finder.add(Kind.BRANCH, name, start, start + len(name))
+        return start, start + len(name)
+
+    for pattern in (_BRANCH, _BRANCH_SAID, _BRANCH_AFTER, _ON_DEFAULT):
+        finder.take(pattern, named)
 
 
 def _paths(finder: _Finder) -> None:
@@ -292,10 +388,10 @@ def _trimmed(raw: str) -> Span:
     """The path in what looks like one: prose of scripts without spaces sticks to either end."""
     start, end = 0, len(raw.rstrip(".,;:=+"))
     if not raw.isascii():
-        head = re.match(r"[^\x00-\x7f]+(?=[!-~])", raw)
-        first = raw.partition("/")[0]
-        if head and (not first.isascii()):
-            start = head.end()
+        first = re.split(r"[/\\]", raw, maxsplit=1)[0]
+        stuck = re.match(r".*[^\x00-\x7f](?=[!-~]|$)", first)
+        if stuck and _UNSPACED.search(first):
+            start = stuck.end()
         tail = re.search(r"(?<=[^/])\.[A-Za-z0-9]{1,8}(?=[^\x00-\x7f/])", raw)
         if tail:
             end = min(end, tail.end())
@@ -308,7 +404,7 @@ def _trimmed(raw: str) -> Span:
 
 
 def _is_path(path: str) -> bool:
-    if re.match(r"[A-Za-z]:\\", path):
+    if "\\" in path:
         return True
     first, *rest = path.rstrip("/").split("/")
     if not rest or not all(rest) or not any(map(str.isalpha, path)):
@@ -321,7 +417,8 @@ def _is_path(path: str) -> bool:
 
 def path_key(path: str) -> str:
     """A path without what its writers leave out or add: line numbers, ``./``, a final slash."""
-    return _LINE.sub("", path).replace("\\", "/").rstrip("/").removeprefix("./")
+    plain = re.sub(r"\\+", "/", _LINE.sub("", path)) if "\\" in path else _LINE.sub("", path)
+    return plain.rstrip("/").removeprefix("./")
 
 
 def _ids(finder: _Finder) -> None:
@@ -330,6 +427,8 @@ def _ids(finder: _Finder) -> None:
     at = 0
     for word in _ID_LIKE.finditer(finder.rest):
         for match in _IDS.finditer(finder.rest, word.start(), word.end()):
+            if match[0].isdigit() and unit_behind(finder.rest, match.end()):
+                continue  # a number
             finder.add(Kind.ID, match[0], *match.span())
             pieces += (finder.rest[at : match.start()], _TAKEN * len(match[0]))
             at = match.end()
@@ -340,21 +439,41 @@ def _hashes(finder: _Finder) -> None:
     finder.take_as(Kind.HASH, _HASH, str.lower)
 
 
-def _numbers(finder: _Finder) -> None:
+def _versions(finder: _Finder) -> None:
     def judge(match: re.Match[str]) -> Span | None:
-        value = _value(match["value"])
-        unit = _UNITS.get((match["unit"] or "").lower(), "") or match["money"] or match["dense"] or ""
-        if match["word"]:
-            unit = match["word"][-4:]
-        bare = value.isdigit() and len(value) < 3
-        if not unit and bare:
+        if _THOUSANDS.fullmatch(match[0]):
             return None
-        end = match.end() if unit and not match["money"] else match.end("value")
-        start = match.start("money") if match["money"] else match.start("value")
-        finder.add(Kind.NUMBER, f"{value} {unit}".rstrip(), start, end)
-        return start, end
+        finder.add(Kind.VERSION, match[0].lower().removeprefix("v"), *match.span())
+        return match.span()
 
-    finder.take(_NUMBER, judge)
+    finder.take(_VERSION, judge)
+
+
+def _named_versions(finder: _Finder) -> None:
+    """Python 3.10 is no 3.1; what has a unit is a number."""
+
+    def judge(match: re.Match[str]) -> Span | None:
+        if match["unit"] and unit_of(match["unit"].strip()) is not None:
+            return None
+        finder.add(Kind.VERSION, match["version"], *match.span("version"))
+        return match.span("version")
+
+    finder.take(_NAMED_VERSION, judge)
+
+
+def _numbers(finder: _Finder) -> None:
+    """Numbers with a unit, and those of three digits or a fraction without one."""
+    pieces: list[str] = []
+    at = 0
+    for one in quantities(finder.rest):
+        finder.quantities.append(one)
+        digits = finder.rest[slice(*one.place)]
+        if not one.unit and digits.isdigit() and len(digits) < 3:
+            continue
+        finder.add(Kind.NUMBER, one.key, *one.place, one)
+        pieces += (finder.rest[at : one.place[0]], _TAKEN * (one.place[1] - one.place[0]))
+        at = one.place[1]
+    finder.rest = "".join((*pieces, finder.rest[at:]))
 
 
 def _value(written: str) -> str:
@@ -365,7 +484,7 @@ def _value(written: str) -> str:
 def _names(finder: _Finder) -> None:
     def quoted(match: re.Match[str]) -> Span | None:
         name = " ".join(match[1].split())
-        if not any(map(str.isalpha, name)):
+        if _TAKEN in name or not 2 <= len(name) <= 80 or not any(map(str.isalpha, name)):
             return None
         finder.add(Kind.NAME, name.removesuffix("()"), *match.span(1))
         return match.span()
@@ -387,10 +506,12 @@ def _plain(text: str) -> str:
 _TAKERS: Final[tuple[Callable[[_Finder], None], ...]] = (
     _urls,
     _times,
+    _branches,
     _paths,
     _ids,
     _hashes,
-    lambda finder: finder.take_as(Kind.VERSION, _VERSION, lambda text: text.lower().removeprefix("v")),
+    _versions,
+    _named_versions,
     lambda finder: finder.take_as(Kind.FLAG, _FLAG, _plain),
     lambda finder: finder.take_as(Kind.VARIABLE, _VARIABLE, _plain),
     _numbers,

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
-from lcm_core.summarize.identifiers import Identifier, Kind, folded, identifiers, numbers_in
+from lcm_core.summarize.identifiers import Identifier, Kind, identifiers, read_identifiers
 from lcm_core.summarize.language import HEADER, terms
+from lcm_core.summarize.matching import Index, ends_of
 from lcm_core.summarize.modality import RULES
+from lcm_core.summarize.names import Named, invented_names, people_checked, read_names
 from lcm_core.summarize.rulebook import Reversal, Rulebook, Sentence
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
@@ -24,7 +26,6 @@ from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 TOP: Final = 50
 #: Words in a row that are no coincidence.
 _SHINGLE: Final = 8
-_SHORTEST_HASH: Final = 7
 
 _FILES: Final = re.compile(
     r"^[^\w\n]{0,20}files?\b[^:\n]{0,40}:[ \t]*(?P<rest>.*(?:\n[ \t]*[-*•][^\n]*)*)", re.I | re.M
@@ -95,6 +96,7 @@ class Retention:
     reversed: tuple[Reversal, ...]  #: rules told as their opposite; they are not among those lost
     files: FileList
     times: TimeCoverage
+    people_checked: bool  #: whether names of people could be compared: capitals tell them
     closing: str | None  #: what can be expanded; None: the closing line is missing
     copied: float  #: share of the text that stands word for word in the source, in runs of eight words
 
@@ -111,36 +113,6 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class _Index:
-    """A text to look identifiers up in."""
-
-    text: str  #: folded
-    keys: frozenset[tuple[Kind, str]]
-    numbers: frozenset[str]
-    paths: frozenset[str]  #: every path, and every end of it
-    hashes: tuple[str, ...]
-
-    def holds(self, one: Identifier, *, part: bool) -> bool:
-        """Whether *one* stands here; *part*: the beginning of a longer one will do."""
-        if (one.kind, one.key) in self.keys:
-            return True
-        match one.kind:
-            case Kind.TIME:
-                return False
-            case Kind.NUMBER:
-                value = one.key.partition(" ")[0]
-                return len(value) > 1 and value in self.numbers
-            case Kind.PATH:
-                return any(end in self.paths for end in _ends(one.key)) or (part and one.key in self.text)
-            case Kind.HASH:
-                return any(_same_hash(one.key, other) for other in self.hashes)
-            case Kind.URL:
-                return one.key in self.text
-            case _:
-                return _stands_in(one.key, self.text)
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
     """A source text, read once for any number of summaries of it."""
 
@@ -151,14 +123,15 @@ class Source:
     rulebook: Rulebook
     span: tuple[datetime, datetime] | None
     shingles: frozenset[int]
-    _index: _Index
-    _before: _Index | None  #: the previous context, which no summary invents
+    names: Named
+    _index: Index
+    _before: Index | None  #: the previous context, which no summary invents
 
 
 def read_source(text: str, *, previous: str = "", estimator: Estimator = Estimator.WEIGHTED) -> Source:
     """Find what there is to keep in a source text; *previous* is the previous context it was given with."""
     body = HEADER.sub(lambda header: "\x00" * len(header[0]), text)
-    found = identifiers(body)
+    found, numbers = read_identifiers(body)
     headers = list(HEADER.finditer(text))
     moments = [moment for header in headers if (moment := _moment(header["first"]))]
     moments += [moment for header in headers if (moment := _moment(header["last"]))]
@@ -170,21 +143,29 @@ def read_source(text: str, *, previous: str = "", estimator: Estimator = Estimat
         rulebook=Rulebook(text, previous),
         span=(min(moments), max(moments)) if moments else None,
         shingles=frozenset(_shingles(text)),
-        _index=_indexed(
-            text, [*found, *identifiers("\n".join(dict.fromkeys(header[0] for header in headers)))]
+        names=read_names(
+            f"{text}\n{previous}",
+            frozenset(day for one in found if one.kind is Kind.TIME and (day := _day(one.key)))
+            | {moment.date() for moment in moments},
         ),
-        _before=_indexed(previous, identifiers(previous)) if previous else None,
+        _index=Index(
+            text,
+            [*found, *identifiers("\n".join(dict.fromkeys(header[0] for header in headers)))],
+            numbers,
+        ),
+        _before=Index.of(previous) if previous else None,
     )
 
 
 def measure(source: Source, text: str) -> Retention:
     """What *text* kept, lost and invented of *source*."""
-    found = identifiers(text)
-    index = _indexed(text, found)
-    kept = [one for one in source.identifiers if index.holds(one, part=False)]
+    found, numbers = read_identifiers(text)
+    index = Index(text, found, numbers)
+    kept = [one for one in source.identifiers if index.keeps(one)]
     there = {(one.kind, one.key) for one in kept}
     lost = [one for one in source.identifiers if (one.kind, one.key) not in there]
     invented = [one for one in found if not _is_known(one, source)]
+    invented += invented_names(text, source.names, source.text)
     shingles = list(_shingles(text))
     rules = source.rulebook.compare(text)
     return Retention(
@@ -200,6 +181,7 @@ def measure(source: Source, text: str) -> Retention:
         reversed=rules.reversed,
         files=_file_list(source, text),
         times=TimeCoverage(source.span, _span_of(text, source.span)),
+        people_checked=people_checked(text),
         closing=_closing(text),
         copied=sum(one in source.shingles for one in shingles) / len(shingles) if shingles else 0.0,
     )
@@ -209,39 +191,8 @@ def _estimate(text: str, estimator: Estimator) -> int:
     return estimate_weighted(text) if estimator is Estimator.WEIGHTED else estimate_utf16(text)
 
 
-def _indexed(text: str, found: Sequence[Identifier]) -> _Index:
-    plain = folded(text)
-    return _Index(
-        plain,
-        frozenset((one.kind, one.key) for one in found),
-        numbers_in(plain),
-        frozenset(end for one in found if one.kind is Kind.PATH for end in _ends(one.key)),
-        tuple(one.key for one in found if one.kind is Kind.HASH),
-    )
-
-
-def _ends(path: str) -> list[str]:
-    """A path and what is left when folders are dropped from its front; a bare name counts."""
-    parts = [part for part in path.split("/") if part not in ("", "~", ".", "..")]
-    return ["/".join(parts[at:]) for at in range(len(parts))]
-
-
-def _same_hash(one: str, other: str) -> bool:
-    shorter, longer = sorted((one, other), key=len)
-    return len(shorter) >= _SHORTEST_HASH and longer.startswith(shorter)
-
-
-def _stands_in(key: str, text: str) -> bool:
-    """Whether *key* stands in *text* and is not part of a longer word."""
-    if key not in text:
-        return False
-    return re.search(rf"(?<![A-Za-z0-9_]){re.escape(key)}(?![A-Za-z0-9_])", text) is not None
-
-
 def _is_known(one: Identifier, source: Source) -> bool:
-    return source._index.holds(one, part=True) or (
-        source._before is not None and source._before.holds(one, part=True)
-    )
+    return source._index.knows(one) or (source._before is not None and source._before.knows(one))
 
 
 def _counts(
@@ -273,12 +224,12 @@ def _file_list(source: Source, text: str) -> FileList:
         # Blanked before it, so that places are places in the text.
         blanked = "\x00" * line.start("rest") + text[line.start("rest") : line.end("rest")]
         listed += [one for one in identifiers(blanked) if one.kind is Kind.PATH]
-    named = frozenset(end for one in listed for end in _ends(one.key))
+    named = frozenset(end for one in listed for end in ends_of(one.key))
     paths = [one for one in source.identifiers if one.kind is Kind.PATH]
     return FileList(
         stated=bool(lines),
         says_none=bool(lines) and all(_NONE.fullmatch(line["rest"]) for line in lines),
-        missing=tuple(sorted((one for one in paths if named.isdisjoint(_ends(one.key))), key=_worst_first)),
+        missing=tuple(sorted((one for one in paths if named.isdisjoint(ends_of(one.key))), key=_worst_first)),
         unknown=tuple(one for one in listed if not _is_known(one, source)),
     )
 
@@ -293,6 +244,13 @@ def _moment(stamp: str | None) -> datetime | None:
     """The time at the beginning of a header, without its zone: all headers of a source have the same."""
     try:
         return datetime.fromisoformat(stamp[:16].rstrip()) if stamp else None
+    except ValueError:
+        return None
+
+
+def _day(key: str) -> date | None:
+    try:
+        return date.fromisoformat(key)
     except ValueError:
         return None
 
