@@ -16,9 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.retention")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=60, help="texts for each of eleven languages")
-    parser.add_argument(
-        "--missed", action="store_true", help="list what was missed and what was flagged in error"
-    )
+    parser.add_argument("--missed", action="store_true", help="list what was missed, and false flags")
     given = parser.parse_args()
     met = []
     reversed_ = measuring.reversals(given.seed, given.cases)
@@ -51,9 +49,8 @@ def _print(title: str, found: Found, *, missed: bool) -> None:
 
 def _bar(name: str, value: float, bar: float, *, most: bool = False) -> bool:
     met = value <= bar if most else value >= bar
-    print(
-        f"  {'met   ' if met else 'MISSED'} {name}: {value:.2%} ({'at most' if most else 'at least'} {bar:.0%})"
-    )
+    said, limit = "met" if met else "MISSED", "at most" if most else "at least"
+    print(f"  {said:6} {name}: {value:.2%} ({limit} {bar:.0%})")
     return met
 
 

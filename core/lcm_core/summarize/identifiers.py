@@ -76,8 +76,8 @@ _TAKEN: Final = "\x00"
 _URL: Final = re.compile(r"(?i:(?<![a-z0-9])(?:[a-z][a-z0-9+.-]{1,9}://|www\.))[!#-&(-;=?-Z_a-z~]+")
 _SEGMENT: Final = r"[\w.@+%~-]"
 _PATH: Final = re.compile(
-    rf"(?<![A-Za-z0-9_/\\<])(?:[A-Za-z]:\\{{1,2}}|\\\\)(?:[\w.@+~$-]+\\{{1,2}}){{0,40}}[\w.@+~-]+"
-    rf"|(?<![A-Za-z0-9_/\\<.-])(?:[\w.@+~-]+\\){{1,40}}[\w@+~-]+\.[A-Za-z0-9]{{1,8}}(?![A-Za-z0-9_\\])|(?<![\w.@+%~:/-]){_SEGMENT}*(?:/{_SEGMENT}+)+/?"
+    rf"(?<![A-Za-z0-9_/\\<])(?:[A-Za-z]:\\{{1,2}}|\\\\)(?:[\w.@+~$-]{{1,80}}\\{{1,2}}){{0,40}}[\w.@+~-]+"
+    rf"|(?<![A-Za-z0-9_/\\<.-])(?:[\w.@+~-]{{1,80}}\\){{1,40}}[\w@+~-]{{1,80}}\.[A-Za-z0-9]{{1,8}}(?![A-Za-z0-9_\\])|(?<![\w.@+%~:/-]){_SEGMENT}*(?:/{_SEGMENT}+)+/?"
 )
 _EXTENSIONS: Final = (
     "py|pyi|ipynb|js|mjs|cjs|jsx|ts|tsx|vue|go|rs|rb|java|kt|swift|c|h|cc|cpp|hpp|cs|php|lua|pl|r|jl|ex|sh"

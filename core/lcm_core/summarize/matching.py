@@ -23,7 +23,7 @@ from lcm_core.summarize.quantities import Known, Quantity
 
 _SHORTEST_HASH: Final = 7
 #: What could be a path, or the name of a branch, whatever else it is.
-_RUN: Final = re.compile(r"[\w.@+%~#-]*(?:[/\\]+[\w.@+%~#-]+)+")
+_RUN: Final = re.compile(r"(?<![\w.@+%~#-])[\w.@+%~#-]*(?:[/\\]+[\w.@+%~#-]+)+")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_]+")
 _NAME: Final = re.compile(r"[\w.#+-]+")
 _URL_END: Final = re.compile(r"[/?#&]")
