@@ -7,13 +7,14 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lcm_core.change.asking import answer
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import BusyError, RefusedError, StalePlanError
 from lcm_core.change.journal import edits_of, get
-from lcm_core.change.plan import Delete, Plan
+from lcm_core.change.plan import Cells, Delete, Edit, Plan, Update
 from lcm_core.change.undo import in_effect, plan_redo, plan_undo
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database
@@ -21,7 +22,8 @@ from lcm_core.store.database import Database
 from tests.change.host import Host
 from tests.change.hosting import at_work, enough
 from tests.change.oracle import Whole
-from tests.change.support import dissolvable, run, search_faults, value
+from tests.change.support import connect, context_of, dissolvable, run, search_faults, splice, value
+from tests.conftest import DatabaseFactory
 
 CONVERSATION = 1
 
@@ -154,3 +156,61 @@ async def test_a_host_that_writes_loses_nothing(database_copy, version):
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
 async def test_a_host_that_writes_for_a_minute_loses_nothing(database_copy, version):
     await check(database_copy(version), 3_000, 1_000, 8)
+
+
+def commits_without_a_pause(path: Path, wanted: int) -> None:
+    """One commit after another beside a host that makes 50 transactions a second in the same conversation.
+
+    Texts of summaries change, and an item of the host's own context gives way to itself. All that was
+    committed is there, each text as it was left, and everything that the host wrote.
+    """
+    make_ready(path, 100)
+    start, log = Whole(path), path.with_name("host.log")
+    texts: dict[str, str] = dict(query(path, "SELECT summary_id, content FROM summaries"))
+    names = sorted(texts)
+    done: list[str] = []
+    stale = 0
+    with at_work(path, CONVERSATION, wanted // 100, 5, log) as process:
+        for number in range(wanted):
+            name = names[number % len(names)]
+            key = Cells.of({"summary_id": name})
+            before, after = Cells.of({"content": texts[name]}), Cells.of({"content": f"{number}: {name}"})
+            edits: list[Edit] = [Update("summaries", key, before, after)]
+            if number % 10 == 0:
+                edits.append(splice(path, CONVERSATION, 0, 1, context_of(path, CONVERSATION)[0][1]))
+            try:
+                done.append(commit(path, Plan("test", f"{number}", CONVERSATION, tuple(edits)), wait=60).id)
+                texts[name] = f"{number}: {name}"
+            except StalePlanError:  # the host took the first item away, or compacted it
+                stale += 1
+        enough(process)
+        process.wait(60)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(done) + stale == wanted
+    assert len(done) > wanted * 0.9
+    assert [one for (one,) in query(path, "SELECT id FROM lcm_tui_operations ORDER BY rowid")] == done
+    there = dict(query(path, "SELECT summary_id, content FROM summaries"))
+    assert {name: there[name] for name in names} == texts
+    whole = Whole(path)
+    pruned = {event["pruned"] for event in events if "pruned" in event}
+    appended = {event["appended"] for event in events if "appended" in event}
+    assert len(events) >= wanted // 100
+    assert (start.messages.keys() | appended) - pruned == whole.messages.keys()
+    made = {event["made"] for event in events if "made" in event}
+    assert start.summaries.keys() | made == whole.summaries.keys()
+    assert whole.errors() == start.errors()
+    assert search_faults(path) == []
+
+
+def query(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    with connect(path) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_commits_without_a_pause_and_a_host_lose_nothing(database_copy: DatabaseFactory) -> None:
+    commits_without_a_pause(database_copy("0.15.3"), 150)
+
+
+@pytest.mark.long
+def test_ten_thousand_commits_beside_a_host_lose_nothing(database_copy: DatabaseFactory) -> None:
+    commits_without_a_pause(database_copy("0.15.3"), 10_000)

@@ -11,11 +11,26 @@ import pytest
 from lcm_core.change.codec import decode_edits
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
-from lcm_core.change.plan import Cells, Insert, Item, Move, Plan, Renumber, Symbol, SymbolKind
+from lcm_core.change.plan import (
+    Cells,
+    Insert,
+    Item,
+    Move,
+    Plan,
+    Renumber,
+    Symbol,
+    SymbolKind,
+    Update,
+    key_of,
+)
+from lcm_core.change.planning import joined
 from lcm_core.change.preview import STOP_THE_HOST, Preview, preview
 from lcm_core.change.sql_text import literal
 from lcm_core.change.undo import plan_undo
+from lcm_core.change.verify import Step
+from lcm_core.change.waiting import host_waits, waiting_words
 from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.store.schema import Schema
 
 from tests.change.support import (
     REAL,
@@ -31,6 +46,7 @@ from tests.change.support import (
     row_of,
     run,
     splice,
+    summary_row,
     update,
     value,
 )
@@ -251,3 +267,58 @@ def test_a_value_in_sql_is_that_value(cell, tmp_path):
         [(found,)] = connection.execute(f"SELECT {literal(cell)}")
     assert repr(found) == repr(cell)
     assert Cells.of({"cell": found}) == Cells.of({"cell": cell})
+
+
+# -- how long the host waits ---------------------------------------------------------------------------------
+
+
+def test_a_plan_that_keeps_the_host_waiting_says_so(database_copy):
+    path = database_copy("0.15.3")
+    template = row_of(path, "large_files", "rowid", 1)
+
+    def files(count: int, first: int = 0) -> Plan:
+        rows = [template.but(file_id=f"file_{number:016x}") for number in range(first, first + count)]
+        return plan_of(*(Insert("large_files", row) for row in rows))
+
+    def said_of(plan: Plan) -> list[str]:
+        return [one for one in shown(path, plan).warnings if "wait" in one]
+
+    assert said_of(files(2_000)) == []
+    assert said_of(files(20_000)) == ["The host will wait about 0.4 s while this is written"]
+    # A batch is committed plan by plan, so the host waits for one of them at a time.
+    assert said_of(joined([files(2_000, number * 2_000) for number in range(10)])) == []
+    assert said_of(joined([files(2_000), files(10_000, 2_000)])) != []
+
+
+def test_the_rule_of_waiting_counts_rows_bytes_and_search_tables(database_copy):
+    path = database_copy("0.15.3")
+    schema = Schema(
+        {"summaries": frozenset(), "summaries_fts": frozenset(), "summaries_fts_cjk": frozenset()}
+    )
+    row = summary_row(path, "sum_x", content="")
+    long = row.but(content="x" * 1_000_000)
+    short, large = (host_waits([Step(Insert("summaries", one))], schema) for one in (row, long))
+    assert short < 0.0002
+    assert 0.3 < large - short < 1
+    bare = host_waits([Step(Insert("summaries", long))], Schema({"summaries": frozenset()}))
+    assert bare < 0.02
+    changed = Update("summaries", key_of("summaries", row), Cells.of({"depth": 0}), Cells.of({"depth": 1}))
+    assert host_waits([Step(changed)], schema) < 0.0001
+    shifts = tuple((number, number + 1) for number in range(10_000))
+    twice = [Step(splice(path, 1, 0, 0), shifts)] * 2
+    assert host_waits(twice, schema) == host_waits(twice[:1], schema) > 0.02
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0999, None),
+        (0.1, "about 0.1 s"),
+        (1.24, "about 1.2 s"),
+        (9.96, "about 10.0 s"),
+        (1234.5, "about 1,234 s"),
+    ],
+)
+def test_the_wait_in_words(seconds, words):
+    said = waiting_words(seconds)
+    assert said is None if words is None else words in said

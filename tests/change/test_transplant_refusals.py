@@ -10,7 +10,6 @@ import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import RefusedError
 from lcm_core.errors import LcmError, NotFoundError
-from lcm_core.operations.long_commits import MANY_ROWS, takes_long
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Database
 from lcm_core.store.scan import run_checks
@@ -321,10 +320,3 @@ def test_any_sequence_of_transplants_is_taken_back(database_copy, seed):
     for operation in reversed(done):
         undo(path, operation)
     assert dump(path) == before
-
-
-def test_it_says_when_the_host_would_wait_for_long():
-    assert list(takes_long(MANY_ROWS - 1)) == []
-    [warning] = takes_long(325_000)
-    assert "325,000 rows" in warning
-    assert "32 s" in warning

@@ -204,6 +204,8 @@ class Plan:
     keeping: Keeping = Keeping.JOURNAL
     #: it means to take all that refers to what it deletes: whatever else refers to it came since
     whole: bool = False
+    #: how many of the edits each commit makes, where several plans are seen as one; empty: all at once
+    parts: tuple[int, ...] = ()
 
     @property
     def conversations(self) -> frozenset[int]:

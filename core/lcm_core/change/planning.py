@@ -97,6 +97,7 @@ def joined(plans: Sequence[Plan]) -> Plan:
         batch=first.batch,
         allows=frozenset(key for plan in plans for key in plan.allows),
         select=first.select,
+        parts=tuple(len(plan.edits) for plan in plans),
     )
 
 

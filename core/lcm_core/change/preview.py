@@ -5,8 +5,9 @@ Reading only, and no lock: what is previewed is what is committed, verified by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from lcm_core.change.apply import with_new_ids
 from lcm_core.change.asking import Ask, Asking, answer
@@ -32,6 +33,7 @@ from lcm_core.change.plan import (
 from lcm_core.change.sql_text import script_of
 from lcm_core.change.symbols import Values
 from lcm_core.change.verify import Step, Verified, verify
+from lcm_core.change.waiting import host_waits, waiting_words
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
 from lcm_core.text import safe_line
@@ -85,6 +87,7 @@ class Preview:
     warnings: tuple[str, ...]
     values: Values = field(repr=False)  #: what symbols stand for now, ids of new rows too
     schema: Schema = field(repr=False)
+    host_waits: float  #: seconds, about, for which the lock is held; of several commits the longest
 
     @property
     def entering(self) -> tuple[Shifted, ...]:
@@ -158,7 +161,8 @@ def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)
     tokens = yield from _tokens(verified, plan.conversation_id if schema.has("context_items") else None)
-    warnings = [*plan.warnings]
+    waits = _host_waits(plan, verified.steps, schema)
+    warnings = [*plan.warnings, *([words] if (words := waiting_words(waits)) else [])]
     warnings += (
         f"Column {column} is not in this plan and takes its default"
         for column in verified.defaulted
@@ -175,6 +179,14 @@ def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
         tuple(warnings),
         (yield from with_new_ids(verified.edits, verified.values)),
         schema,
+        waits,
+    )
+
+
+def _host_waits(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
+    left = iter(steps)
+    return max(
+        (host_waits(islice(left, number), schema) for number in plan.parts or (len(steps),)), default=0.0
     )
 
 

@@ -19,7 +19,6 @@ from lcm_core.dag.checks.facts import counted, told
 from lcm_core.errors import DatabaseError
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
 from lcm_core.operations.file_copies import refer
-from lcm_core.operations.long_commits import takes_long
 from lcm_core.operations.prune import CAUSE
 from lcm_core.store.database import Reader
 from lcm_core.store.lifecycle import ids_taken
@@ -81,7 +80,7 @@ async def plan_import(reader: Reader, file: ConversationFile, *, now: datetime |
         f"{counted(summaries, 'summary')}",
         conversation_id=importing.owner if isinstance(importing.owner, int) else None,
         edits=tuple(edits),
-        warnings=(*importing.warnings(), *takes_long(len(edits))),
+        warnings=tuple(importing.warnings()),
         allows=importing.oddities(),
     )
 

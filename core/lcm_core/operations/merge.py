@@ -17,7 +17,6 @@ from typing import Final
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Plan
 from lcm_core.dag.checks.facts import counted
-from lcm_core.operations.long_commits import takes_long
 from lcm_core.operations.merging import Merging
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import context as context_store
@@ -99,7 +98,6 @@ async def plan_merge(
         edits += await merging.edits(reader)
         allows |= merging.allows()
         warnings += [*_unsure(split), *merging.warnings(), *await _seen(reader, split, budget)]
-    warnings += takes_long(len(edits))
     first = next(iter(chosen.values()))
     return Plan(
         kind="merge",

@@ -20,7 +20,6 @@ from lcm_core.dag.checks.facts import agree, counted, told
 from lcm_core.dag.markers import classify
 from lcm_core.operations.already_there import Duplicate, already_there, missing_roots
 from lcm_core.operations.deep_copy import DeepCopy
-from lcm_core.operations.long_commits import takes_long
 from lcm_core.operations.subtree import Subtree, load_subtree
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import context as context_store
@@ -91,7 +90,6 @@ async def plan_transplant(
         *await _out_of_time(reader, whole, target),
         *await _under_briefs(reader, target),
         *await _over_budget(reader, context, chosen, budget),
-        *takes_long(len(edits)),
     ]
     return Plan(
         kind="transplant",
