@@ -173,7 +173,9 @@ def _context_rows(context: Context, values: Values) -> Iterator[_Row]:
         yield CONTEXT, _SHIFT, (ordinal, rowid)
     for row, ordinal in placed:
         if isinstance(row, Cells):
-            cells = fill_row(row, values).but(ordinal=ordinal)
+            cells = fill_row(row, values)
+            if cells["ordinal"] != ordinal:
+                cells = cells.but(ordinal=ordinal)
             yield _bound(CONTEXT, _insertion(CONTEXT, cells.columns), _plain(cells))
 
 

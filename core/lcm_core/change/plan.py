@@ -80,7 +80,12 @@ class Cells:
 
     def but(self, **changed: Cell) -> Cells:
         """The same row with some columns changed."""
-        return Cells.of({**self.as_dict(), **changed})
+        if any(name not in self.columns for name in changed):
+            return Cells.of({**self.as_dict(), **changed})
+        cells = list(self.cells)
+        for name, value in changed.items():
+            cells[self.columns.index(name)] = value
+        return Cells(self.columns, tuple(cells))
 
     def without(self, *columns: str) -> Cells:
         """The same row without some columns."""

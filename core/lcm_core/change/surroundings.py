@@ -20,6 +20,7 @@ import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from lcm_core.change.apply import writes_alike
@@ -195,9 +196,8 @@ class Copy:
                 pass
 
     def _insertion(self, table: str, row: Cells) -> tuple[str, str, tuple[SqlValue, ...]]:
-        names = [name for name in self.columns[table] if name in row]
-        sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-        return table, sql, _plain(row[name] for name in names)
+        sql, places = _insertion(table, self.columns[table], row.columns)
+        return table, sql, _plain([row.cells[place] for place in places])
 
     def _one_item(self) -> str:
         where = " AND ".join(f"{name} IS ?" for name in self.columns["context_items"])
@@ -220,6 +220,14 @@ _AFFINITIES: Final = (
     (("BLOB",), "BLOB"),
     (("REAL", "FLOA", "DOUB"), "REAL"),
 )
+
+
+@lru_cache(maxsize=64)
+def _insertion(table: str, held: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, tuple[int, ...]]:
+    """The statement for a row with some columns, and where in it the values are that the copy holds."""
+    names = [name for name in held if name in given]
+    sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    return sql, tuple([given.index(name) for name in names])
 
 
 def _where(key: Cells) -> str:

@@ -35,8 +35,10 @@ from lcm_core.store.database import Reader
 from lcm_core.store.ingested import Holding, TailMessage, find_holding, known_entry_ids, tail_messages
 from lcm_core.store.schema import Schema
 
-#: Messages that are held and committed at a time, and the payload bytes after which a piece ends earlier.
-PIECE = 2_000
+#: Messages that are held and committed at a time, and characters and payload bytes after which a piece ends
+#: earlier: a host waits for less than 0.1 s ("docs/changes.md, How long the host waits").
+PIECE = 1_000
+_PIECE_CHARACTERS = 1_500_000
 _PIECE_BYTES = 32 * 1024 * 1024
 
 
@@ -167,15 +169,17 @@ def pieces(
 ) -> Iterator[Piece]:
     """Messages, *size* (None: `PIECE`) at a time, counted in *tally*."""
     waiting: list[StoredMessage] = []
-    held, offset = 0, 0
+    held, offset, characters = 0, 0, 0
     for host, message in stored:
         waiting.append(message)
+        characters += len(message.content)
         tally.add(message)
         offset = host.end or offset
         held += sum(len(payload.data) for payload in message.payloads)
-        if len(waiting) >= (size or PIECE) or held >= _PIECE_BYTES:
+        full = len(waiting) >= (size or PIECE) or characters >= _PIECE_CHARACTERS
+        if full or held >= _PIECE_BYTES:
             yield Piece(tuple(waiting), offset)
-            waiting, held = [], 0
+            waiting, held, characters = [], 0, 0
     if waiting:
         yield Piece(tuple(waiting), None)
 
