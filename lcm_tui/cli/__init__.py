@@ -57,6 +57,7 @@ _MODULES = {
     **{name: name for name in ("compact", "doctor")},
     **{name: name for name in ("rewrite", "repair")},
     **dict.fromkeys(("prune", "import"), "prune"),
+    "report": "report",
     **dict.fromkeys(("demo", "completion"), "other"),
 }
 #: First words that take a second.

@@ -39,7 +39,7 @@ def config_view(settings: Settings) -> ConfigView:
     """Everything that ``config show`` prints; keys are the plugin's own names."""
     effective: dict[str, Json] = {}
     sources: dict[str, str] = {}
-    for dotted, sourced in _effective(settings).items():
+    for dotted, sourced in sourced_settings(settings).items():
         _put(effective, dotted.split("."), _plain(sourced.value))
         sources[dotted] = sourced.name or str(sourced.source)
     return ConfigView(
@@ -71,7 +71,8 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
     )
 
 
-def _effective(settings: Settings) -> dict[str, Sourced[object]]:
+def sourced_settings(settings: Settings) -> dict[str, Sourced[object]]:
+    """Every setting by its dotted name, with where it came from."""
     paths: dict[str, Sourced[object]] = {
         "stateDir": settings.state_dir,
         "dbPath": settings.database,

@@ -1,0 +1,71 @@
+"""``report``: what a bug report needs, and nothing of what the database, the log or the settings say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core import report as reporting
+from lcm_core.errors import LcmError
+from lcm_core.private_file import write_private
+from lcm_core.settings import Json
+from lcm_core.store.database import Database
+from lcm_core.store.scan.run import run_checks
+
+from lcm_tui import logfile
+from lcm_tui.cli import answer, options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.readable import Facts, Note
+from lcm_tui.cli.registry import command
+
+#: Larger files are not checked: the report is to be there at once.
+CHECKED_BYTES = 500_000_000
+
+To: TypeAlias = Annotated[
+    str | None, typer.Option("--to", metavar="PATH", help="The file; else a new one in this folder.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    command(app, "report")(report)
+
+
+def report(run: Run, to: To = None) -> Answer:
+    """Write a report for a bug: versions, schema, counts, settings masked, errors; nothing of the content."""
+    now = datetime.now(UTC)
+    path = Path(f"lcm-tui-report-{now:%Y%m%dT%H%M%SZ}.json")
+    if to is not None:
+        path = Path(options.readable_text("to", to)).expanduser()
+    parts: dict[str, Json] = {
+        "machine": reporting.machine(),
+        "settings": reporting.settings_masked(run.settings),
+        "database": asyncio.run(_database(run)),
+        "log": reporting.log_entries(logfile.log_path()),
+    }
+    document = reporting.report_document(parts, now)
+    written = write_private(path, json.dumps(document, indent=2) + "\n", never=[run.settings.database.value])
+    facts = Facts([("Report", str(written)), ("Size", f"{written.stat().st_size:,} bytes")])
+    note = Note("It names no path, title, key or text. Look at it before you send it all the same.")
+    data: dict[str, Json] = {"path": str(written), "bytes": written.stat().st_size}
+    return run.answer("report", data, [facts, note])
+
+
+async def _database(run: Run) -> Json:
+    """The facts of the database, or why there are none."""
+    try:
+        async with await Database.open(
+            run.settings.database.value, busy_seconds=answer.BUSY_SECONDS
+        ) as database:
+            facts = dict(await reporting.database_facts(database))
+            size = facts["bytes"]
+            if isinstance(size, int) and size <= CHECKED_BYTES:
+                found = await run_checks(database, whole_file=False)
+                facts["doctor"] = reporting.findings_counted(found)
+            return facts
+    except LcmError as error:
+        return reporting.failure(error)
