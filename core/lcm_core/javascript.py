@@ -159,8 +159,8 @@ def js_json(value: Json) -> str:
     """A value as ``JSON.stringify`` writes it."""
     try:
         text = written(value)
-    except RecursionError:  # deeper than this machine goes: what it is, is lost for nobody but the reader
-        return '"(nested too deeply)"'
+    except RecursionError:
+        text = _written_deep(value)
     return _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) if has_surrogates(text) else text
 
 
@@ -172,6 +172,37 @@ def written(value: Json) -> str:
         ValueError: it holds what JSON has no word for.
     """
     return _written(value) if _is_special(value) else _plain(value)
+
+
+class _Written(str):
+    """A piece of JSON that stands as it is."""
+
+    __slots__ = ()
+
+
+def _written_deep(value: Json) -> str:
+    """The same without recursion: the standard library goes about a thousand levels down only."""
+    pieces: list[str] = []
+    waiting: list[Json] = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, _Written):
+            pieces.append(one)
+        elif isinstance(one, Mapping):
+            inside: list[Json] = []
+            for key, each in ordered(one):
+                inside += [_Written(f"{',' if inside else ''}{_plain(key)}:"), each]
+            waiting += [_Written("}"), *reversed(inside)]
+            pieces.append("{")
+        elif isinstance(one, Sequence) and not isinstance(one, str):
+            listed: list[Json] = []
+            for each in one:
+                listed += [_Written(","), each] if listed else [each]
+            waiting += [_Written("]"), *reversed(listed)]
+            pieces.append("[")
+        else:
+            pieces.append(_written(one))
+    return "".join(pieces)
 
 
 def _standard(value: object) -> object:

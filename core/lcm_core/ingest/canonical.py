@@ -49,6 +49,13 @@ def canonical(role: str, content: str) -> str:
     """The content of a message in the form in which it is hashed; unchanged unless a host decorated it."""
     if role != "user" or _INFO not in content:
         return content
+    try:
+        return _canonical(content)
+    except RecursionError:  # nested deeper than this machine goes
+        return content
+
+
+def _canonical(content: str) -> str:
     start = len(content) - len(content.lstrip(BLANKS))
     prelude = ""
     if (delivery := _DELIVERY.match(content, start)) is not None:

@@ -7,6 +7,7 @@ which keeps what the engine passes over.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -209,23 +210,31 @@ def read_line(data: bytes) -> JsonObject:
     return value
 
 
+def _is_one(line: RawLine) -> bool:
+    """Whether what ends at LF is one line however lines end; a CR right before it is a part of its end."""
+    data = line.data.rstrip(b"\r")
+    return line.too_long or not any(end in data for end in _MORE_ENDS)
+
+
 def _split(line: RawLine) -> Iterator[RawLine]:
     """The lines that the engine finds in what ends at LF: they end at CR, U+2028 and U+2029 too."""
     data = line.data
-    if line.too_long or not any(end in data for end in _MORE_ENDS):
-        yield line
-        return
-    offset, end = line.offset, line.offset + line.size + line.ended
     for separator in _MORE_ENDS[1:]:
         data = data.replace(separator, b"\r" * 3)  # as long, so that offsets hold
-    pieces = data.split(b"\r")
-    for number, piece in enumerate(pieces):
-        after = offset + len(piece) + 1
-        is_last = number == len(pieces) - 1
-        if piece.strip(_BLANK_BYTES):
-            ended = line.ended if is_last else True
-            yield RawLine(line.number, offset, len(piece), piece, False, ended)
-        offset = after if not is_last else end
+    for piece in _PIECE.finditer(data):
+        is_last = piece.end() == len(data)
+        if piece[0].strip(_BLANK_BYTES):
+            yield RawLine(
+                line.number,
+                line.offset + piece.start(),
+                len(piece[0]),
+                piece[0],
+                False,
+                ended=line.ended or not is_last,
+            )
+
+
+_PIECE: Final = re.compile(rb"[^\r]+")
 
 
 def _listed(path: Path, file: BinaryIO, stamp: FileStamp) -> list[Json] | None:
@@ -310,13 +319,12 @@ class _Reading:
 
     def take_line(self, line: RawLine) -> None:
         """Note what ends at LF: one line, or several."""
-        parts = list(_split(line))
-        if len(parts) != 1 or parts[0].size != line.size:
-            self._take_plain(line)
-            for part in parts:
-                self._take_part(part, plain=False)
-        else:
+        if _is_one(line):
             self._take_part(line, plain=True)
+            return
+        self._take_plain(line)
+        for part in _split(line):
+            self._take_part(part, plain=False)
 
     def _take_plain(self, line: RawLine) -> None:
         try:

@@ -18,7 +18,7 @@ _ZONED: Final = re.compile(r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})\Z")
 _BLANK: Final = re.compile(f"[{BLANKS}]")
 _ISO: Final = re.compile(
     r"(?P<year>[0-9]{4}|[+-][0-9]{6})(?:-(?P<month>[0-9]{2})(?:-(?P<day>[0-9]{2}))?)?"
-    r"(?:[T ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?)?"
+    r"(?:[T ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?)?"
     r" ?(?P<zone>[Zz]|[+-][0-9]{2}:?[0-9]{2})?",
     re.IGNORECASE,
 )

@@ -189,10 +189,15 @@ def _pure_picture(text: str) -> Picture | None:
 def _inline_picture(taking: _Taking) -> None:
     """Base64 that stands in a message as text."""
     if taking.role == "tool":
-        content = taking.message.get("content")
-        replaced = _without_pictures(taking, content) if isinstance(content, str | list) else content
-        if replaced is not content:
-            taking.put(replaced)
+        content, count = taking.message.get("content"), len(taking.payloads)
+        if isinstance(content, str | list):
+            try:
+                replaced = _without_pictures(taking, content)
+            except RecursionError:  # nested deeper than this machine goes: it stays
+                del taking.payloads[count:]
+                return
+            if replaced is not content:
+                taking.put(replaced)
         return
     text = taking.content
     if text.startswith("[media attached:") and (found := _after_media(text)) is not None:

@@ -87,10 +87,16 @@ def _said_by_object(block: JsonObject, depth: int) -> str | None:
 
 def _as_text(value: Json) -> str:
     """A value as the engine's language puts it into a text."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return ",".join(map(_as_text, value))
-    if isinstance(value, dict):
-        return "[object Object]"
-    return "" if value is None else js_json(value)
+    texts: list[str] = []
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list) and one:
+            waiting += reversed(one)
+        elif isinstance(one, str):
+            texts.append(one)
+        elif isinstance(one, dict):
+            texts.append("[object Object]")
+        else:
+            texts.append("" if one is None or one == [] else js_json(one))
+    return ",".join(texts)
