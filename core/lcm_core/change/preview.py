@@ -35,6 +35,7 @@ from lcm_core.change.symbols import Values
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.change.waiting import host_waits, waiting_words
 from lcm_core.store.database import Reader
+from lcm_core.store.prepared import BATCHES, ENDED
 from lcm_core.store.schema import Schema
 from lcm_core.text import safe_line
 
@@ -170,6 +171,7 @@ def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
     )
     if not waits_for_locks(schema):
         warnings.append(STOP_THE_HOST)
+    warnings += yield from _given_up(verified, schema)
     return Preview(
         plan,
         verified.steps,
@@ -188,6 +190,20 @@ def _host_waits(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
     return max(
         (host_waits(islice(left, number), schema) for number in plan.parts or (len(steps),)), default=0.0
     )
+
+
+def _given_up(verified: Verified, schema: Schema) -> Asking[list[str]]:
+    """What a 1.x engine has prepared and gives up when this is done (docs/engine/prepared.md)."""
+    owners = [one for one in verified.contexts if isinstance(one, int)] if schema.has(BATCHES) else []
+    found: list[str] = []
+    for owner in owners:
+        rows = yield Ask(f"SELECT batch_id, status FROM {BATCHES} WHERE conversation_id = ?", (owner,))
+        if any(status not in ENDED for _, status in rows):
+            found.append(
+                f"The engine is preparing a compaction of conversation {owner} and gives up what it has "
+                "prepared when this changes the context: it is made again, and paid for again"
+            )
+    return found
 
 
 def waits_for_locks(schema: Schema) -> bool:

@@ -15,6 +15,7 @@ from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
+from lcm_core.store.prepared import batches_of
 from lcm_core.store.rows import rows_by
 from lcm_core.store.standing import contents_of, standing_rows
 from lcm_core.store.state import MAINTENANCE
@@ -138,9 +139,12 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
             since = row.get("last_started_at")
             when = f", since {since}" if isinstance(since, str) else ""
             found.append(f"The host noted that it compacts this conversation itself{when}")
-    batches = await rows_by(reader, "pending_compaction_batches", "conversation_id", [conversation_id])
-    if any(row.get("status") in ("planning", "ready", "publishing") for row in batches):
+    if any(batch.active for batch in await batches_of(reader, conversation_id)):
         found.append("The host has planned a compaction of this conversation itself: stop the host first")
+    elif reader.schema.is_beta:
+        found.append(
+            "How a 1.x engine goes on behind a compaction of ours was not tried: stop the host first"
+        )
     return tuple(found)
 
 
