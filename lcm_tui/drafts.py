@@ -31,7 +31,7 @@ from lcm_core.summarize.request import SummaryReply, SummaryRequest
 from lcm_core.times import iso_z
 
 from lcm_tui.session import Session
-from lcm_tui.writing import Modelling, choose_writer, cost_text
+from lcm_tui.writing import Modelling, choose_writer, cost_text, most_text
 
 NOTHING = NOTHING_FORESEEN
 #: Who writes when nobody does: the engine's cut of the source.
@@ -105,7 +105,7 @@ def forecast_text(forecast: Forecast, budget: Budget) -> str:
     tokens = f"~{forecast.input_tokens:,} tokens in, up to {forecast.output_tokens:,} out"
     cost = f"cost: {about}{cost_text(forecast.cost_usd)}"
     if forecast.cost_usd is not None:
-        cost += f", at most {cost_text(most.cost_usd)} in {most.calls:,} calls"
+        cost += f", at most {most_text(most.cost_usd)} in {most.calls:,} calls"
     return f"{calls}, {tokens}, {cost}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,15 @@ def spent_text(usage: Usage) -> str:
     """What something cost, for people: at most so much, where the provider did not say all of it."""
     if usage.is_exact or not usage.cost_usd:
         return cost_text(usage.cost_usd)
-    return f"at most {cost_text(usage.cost_usd)}"
+    return f"at most {most_text(usage.cost_usd)}"
+
+
+def most_text(cost: float | None) -> str:
+    """A cost that is not passed, for people: never rounded down."""
+    if not cost:
+        return cost_text(cost)
+    digits = 2 if cost >= 0.01 else 4
+    return f"${math.ceil(round(cost * 10**digits, 6)) / 10**digits:.{digits}f}"
 
 
 def cost_text(cost: float | None) -> str:

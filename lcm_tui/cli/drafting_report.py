@@ -18,7 +18,7 @@ from lcm_core.summarize.request import SummaryRequest, Usage
 from lcm_core.summarize.retention import Retention
 
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.modelling import Modelling, cost_text, spent_text
+from lcm_tui.cli.modelling import Modelling, cost_text, most_text, spent_text
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table, counted
 from lcm_tui.cli.working import seconds_text
 
@@ -202,7 +202,7 @@ def _cost_facts(once: Load, most: Load) -> list[tuple[str, Cell]]:
         ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
         ("Answers", f"up to {once.output_tokens:,} tokens; at most {most.output_tokens:,}"),
         ("Cost", f"{cost} when every first answer stands"),
-        ("Cost at most", cost_text(most.cost_usd)),
+        ("Cost at most", most_text(most.cost_usd)),
     ]
 
 

@@ -15,9 +15,9 @@ from lcm_tui.cli.answer import Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Cell
 from lcm_tui.writing import Modelling as Chosen
-from lcm_tui.writing import choose_writer, cost_text, spent_text
+from lcm_tui.writing import choose_writer, cost_text, most_text, spent_text
 
-__all__ = ["ModelFlags", "Modelling", "cost_text", "modelling", "spent_text"]
+__all__ = ["ModelFlags", "Modelling", "cost_text", "modelling", "most_text", "spent_text"]
 
 Provider: TypeAlias = Annotated[
     str | None,

@@ -521,6 +521,16 @@ def test_what_no_call_would_survive_ends_it_and_keeps_the_drafts(
         assert (alone.code, alone.error["code"]) == (10 if code == "RATE_LIMITED" else 4, code)
 
 
+def test_refusals_for_their_number_cost_no_draft_and_no_call(database: Path) -> None:
+    busy = Fail(429, "rate_limit_error", "slow down", {"Retry-After": "0"})
+    with MessagesApi(busy, busy, busy, GOOD) as server:
+        result = applied(database, server, 1, "--in-flight", 4, "--max-calls", 4)
+        assert (result.code, len(server.received)) == (0, 7)
+    assert {one["state"] for one in items(result)} == {"committed"}
+    spent = json.loads(result.out)["data"]["spent"]
+    assert (spent["calls"], spent["exact"]) == (4, True)
+
+
 @pytest.mark.parametrize(
     ("say", "text"),
     [

@@ -249,6 +249,18 @@ def test_events_are_the_same_wherever_the_pieces_end(texts: list[str], size: int
     assert found == texts
 
 
+@SHAPES
+async def test_a_server_that_refuses_streams_is_asked_without_one(api: type[ScriptedServer]):
+    refusal = Fail(400, "invalid_request_error", "Streaming is not supported for this model")
+    with api(refusal, Say("It moved."), Say("It moved.")) as server:
+        async with asking(server) as writer:
+            for _ in range(2):
+                assert (await writer(REQUEST)).text == "It moved."
+            assert writer.meter.budget.spent.calls == 2
+    assert [one.body["stream"] for one in server.received] == [True, False, False]
+    assert "stream_options" not in server.received[1].body
+
+
 # -- pauses and ends -----------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,9 @@ from lcm_core.summarize.models.providers import PROVIDERS, Choice
 from lcm_core.summarize.prices import price_lists
 from lcm_core.summarize.request import Usage
 
+from lcm_tui.drafts import forecast_sentence, forecast_text
+from lcm_tui.writing import most_text
+
 NOTHING_SET = SummarySettings()
 
 
@@ -160,6 +163,23 @@ def test_no_course_of_a_batch_takes_more_than_was_said(
         assert budget.spent.calls <= most.calls
         assert most.cost_usd is not None
         assert (budget.spent.usage.cost_usd or 0.0) <= most.cost_usd + 1e-9
+
+
+@given(st.floats(1e-7, 1e4, allow_nan=False))
+def test_what_is_shown_as_the_most_is_never_less_than_it(cost: float):
+    shown = most_text(cost)
+    assert float(shown.removeprefix("$")) >= cost - 1e-8
+    assert float(shown.removeprefix("$")) <= cost * 1.02 + 0.01
+
+
+def test_the_app_says_what_it_costs_once_and_at_most():
+    load = Load.of_call(1_000, 1_000, Price(1.0, 5.0))
+    foreseen = total([Forecast.of([load, load], 4)] * 3)
+    said = forecast_text(foreseen, Budget())
+    assert said == "3 calls, ~3,000 tokens in, up to 3,000 out, cost: ~$0.02, at most $0.15 in 24 calls"
+    assert "at most $0.01 in 2 calls" in forecast_sentence(foreseen, Budget(max_calls=2, max_cost=0.01))
+    unknown = Forecast.of([Load.of_call(1_000, 1_000, None)], 4)
+    assert forecast_text(unknown, Budget()).endswith("cost: not known")
 
 
 def test_what_was_spent_is_no_longer_to_be_spent():

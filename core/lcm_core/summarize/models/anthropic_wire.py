@@ -60,7 +60,9 @@ class AnthropicWire:
 
     async def ask(self, question: Question) -> Answer:
         """One call; streamed where the server does that."""
-        body = {} if question.temperature is None else {"temperature": question.temperature}
+        body: dict[str, object] = {"stream": question.streams}
+        if question.temperature is not None:
+            body["temperature"] = question.temperature
         collected = Collected(question)
         async with (
             sending("anthropic"),

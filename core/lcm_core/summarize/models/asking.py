@@ -84,6 +84,7 @@ class ModelSummarizer:
         self._connecting = asyncio.Lock()
         self._wire: Wire | None = None
         self._takes_temperature = takes_temperature(choice)
+        self._streams = True
 
     async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
         """Ask, and ask again where that helps.
@@ -100,6 +101,7 @@ class ModelSummarizer:
         while True:
             if not self._takes_temperature:
                 question = replace(question, temperature=None)
+            question = replace(question, streams=self._streams)
             async with self._pace.turn():
                 try:
                     reply = await self._once(wire, question, known)
@@ -112,6 +114,9 @@ class ModelSummarizer:
             refused += error.trouble is Trouble.RATE
             if question.temperature is not None and _dislikes_temperature(error):
                 self._takes_temperature = False
+                continue
+            if question.streams and _dislikes_streams(error):
+                self._streams = False
                 continue
             wait = _wait(error, max(attempt, refused))
             if wait is None:
@@ -278,9 +283,15 @@ def _dislikes_temperature(error: WireError) -> bool:
     return error.status == 400 and "temperature" in error.message.lower()
 
 
+def _dislikes_streams(error: WireError) -> bool:
+    return error.status in (400, 422, 501) and "stream" in error.message.lower()
+
+
 def _is_no_work(error: WireError, question: Question) -> bool:
     """Whether a refused call is none that a limit of calls means: the server, or we, asked too early."""
     if error.trouble is Trouble.RATE:
+        return True
+    if question.streams and _dislikes_streams(error):
         return True
     return question.temperature is not None and _dislikes_temperature(error)
 

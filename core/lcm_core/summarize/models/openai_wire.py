@@ -74,6 +74,8 @@ class OpenAIWire:
         return collected.answer()
 
     async def _stream(self, question: Question) -> AsyncStream[ChatCompletionChunk]:
+        from openai import omit
+
         extra: dict[str, Any] = {self._limit: question.max_tokens}
         if question.temperature is not None:
             extra["temperature"] = question.temperature
@@ -84,7 +86,8 @@ class OpenAIWire:
                 {"role": "user", "content": question.user},
             ],
             stream=True,
-            stream_options={"include_usage": True},
+            stream_options={"include_usage": True} if question.streams else omit,
+            extra_body={"stream": question.streams},
             **extra,
         )
         return stream

@@ -32,6 +32,7 @@ class Question:
     user: str
     max_tokens: int
     temperature: float | None  #: None: this model takes none
+    streams: bool = True  #: False: this server refuses to be asked for a stream
 
     @property
     def most_characters(self) -> int:
