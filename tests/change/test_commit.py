@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.codec import pack
-from lcm_core.change.commit import commit, commit_plan
+from lcm_core.change.commit import ATTEMPTS, commit, commit_plan
 from lcm_core.change.connection import Writer, explained
 from lcm_core.change.copying import CancelledError
 from lcm_core.change.errors import (
@@ -358,6 +358,67 @@ def test_what_the_host_writes_right_before_the_lock_counts(database_copy, mode, 
             with pytest.raises(StalePlanError, match="content was"):
                 commit(path, plan, fault=fault)
         assert value(path, JOURNAL) == harmless
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_host_that_always_writes_in_between_outruns_no_commit(database_copy, mode):
+    """It takes the ids, the seq and the ordinal that were worked out, each time; at last it has to wait."""
+    path = database_copy("0.15.3")
+    run(path, f"PRAGMA journal_mode = {mode}")
+    template = row_of(path, "messages", "message_id", 1)
+    plain = {"transcript_entry_id": None, "stable_event_key": None}
+    new, seq = Symbol("new:1", SymbolKind.ID), Symbol("s", SymbolKind.SEQ)
+    plan = plan_of(
+        Insert("messages", template.but(message_id=new, seq=seq, content="ours", **plain)),
+        Insert("context_items", item_row(1, new).but(ordinal=Symbol("o", SymbolKind.ORDINAL))),
+    )
+    steps: list[str] = []
+
+    def host(name: str) -> None:
+        steps.append(name)
+        if name in ("checked before", "checked again"):
+            run(
+                path,
+                """INSERT INTO messages (conversation_id, seq, role, content, token_count)
+                SELECT 1, max(seq) + 1, 'user', 'theirs', 3 FROM messages WHERE conversation_id = 1""",
+                """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
+                SELECT 1, max(ordinal) + 1, 'message', (SELECT max(message_id) FROM messages)
+                FROM context_items WHERE conversation_id = 1""",
+                """INSERT INTO messages_fts (rowid, content)
+                SELECT message_id, content FROM messages ORDER BY message_id DESC LIMIT 1""",
+            )
+
+    before = context_of(path, 1)
+    done = commit(path, plan, fault=host)
+    assert steps.count("checked again") == ATTEMPTS - 1
+    assert steps.count("begun") == ATTEMPTS
+    tail = [ref for _, ref in context_of(path, 1)[len(before) :]]
+    texts = [value(path, "SELECT content FROM messages WHERE message_id = ?", ref) for ref in tail]
+    assert texts == ["theirs"] * ATTEMPTS + ["ours"]
+    assert done.edits[0].row["message_id"] == tail[-1]
+    assert search_faults(path) == []
+    undo = asyncio.run(planned(path, plan_undo, done.id))
+    commit(path, undo)
+    assert [ref for _, ref in context_of(path, 1)[len(before) :]] == tail[:-1]
+
+
+def test_a_host_that_always_writes_makes_a_plan_stale_that_does_not_fit(database_copy):
+    path = database_copy("0.15.3")
+    leaf = _leaf(path)
+    plan = plan_of(update(path, "summaries", "summary_id", leaf, content="new"))
+    steps: list[str] = []
+
+    def host(name: str) -> None:
+        steps.append(name)
+        if name == "checked again":
+            text = f"version {len(steps)}"
+            run(path, f"UPDATE summaries SET content = '{text}' WHERE summary_id = '{leaf}'")
+        elif name == "checked before":
+            run(path, "UPDATE conversations SET title = 'host' WHERE conversation_id = 2")
+
+    with pytest.raises(StalePlanError, match="content was"):
+        commit(path, plan, fault=host)
+    assert value(path, "SELECT content FROM summaries WHERE summary_id = ?", leaf).startswith("version")
 
 
 def test_a_migration_right_before_the_lock_counts(database_copy):

@@ -169,7 +169,7 @@ class Writer:
     def checkpoint(self, path: Path) -> None:
         """Move a long write-ahead log into the file as far as that holds nobody up, as SQLite would."""
         with contextlib.suppress(OSError, sqlite3.Error):  # whoever writes next does it
-            if os.stat(f"{path}-wal").st_size >= LONG_LOG_BYTES:
+            if os.stat(f"{os.path.realpath(path)}-wal").st_size >= LONG_LOG_BYTES:
                 self.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def overwrite_deleted(self) -> None:
