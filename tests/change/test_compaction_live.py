@@ -23,7 +23,7 @@ from lcm_core.operations.compaction.sweep import Compaction, Made, Moved, Refuse
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.summarize.reading import Rendering
-from lcm_core.summarize.request import SummaryReply, SummaryRequest
+from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
 
 from tests.change.compacting import VERSIONS, start_database
 from tests.change.host import Host
@@ -315,3 +315,54 @@ async def test_a_host_compacts_the_same_conversation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_host_compacts_the_same_conversation_for_a_minute(version: str, tmp_path: Path) -> None:
     await _with_a_host(start_database(version, tmp_path / "lcm.db"), 3_000)
+
+
+@dataclass(slots=True)
+class Refusing:
+    """Writes one line, but for one request."""
+
+    number: int  #: of the request that is refused, from 1
+    calls: list[SummaryRequest] = field(default_factory=list)
+
+    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+        self.calls.append(request)
+        if len(self.calls) == self.number:
+            raise ProviderAuthError("The key is refused.")
+        return SummaryReply(f"Summary {len(self.calls)}. " + "More. " * 30, "a/model")
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_after_a_refused_key_a_sweep_condenses_unless_somebody_ends_it(
+    ends: bool, tmp_path: Path
+) -> None:
+    path = start_database("0.15.3", tmp_path / "lcm.db")
+    refusing = Refusing(6)
+    async with await Database.open(path) as database:
+        whole = runner(database, Summarizer(), prefix_target_tokens=1)
+        running = replace(whole, summarizer=refusing, ends_at_refusal=ends)
+        steps = [step async for step in running.steps()]
+    assert [step.chunk.due.depth for step in steps[:6]] == [0] * 6
+    assert isinstance(steps[5].outcome, Refused)
+    assert running.result is not None
+    assert running.result.auth_failure
+    assert (running.result.halted, running.result.cut_short) == (ends, ends)
+    after = [step.chunk.due.depth for step in steps[6:]]
+    assert not after if ends else after and min(after) == 1, "no leaf after a refused one"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_refused_condensation_has_nothing_behind_it(version: str, tmp_path: Path) -> None:
+    path = start_database(version, tmp_path / "lcm.db")
+    async with await Database.open(path) as database:
+        seen = [step async for step in runner(database, Summarizer(), prefix_target_tokens=1).steps()]
+    first = next(at for at, step in enumerate(seen) if step.chunk.due.depth > 0)
+    path = start_database(version, tmp_path / "again.db")
+    async with await Database.open(path) as database:
+        running = replace(
+            runner(database, Summarizer(), prefix_target_tokens=1), summarizer=Refusing(first + 1)
+        )
+        steps = [step async for step in running.steps()]
+    assert len(steps) <= first + 1
+    assert isinstance(steps[-1].outcome, Refused)
+    assert running.result is not None
+    assert (running.result.auth_failure, running.result.cut_short) == (True, False)

@@ -139,6 +139,25 @@ def test_a_refused_key_makes_nothing(database: Path, monkeypatch: pytest.MonkeyP
     assert dump(database) == before
 
 
+@pytest.mark.parametrize(("mode", "goes_on"), [("--sweep", True), ("--single-root", False)])
+def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do(
+    mode: str, goes_on: bool, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, calls = ExtractiveSummarizer.__call__, []
+
+    async def third_is_refused(self: ExtractiveSummarizer, request: SummaryRequest) -> SummaryReply:
+        calls.append(request)
+        if len(calls) == 3:
+            raise ProviderAuthError("no")
+        return await original(self, request)
+
+    monkeypatch.setattr(ExtractiveSummarizer, "__call__", third_is_refused)
+    done = run("compact", 1, "--db", database, *SMALL, mode, "--apply", "--yes", "--json")
+    document = json.loads(done.out)
+    assert (document["error"]["code"], len(document["data"]["made"]), len(calls)) == ("PROVIDER_AUTH", 2, 3)
+    assert ("The engine itself would go on" in document["error"]["message"]) is goes_on
+
+
 def test_no_fallback_stops_where_the_source_would_be_cut(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
