@@ -171,7 +171,7 @@ def _standard(request: SummaryRequest, parameters: Recorded) -> str:
     kind = f"D{request.depth}" if request.is_condensed else "LEAF"
     aggressive = " AGGR" if request.aggressive else ""
     found = [f"FAKE {kind}{aggressive} blocks={len(headers)} chars={len(request.text)}"]
-    for at, end in zip(headers, [*headers[1:], len(lines)], strict=True):
+    for at, end in zip(headers, [*headers[1:], len(lines)], strict=False):
         said = [line for line in lines[at + 1 : end] if line.strip(BLANKS)][:most]
         first = f"- {lines[at]} {said[0][:width]}" if said else f"- {lines[at]}"
         found += [first, *(f"- {line[:width]}" for line in said[1:])]

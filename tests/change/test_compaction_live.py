@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -366,3 +367,26 @@ async def test_a_refused_condensation_has_nothing_behind_it(version: str, tmp_pa
     assert isinstance(steps[-1].outcome, Refused)
     assert running.result is not None
     assert (running.result.auth_failure, running.result.cut_short) == (True, False)
+
+
+@pytest.mark.parametrize("count", [2**63 - 1, -(2**63), "many", b"\xff", 1e300, None])
+async def test_counts_that_nobody_wrote_stop_no_sweep(count: object, tmp_path: Path) -> None:
+    path = start_database("0.15.3", tmp_path / "lcm.db", wide=True)
+    with connect(path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        for table in ("messages", "summaries"):
+            with suppress(sqlite3.IntegrityError):  # NULL, where the column takes none
+                connection.execute(f"UPDATE {table} SET token_count = ? WHERE conversation_id = 1", (count,))
+                connection.execute(
+                    f"UPDATE {table} SET token_count = ? WHERE conversation_id = 18 AND rowid % 3 = 0",
+                    (count,),
+                )
+    for conversation in (1, 18):
+        async with await Database.open(path) as database:
+            running = replace(
+                runner(database, Summarizer(words=5), prefix_target_tokens=1, fresh_tail_count=2),
+                conversation_id=ConversationId(conversation),
+            )
+            steps = [step async for step in running.steps()]
+        assert running.result is not None
+        assert steps, "a sweep by hand finds something to do"

@@ -22,6 +22,7 @@ from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
 from lcm_core.store.standing import StandingRow, context_rows, standing_refs, standing_rows
+from lcm_core.store.typed import GREATEST, LEAST
 from lcm_core.summarize.escalate import Escalated, Level, estimate
 from lcm_core.summarize.reading import Rendering, Source
 from lcm_core.summarize.source import text_of
@@ -132,7 +133,7 @@ def _summary(
     below, is_leaf = source.summaries, draft.chunk.due.is_leaf
     earliest, latest = _range(source)
     inherited = sum(one.summary.source_message_tokens or 0 for one in below)
-    return {
+    row: dict[str, Cell] = {
         "summary_id": draft.summary_id,
         "conversation_id": conversation_id,
         "kind": "leaf" if is_leaf else "condensed",
@@ -149,6 +150,11 @@ def _summary(
         "created_at": stamp,
         "file_ids": json.dumps(file_ids(source, rules), separators=(",", ":")),
         "model": draft.model,
+    }
+    # Counts that no engine wrote may add up to what no column holds.
+    return {
+        name: max(LEAST, min(value, GREATEST)) if isinstance(value, int) else value
+        for name, value in row.items()
     }
 
 
