@@ -35,7 +35,7 @@ from lcm_core.change.symbols import Values, substitute
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Row
-from lcm_core.store.typed import number, text
+from lcm_core.store.typed import GREATEST, LEAST, number, text
 
 TABLE = "lcm_tui_operations"
 #: Operations that `operations` gives at a time.
@@ -306,7 +306,7 @@ def entry_of(operation: Operation, packed: bytes | None, resolution: bytes, *, t
         export.sha256 if export else None,
         json.dumps(sorted(operation.removed)),
         json.dumps(counts),
-        operation.tokens,
+        max(LEAST, min(operation.tokens, GREATEST)),  # of counts that no engine wrote
         operation.tool_version,
         operation.created_at,
         operation.undoes,
