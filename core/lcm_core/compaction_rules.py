@@ -1,4 +1,4 @@
-"""How an engine version compacts: values of one record, chosen by the schema that it left (engine.md 2, 7).
+"""How an engine version compacts: values of one record, chosen by the schema that it left (docs/engine).
 
 What an operator set stands above them: `compaction_settings`.
 """

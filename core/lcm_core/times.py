@@ -120,7 +120,7 @@ def format_local(moment: datetime | None, zone: tzinfo | None = None) -> str:
 
 
 def engine_label(moment: datetime, zone: tzinfo | None = None) -> str:
-    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (engine.md 2.2, 8.1)."""
+    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (docs/engine/texts.md, Stamps)."""
     local = _shifted(moment, zone)
     return f"{local.strftime('%Y-%m-%d %H:%M').zfill(16)} {_zone_name(local)}"
 

@@ -30,6 +30,7 @@ BASE64 = "QUJD" * 64
         ("data:image/png,QUJD", "data:image/png,QUJD"),
         ("data:data:x;base64,QQ!", "[embedded media omitted]!"),
         ("x data:a;b;base64,QQ", "x data:a;b;base64,QQ"),
+        ("a;base64,QQ! data:a;base64,QQ!", "a;base64,QQ! [embedded media omitted]!"),
         ("data:a;base64,data:b;base64,QQ", "[embedded media omitted]:b;base64,QQ"),
         ("data:a;base64,!", ""),
         ("x data:a;base64,!", "x data:a;base64,!"),

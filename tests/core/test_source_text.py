@@ -28,6 +28,7 @@ from lcm_core.records import (
     Timestamp,
 )
 from lcm_core.store.database import Database, Reader
+from lcm_core.summarize import language
 from lcm_core.summarize.reading import Rendering, Source, source_of
 from lcm_core.summarize.source import SourceMessage, condensed_source, leaf_source, said, said_by, text_of
 
@@ -120,6 +121,23 @@ def test_eight_hundred_odd_messages_as_the_engine_reads_them(version: str, rules
     ]
     assert len(cases) == 800
     assert not differing, f"{len(differing)} differ, such as\n" + "\n".join(differing[:3])
+
+
+def test_every_header_is_told_from_what_is_said() -> None:
+    """By the offline writer and by what measures retention, whoever is said to speak."""
+    texts = [
+        case["text"]
+        for version in ("0.1.2", "0.15.3")
+        for case in recorded(f"wide-source-text-{version}.json.xz")["cases"]
+        if case["text"]
+    ]
+    odd = message("x", sender=json.dumps({"senderId": "a] - 2026-01-01 [\n", "senderName": "n" * 500}))
+    texts.append(leaf_source([odd], PRESENT, UTC))
+    assert [text for text in texts if not language.HEADER.fullmatch(text.split("\n")[0])] == []
+    assert (
+        language.HEADER.fullmatch("[2026-03-06 23:30 UTC | user | speaker (untrusted metadata): {}] and more")
+        is None
+    )
 
 
 # -- blocks ----------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ class SummaryRequest:
     """What one call is to summarise, and how. Retries are the writer's business."""
 
     text: str  #: the source text, as the database's engine renders it (docs/engine/texts.md)
-    aggressive: bool  #: the second attempt, which keeps durable facts only (engine.md 8)
+    aggressive: bool  #: the second attempt, which keeps durable facts only
     depth: int  #: of the summary that is asked for: 0 a leaf, 1 made from leaves ...
     target_tokens: int  #: estimated size that the answer should stay under
     previous: str | None = None  #: summaries not to repeat; empty is like None
