@@ -441,6 +441,30 @@ async def test_a_hole_is_told_and_not_filled_from_behind(engine: Engine, tmp_pat
     assert texts(engine.database.path) == ["line 0", "line 2", "line 3"]
 
 
+@pytest.mark.parametrize(("budget", "kept"), [(1, 0), (99, 0), (100, 1), (249, 2), (250, 3), (10**9, 4)])
+async def test_a_first_import_keeps_the_newest_messages_that_fit(
+    tmp_path: Path, budget: int, kept: int
+) -> None:
+    lines = [said("x" * 4 * tokens, tokens) for tokens in (9, 50, 100, 100)]
+    file = transcript(tmp_path / "s1.jsonl", *lines)
+    fork = file.read_text().replace('"version": 3', '"version": 3, "parentSession": "/other.jsonl"')
+    file.write_text(fork)
+    settings = replace(
+        EngineSettings(),
+        bootstrap_max_tokens=Sourced(budget, Source.ENVIRONMENT),
+        large_file_token_threshold=Sourced(100, Source.ENVIRONMENT),  # what goes to a file counts in full
+    )
+    async with await opened(tmp_path / "lcm.db", settings=settings) as engine:
+        done = await engine.bootstrap(KEY, file)
+        assert (done.imported, done.left_out) == (kept, 4 - kept)
+        assert (await engine.bootstrap(KEY, file)).imported == 0
+    times = column(tmp_path / "lcm.db", "SELECT substr(created_at, 15) FROM messages ORDER BY seq")
+    assert times == ["37:20", "38:01", "38:51", "38:51"][4 - kept :]
+    [state] = rows_of(tmp_path / "lcm.db", "SELECT * FROM conversation_bootstrap_state")
+    assert (state["fork_source_message_count"], state["fork_bounded"]) == (4, int(kept < 4))
+    assert (state["last_processed_entry_id"], state["last_processed_entry_hash"] is None) == ("e3", not kept)
+
+
 async def test_turns_of_the_hosts_timer_go_again_when_asked(tmp_path: Path) -> None:
     lines = [
         said("Read HEARTBEAT.md if it exists.", 0),

@@ -87,6 +87,13 @@ def test_a_first_file_may_lie_inside_a_second_one() -> None:
     assert message.content.startswith(f"[LCM Raw Payload: {OTHER} | role=user | reason=large_raw_message | ")
 
 
+def test_a_command_may_give_a_file_block_too() -> None:
+    message = stored({"role": "user", "command": "cat", "output": f"<file name='a.txt'>{LONG}</file>"})
+    assert [payload.file_name for payload in message.payloads] == ["a.txt"]
+    assert message.content.startswith(f"$ cat\n[LCM File: {ID} | a.txt")
+    assert message.parts[0].text == message.content
+
+
 def test_in_0_1_an_image_beside_a_file_stays() -> None:
     blocks = [
         {"type": "text", "text": f"<file name='a'>{LONG}</file>"},

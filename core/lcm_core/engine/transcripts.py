@@ -14,7 +14,7 @@ from typing import Final
 from lcm_core.engine.appends import Appender
 from lcm_core.ingest.host_file import HostFile, HostMessage, read_host_file, read_messages
 from lcm_core.ingest.reconcile import Proof
-from lcm_core.ingest.stored import StoredMessage
+from lcm_core.ingest.stored import StoredMessage, tokens_of
 from lcm_core.operations.appending import Checkpoint, Session
 from lcm_core.operations.importing import (
     ImportRules,
@@ -205,7 +205,7 @@ def _within_budget(file: HostFile, rules: ImportRules) -> _Kept:
     last: str | None = None
     for host in read_messages(file, messages[::-1]):
         found = next(stored_of([host], rules, Tally()), None)
-        tokens = found[1].tokens if found is not None else 0
+        tokens = found[1].whole_tokens if found is not None else tokens_of(host.message)
         if tokens > room:
             break
         last = hash_of(host.message) if not count else last

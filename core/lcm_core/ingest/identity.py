@@ -14,7 +14,6 @@ from lcm_core.javascript import js_json, well_formed
 
 #: Only what a provider minted names an event for ever; a model may repeat an id that it made up.
 _MINTED: Final = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
-_RESULT_TYPES: Final = RESULTS | {"tool-result", "functionCallOutput"}
 
 
 def plain_hash(role: str, content: str) -> str:
@@ -43,7 +42,7 @@ def event_key(message: JsonObject, role: str) -> str | None:
         return None
     ids = {one for one in _result_ids(message) if one}
     content = message.get("content")
-    blocks = [one for one in content if type_of(one) in _RESULT_TYPES] if isinstance(content, list) else []
+    blocks = [one for one in content if type_of(one) in RESULTS] if isinstance(content, list) else []
     if len(blocks) > 1 or len(ids) != 1:
         return None
     call = ids.pop()
@@ -55,5 +54,5 @@ def _result_ids(message: JsonObject) -> Iterator[str | None]:
     yield first_text(message, names)
     content: Json = message.get("content")
     for block in content if isinstance(content, list) else []:
-        if isinstance(block, dict) and type_of(block) in _RESULT_TYPES:
+        if isinstance(block, dict) and type_of(block) in RESULTS:
             yield first_text(block, names)

@@ -106,15 +106,14 @@ def take_out(
     *content* and *tokens* are those of the whole message; from *threshold* tokens on something is large.
     """
     taking = _Taking(message, role, top, content, tokens, max(1, threshold), new_id, count)
-    if "content" in message:
-        _native_pictures(taking)
-        _inline_picture(taking)
-        if role == "user":
-            _file_blocks(taking)
-        if role == "tool":
-            _tool_results(taking)
-        else:
-            _raw_payload(taking)
+    _native_pictures(taking)
+    _inline_picture(taking)
+    if role == "user":
+        _file_blocks(taking)
+    if role == "tool":
+        _tool_results(taking)
+    elif "content" in taking.message:
+        _raw_payload(taking)
     return TakenOut(taking.message, taking.content, taking.tokens, tuple(taking.payloads))
 
 

@@ -33,6 +33,7 @@ class StoredMessage:
     role: str
     content: str
     tokens: int
+    whole_tokens: int  #: before payloads were taken out
     identity: str  #: ``identity_hash``
     event_key: str | None
     sender: str | None  #: JSON
@@ -68,12 +69,13 @@ def store_message(
     if is_runtime_context(role, content):
         return Skipped.RUNTIME
     parts = parts_of(message, top)
+    tokens = count_tokens(message, top, parts, content)
     taken = take_out(
         message,
         role,
         top,
         content=content,
-        tokens=count_tokens(message, top, parts, content),
+        tokens=tokens,
         threshold=threshold,
         new_id=new_id,
         count=_count,
@@ -86,6 +88,7 @@ def store_message(
         role=role,
         content=text,
         tokens=taken.tokens,
+        whole_tokens=tokens,
         identity=identity_of(role, text),
         event_key=_kept(event_key(message, role)),
         sender=sender_of(message),
@@ -96,6 +99,11 @@ def store_message(
         may_mirror=is_mirror(message, role, content),
         is_reasoned=top.reasoning is not None or any(part.part_type == "reasoning" for part in parts),
     )
+
+
+def tokens_of(message: JsonObject) -> int:
+    """Tokens of a message, whether it is stored or not, before payloads are taken out."""
+    return _count(message, top_level(message))
 
 
 def _count(message: JsonObject, top: TopLevel) -> int:
@@ -116,6 +124,7 @@ def _stored_before(
         role=role,
         content=text,
         tokens=rules.estimate(older_parts.counted_text(taken.message, role, rules)),
+        whole_tokens=rules.estimate(older_parts.counted_text(host.message, role, rules)),
         identity=identity_of(role, text),
         event_key=_kept(event_key(taken.message, role)),
         sender=sender_of(host.message),

@@ -157,9 +157,9 @@ def kept_by_engine(messages: Sequence[StoredMessage], budget: int) -> int:
     """How many of the newest messages fit into a budget of tokens (docs/engine/ingest.md, First import)."""
     room, count = budget, 0
     for message in reversed(messages):
-        if message.tokens > room:
+        if message.whole_tokens > room:
             break
-        room, count = room - message.tokens, count + 1
+        room, count = room - message.whole_tokens, count + 1
     return count
 
 

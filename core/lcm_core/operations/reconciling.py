@@ -17,7 +17,7 @@ from lcm_core.ingest.jsonl import Json, JsonObject
 from lcm_core.ingest.reconcile import Proof, anchor_by_counts, import_cap
 from lcm_core.ingest.sender import sender_of
 from lcm_core.ingest.skipping import stored_role
-from lcm_core.ingest.speech import content_text
+from lcm_core.ingest.speech import content_text, is_blank
 from lcm_core.javascript import well_formed
 from lcm_core.operations.appending import Session
 from lcm_core.records import ConversationId
@@ -164,7 +164,7 @@ async def _appended(
     if await known_among(reader, owner, ids):
         return None
     loose = {(row.role, row.content) for row in await recent_without_entry(reader, owner, _RECENT)}
-    if any(text.key in loose and text.content.strip() for text in texts[1:]):
+    if any(text.key in loose and not is_blank(text.content) for text in texts[1:]):
         return None
     allowed = {None, newest.entry_id, *(one.node for one in behind)}
     if any(one.node is not None and one.parent not in allowed for one in behind):
