@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lcm_core.assemble.js import MISSING, Missing, parsed, parsed_object, parsed_or, stringify
+from lcm_core.assemble.js import MISSING, Missing, parsed_or, stringify
 from lcm_core.assemble.message import Block, BlockKind
 from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.frozen import dataclass
@@ -59,7 +59,7 @@ _TEXT_BLOCK: Final = BlockKind.TEXT
 
 def read_parts(rows: Iterable[MessagePart]) -> list[Part]:
     """The parts of a message, in order."""
-    return [part_of(row, parsed(row.metadata) if row.metadata else None) for row in rows]
+    return [part_of(row, _value_or(row.metadata or "", None)) for row in rows]
 
 
 def part_of(row: MessagePart, noted: Json) -> Part:
@@ -181,8 +181,8 @@ def _signed(raw: JsonObject, signature: str, rules: AssemblyRules, *, vouched: b
     """Reasoning with its provider's signature, or without one that nobody can vouch for."""
     if rules.restores_reasoning_items and signature.startswith("{") and raw.get("type") == "thinking":
         # The host keeps the whole item of OpenAI's Responses API where others keep a signature.
-        item = parsed_object(signature)
-        if item.get("type") == "reasoning" and isinstance(item.get("id"), str):
+        item = _value(signature)
+        if isinstance(item, dict) and item.get("type") == "reasoning" and isinstance(item.get("id"), str):
             return item
     if vouched:
         return raw
@@ -227,7 +227,7 @@ def _result(part: Part) -> JsonObject:
     if name := _tool_name(part):
         result["name"] = name
     if row.tool_output:
-        result["output"] = parsed_or(row.tool_output, row.tool_output)
+        result["output"] = _value_or(row.tool_output, row.tool_output)
     elif row.text is not None:
         result["output"] = row.text
     elif "output" in raw:
@@ -262,8 +262,38 @@ def _input(part: Part) -> Json | Missing:
         if given is None:
             given = part.block.get("input")
     if isinstance(given, str) and given:
-        return parsed_or(given, given)
+        return _value_or(given, given)
     return MISSING if given is None or given == "" else given
+
+
+#: How deep JSON in a row may be nested; to write it again takes a call for every level.
+DEEPEST: Final = 200
+
+
+def _value_or(text: str, otherwise: str | None) -> Json:
+    found = _value(text)
+    return otherwise if found is MISSING else found
+
+
+def _value(text: str) -> Json | Missing:
+    """The value that a text writes; `MISSING` when it is no JSON, or deeper than any host's."""
+    found = parsed_or(text, MISSING)
+    if found is MISSING or (text.count("[") + text.count("{") > DEEPEST and _is_deep(found)):
+        return MISSING
+    return found
+
+
+def _is_deep(value: Json) -> bool:
+    level: list[Json] = [value]
+    for _ in range(DEEPEST):
+        inner: list[Json] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+        level = inner
+    return any(isinstance(one, dict | list) for one in level)
 
 
 # -- both ------------------------------------------------------------------------------------------------
@@ -290,7 +320,7 @@ def _block_of_0_1(part: Part) -> Json:
     if row.part_type in ("text", "reasoning"):
         return _text(row.text or "")
     if row.part_type == "tool":
-        output = parsed_or(row.tool_output, MISSING) if row.tool_output else MISSING
+        output = _value(row.tool_output) if row.tool_output else MISSING
         if output is not MISSING:
             return output
         texts = (row.text, row.tool_output, row.tool_input)
