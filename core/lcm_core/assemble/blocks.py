@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lcm_core.assemble.js import MISSING, Missing, parsed_or, stringify
+from lcm_core.assemble.js import MISSING, Missing, stringify
 from lcm_core.assemble.message import Block, BlockKind
 from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.frozen import dataclass
-from lcm_core.javascript import Json, JsonObject
+from lcm_core.javascript import Json, JsonObject, read_json
 from lcm_core.records import MessagePart
 
 #: How hosts name a block that calls a tool, and one that answers; spelt otherwise it is neither.
@@ -67,15 +67,9 @@ def part_of(row: MessagePart, noted: Json) -> Part:
     if not isinstance(noted, dict):
         return Part(row, _NOTHING, noted if isinstance(noted, list) else None, None, _NOTHING, None, None)
     raw = noted.get("raw")
-    return Part(
-        row,
-        noted,
-        noted,
-        raw if isinstance(raw, dict | list) else None,
-        raw if isinstance(raw, dict) else _NOTHING,
-        word(noted.get("rawType")),
-        word(noted.get("originalRole")),
-    )
+    block = raw if isinstance(raw, dict) else _NOTHING
+    kept = raw if block is raw or isinstance(raw, list) else None
+    return Part(row, noted, noted, kept, block, word(noted.get("rawType")), word(noted.get("originalRole")))
 
 
 def blocks_of(parts: Sequence[Part], rules: AssemblyRules, *, vouched: bool) -> tuple[Block, ...]:
@@ -277,10 +271,13 @@ def _value_or(text: str, otherwise: str | None) -> Json:
 
 def _value(text: str) -> Json | Missing:
     """The value that a text writes; `MISSING` when it is no JSON, or deeper than any host's."""
-    found = parsed_or(text, MISSING)
-    if found is MISSING or (text.count("[") + text.count("{") > DEEPEST and _is_deep(found)):
+    try:
+        found = read_json(text)
+    except ValueError:
         return MISSING
-    return found
+    # So deep it can only be when it is long.
+    deep = len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and _is_deep(found)
+    return MISSING if deep else found
 
 
 def _is_deep(value: Json) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final
 
 from lcm_core.javascript import Json, JsonObject, read_json, written
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted, has_surrogates
 
-T = TypeVar("T")
 #: Halves of a pair without the other one, which ``JSON.stringify`` escapes.
 _LONE_HALF: Final = re.compile(r"[\ud800-\udfff]")
 
@@ -29,14 +28,6 @@ class Missing(Enum):
 
 
 MISSING: Final = Missing.MISSING
-
-
-def parsed_or(text: str | None, otherwise: T) -> Json | T:
-    """The value that *text* writes, null among them; *otherwise* when it is no JSON."""
-    try:
-        return read_json(text or "")
-    except ValueError:
-        return otherwise
 
 
 def parsed_object(text: str | None) -> JsonObject:

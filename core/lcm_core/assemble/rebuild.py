@@ -62,14 +62,9 @@ def rebuilt_content(text: str, rows: Sequence[MessagePart], role: Role, rules: A
     return _content(text, parts, role, rules, _identity(parts) if role is Role.ASSISTANT else None)
 
 
-def is_void(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules) -> bool:
-    """Whether a message is not there at all to the present engine: an answer with neither text nor parts."""
-    return (
-        rules.skips_void_answers
-        and not rows
-        and message.role == "assistant"
-        and not message.content.strip(BLANKS)
-    )
+def is_void(message: Message, rules: AssemblyRules) -> bool:
+    """Whether a message without parts is not there at all to the present engine: an answer without text."""
+    return rules.skips_void_answers and message.role == "assistant" and not message.content.strip(BLANKS)
 
 
 # -- content ---------------------------------------------------------------------------------------------

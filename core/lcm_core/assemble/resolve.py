@@ -103,7 +103,7 @@ def resolve(
     void: list[Origin] = []
     for item in items:
         match item:
-            case StoredMessage() if is_void(item.message, item.parts, rules.assembly):
+            case StoredMessage() if not item.parts and is_void(item.message, rules.assembly):
                 void.append(_origin(item))
             case StoredMessage():
                 found.append(_message(item.as_engine_read(), rules))
@@ -152,7 +152,9 @@ def _message(item: StoredMessage, rules: Rules) -> Resolved:
     else:
         weight, adds_up = content_quarters(built.content, how.estimator)
         counted = weight if adds_up else None
-        tokens = -(-(weight + _beside(built, how)) // 4)
+        if built.reasoning is not None or built.sender is not None:
+            weight += _beside(built, how)
+        tokens = -(-weight // 4)
     sent = SentMessage(
         built.role,
         built.content,
@@ -178,8 +180,6 @@ def _origin(item: StoredMessage) -> Origin:
 
 def _beside(built: Rebuilt, rules: AssemblyRules) -> int:
     """What the fields beside a content weigh, in quarters of a token: each stands on a line of its own."""
-    if built.reasoning is None and built.sender is None:
-        return 0
     texts = [built.reasoning or "", "" if built.sender is None else stringify(built.sender)]
     found = [quarters(text, rules.estimator) for text in texts if text]
     lines = len(found) if built.content != "" else max(0, len(found) - 1)

@@ -26,7 +26,10 @@ class StoredMessage:
         texts: list[str | None] = [self.message.content]
         for part in self.parts:
             texts += _texts_of(part)
-        if not any(text and not text.isascii() and has_surrogates(text) for text in texts):
+        for text in texts:
+            if text and not text.isascii() and has_surrogates(text):
+                break
+        else:
             return self
         message = replace(self.message, content=as_engine_read(self.message.content))
         return replace(self, message=message, parts=tuple(map(_part_as_read, self.parts)))
