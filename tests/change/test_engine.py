@@ -348,6 +348,20 @@ async def test_an_engine_that_is_due_and_cannot_compact_sends_the_hosts_messages
     assert await source(100_000, can_compact=False) is AssemblySource.EMERGENCY
 
 
+async def test_a_host_that_delivers_the_prompt_is_sent_what_the_assistant_said_last(engine: Engine) -> None:
+    for second in range(0, 40, 2):
+        await engine.ingest(KEY, said(f"question {second} " * 9, second))
+        await engine.ingest(KEY, said(f"answer {second} " * 9, second + 1, "assistant"))
+
+    async def last(**more: Any) -> str:
+        assembled = await engine.assemble(KEY, budget=600, **more)
+        assert assembled.last_cut.applied
+        return str(assembled.messages[-1].role)
+
+    assert await last() == await last(prompt="and now?") == await last(delivers_prompt=True) == "user"
+    assert await last(prompt="and now?", delivers_prompt=True) == "assistant"
+
+
 async def test_of_a_session_that_is_not_stored_the_hosts_messages_are_sent(engine: Engine) -> None:
     held = [said(f"word {number}") for number in range(9)]
     found = await engine.assemble(KEY, budget=100_000, live=held)

@@ -14,6 +14,7 @@ import pytest
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.cache import CacheState
 from lcm_core.assemble.fill import Selection
+from lcm_core.assemble.repairs import Mended
 from lcm_core.assemble.resolve import Resolved, resolve
 from lcm_core.assemble.result import Assembled, Step
 from lcm_core.assemble.stored import StoredMessage
@@ -100,6 +101,31 @@ async def test_choosing_by_the_prompt_reads_everything(long_conversation: Path):
 async def test_a_tail_longer_than_the_budget_is_read_whole(long_conversation: Path):
     found, _ = await read(long_conversation, 99, 1_000, tail_count=700)
     assert (len(found.messages), found.tail.items) == (700, 700)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_a_result_that_is_not_read_takes_its_call_from_the_tail(
+    long_conversation: Path, answered: bool
+):
+    part = """INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal, text_content,
+        tool_call_id, metadata) VALUES ('{0}', {1}, 'long', '{2}', {3}, 'so', '{4}', '{5}')"""
+    last = 90_000 + CONTEXT - 1
+    change(
+        long_conversation,
+        "UPDATE messages SET role = 'tool' WHERE message_id = 90000",
+        part.format("a", 90_000, "tool", 0, "x" if answered else "y", '{"originalRole":"toolResult"}'),
+        part.format("b", last, "text", 0, "", "{}"),
+        part.format("c", last, "tool", 1, "x", "{}"),
+    )
+    found, _ = await read(long_conversation, 99, 5_000, tail_count=2)
+    whole, _ = await read(long_conversation, 99, 1_000_000, tail_count=2)
+    assert found.unread is not None
+    assert whole.unread is None
+    expected = Mended.CALL_STRIPPED if answered else Mended.RESULT_MISSING
+    for one in (found, whole):
+        mended = [repair for repair in one.repairs if repair.origin.message_id == last]
+        assert [(repair.what, repair.call_id) for repair in mended] == [(expected, "x")]
+    assert [one.document() for one in found.messages[-2:]] == [one.document() for one in whole.messages[-2:]]
 
 
 async def test_what_was_read_serves_smaller_budgets(long_conversation: Path):

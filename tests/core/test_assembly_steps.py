@@ -245,6 +245,8 @@ def test_results_of_one_message_stay_in_their_order_when_nothing_is_mended():
     items = [message(0, "user", "go"), call(1, "x", "y"), result(2, "y"), result(3, "x")]
     assert shape(sent(items)) == shape(sent(items, RULES_0_1)) == ["u", "a:x,y", "t:y", "t:x"]
     assert shape(sent([*items, result(4, "z")])) == ["u", "a:x,y", "t:x", "t:y"]
+    for rules in (RULES_0_1, RULES_PRESENT):  # a span that holds other messages too is put in order
+        assert shape(sent([*items, message(4, "user", "so?")], rules))[1:] == ["a:x,y", "t:x", "t:y", "u"]
 
 
 def test_a_second_answer_stays_at_0_1_when_nothing_else_is_mended():
@@ -470,6 +472,42 @@ def test_the_last_cut_leaves_no_result_first_and_no_answer_last():
     assert clamp(found, (1, 1, 1, 300, 170), 200, 0.9).kept == (3,)
     held = clamp(found, (1, 1, 1, 300, 170), 200, 0.9, host_delivers_turn=True)
     assert (held.kept, held.cut[2]) == ((3, 4), Cut.OLD)
+
+
+def test_a_user_message_put_in_front_is_sent_and_what_stood_behind_it_told_as_cut():
+    blocks = [{"text": "x" * 400}] * 3
+    items = [
+        message(0, "user", "y" * 4_000),
+        *(message(at, "assistant", "", *blocks) for at in (1, 2)),
+        call(3, "x"),
+        result(4, "x"),
+    ]
+    found = sent(items, budget=450, tail_count=1, clamp=True)
+    assert [one.origin.ordinal for one in found.messages] == [0, 3, 4]
+    assert {one.ordinal: one.step for one in found.evicted} == {1: Step.CLAMP, 2: Step.CLAMP}
+    assert found.sent_tokens == sum(found.weights) > 450
+
+
+def test_an_answer_without_text_and_parts_is_not_there_to_the_present_engine():
+    items = [
+        message(0, "user", "go"),
+        message(1, "assistant", " \n"),
+        message(2, "assistant", "", {"text": " "}),
+    ]
+    found = sent(items)
+    assert (found.metadata.raw_messages, found.tail.items) == (2, 2)
+    assert [(one.ordinal, one.step) for one in found.evicted] == [(1, Step.RESOLVE), (2, Step.NORMALISE)]
+    old = sent(items, RULES_0_1)
+    assert (old.metadata.raw_messages, len(old.messages)) == (3, 3)
+
+
+def test_json_deeper_than_any_hosts_is_read_as_none():
+    for depth, is_read in ((150, True), (250, False), (100_000, False)):
+        raw = '{"type":"x","v":' + "[" * depth + "]" * depth + "}"
+        stored = message(0, "user", "go", {"text": "said", "metadata": f'{{"raw":{raw}}}'}, {"text": "more"})
+        [one] = sent([stored], clamp=True).messages
+        assert (one.blocks[0].text == "") is is_read
+        assert api_request(sent([stored]))["messages"]
 
 
 def test_the_last_cut_leaves_an_answer_alone_where_nobody_asked():
