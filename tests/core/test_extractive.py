@@ -14,6 +14,8 @@ from lcm_core.summarize.request import SummaryReply, SummaryRequest
 from lcm_core.summarize.retention import measure, read_source
 from lcm_core.tokens import estimate_weighted
 
+from benchmarks.retention import facts
+
 ENGLISH = (
     "[2026-03-02 09:14 UTC | user]\n"
     + "Hello there, how are you doing today, my friend? I hope that you slept well and had some breakfast.\n"
@@ -35,7 +37,7 @@ def asked(text: str, target: int, *, depth: int = 0, aggressive: bool = False, *
 def test_rules_decisions_and_open_ends_come_before_small_talk_and_logs():
     text = extract(asked(ENGLISH, 200))
     assert "You must never deploy on a Friday." in text
-    assert "- (2026-03-02 10:02 UTC) We decided to move src/importer.py to the new queue" in text
+    assert "- (10:02) We decided to move src/importer.py to the new queue" in text
     assert "Open question: who approves the rollout of OPS-1423?" in text
     lines = text.split("\n")
     assert lines[-2] == "Files: src/importer.py"
@@ -119,6 +121,35 @@ def test_condensing_drops_the_last_lines_of_the_sources_and_keeps_their_files():
     assert "We decided to keep the queue in lib/q.go." in text
     assert text.count("Files:") == text.count("Expand for details about:") == 1
     assert "the long story of it" not in text
+
+
+def test_rules_that_differ_only_in_their_object_are_all_told():
+    rules = [f"Never give {name} access to the ledger." for name in ("Alice", "Bob", "Carol")]
+    rules += [f"You must not answer with {code} there." for code in (403, 404, 410)]
+    filler = "".join(f"Somebody saw a bird with {n} feathers near the large window.\n" for n in range(200))
+    text = extract(asked("\n".join(rules) + f"\n{filler}", 300))
+    assert [rule for rule in rules if rule not in text] == []
+
+
+def test_fragments_of_code_that_say_nothing_are_left_out():
+    code = "import os\nfor item in items:\n    result.append(item)\n}\nelse {\n    return None\n"
+    text = extract(asked(code * 30 + "The parser moved to core/parse.go yesterday.\n", 120))
+    assert "core/parse.go" in text
+    assert not any(line in text for line in ("- import os", "- }", "else {", "return None"))
+
+
+@pytest.mark.parametrize("language", facts.LANGUAGES)
+def test_planted_facts_come_through(language: str):
+    """The bars of ``python -m benchmarks.retention``, on one text of each kind."""
+    sparse, leaf = (facts.kept(make(3, language)) for make in (facts.long_sparse, facts.engine_text))
+    chunks = [facts.kept(one) for one in facts.small_chunks(3, language)]
+    assert sparse.times >= 3
+    assert leaf.times >= 1.8
+    assert sum(one.written for one in chunks) >= 1.6 * sum(one.cut for one in chunks)
+    shares = [one.prohibitions for one in (sparse, leaf, *chunks) if one.prohibitions is not None]
+    assert shares
+    assert min(shares) >= 0.9
+    assert min(sparse.used, leaf.used) > 0.9
 
 
 @given(st.text(max_size=400), st.integers(1, 400))

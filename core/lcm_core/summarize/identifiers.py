@@ -89,7 +89,7 @@ _BARE_FILE: Final = re.compile(
     rf"(?<![\w/.@-])\w[\w-]*(?:\.[\w-]+)*?\.(?:{_EXTENSIONS})(?!\w|\.\w)", re.ASCII
 )
 #: What is longer is no path of a file system, and would take long to compare.
-_LONGEST_PATH: Final = 400
+LONGEST_PATH: Final = 400
 _EXTENSION: Final = re.compile(r"\.(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{1,8}")
 _FOLDER_NAMES: Final = """
 src lib tests test docs doc app apps core bin etc packages scripts config public internal cmd pkg
@@ -374,7 +374,7 @@ def _paths(finder: _Finder) -> None:
     def judge(match: re.Match[str]) -> Span | None:
         start, end = _trimmed(match[0])
         path = match[0][start:end]
-        if len(path) > _LONGEST_PATH or not _is_path(path):
+        if len(path) > LONGEST_PATH or not _is_path(path):
             return None
         start, end = match.start() + start, match.start() + end
         finder.add(Kind.PATH, path_key(path), start, end)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from lcm_core.summarize.identifiers import (
+    LONGEST_PATH,
     Identifier,
     Kind,
     folded,
@@ -173,7 +174,8 @@ class Index:
     @cached_property
     def _inner(self) -> frozenset[str]:
         """Ends of longer paths: where they are is known."""
-        return frozenset(end for path in self._whole for end in ends_of(path)[1:])
+        whole = (path for path in self._whole if len(path) <= LONGEST_PATH)
+        return frozenset(end for path in whole for end in ends_of(path)[1:])
 
     @cached_property
     def _beginnings(self) -> frozenset[str]:
@@ -188,6 +190,8 @@ def _cut(url: str) -> Iterator[str]:
 
 
 def _runs_of(path: str) -> Iterator[str]:
+    if len(path) > LONGEST_PATH:
+        return
     parts = path.split("/")
     if len(parts) > _MOST_FOLDERS:
         yield from ("/".join(parts[:at]) for at in range(1, len(parts) + 1))

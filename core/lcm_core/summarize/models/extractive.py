@@ -11,9 +11,9 @@ import asyncio
 import math
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from lcm_core.dag.checks.texts import gives_orders, says_something
@@ -21,7 +21,7 @@ from lcm_core.dag.markers import MARKER_LIKE
 from lcm_core.summarize.cost import FREE, NOTHING_FORESEEN, Forecast, Meter
 from lcm_core.summarize.identifiers import Identifier, Kind, identifiers
 from lcm_core.summarize.language import HEADER, Cue, has_cue, is_dense, sentences, terms
-from lcm_core.summarize.modality import is_rule
+from lcm_core.summarize.modality import RULES, Force, clauses
 from lcm_core.summarize.models.providers import EXTRACTIVE, Choice
 from lcm_core.summarize.prompts import CLOSING, FILES
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
@@ -30,30 +30,45 @@ from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 MODEL: Final = "extractive"
 #: Longer sentences are logs and dumps; they are cut into pieces of this size at blanks.
 _LONGEST: Final = 400
-_WEIGHTS: Final = {Cue.DECISION: 2.0, Cue.OPEN: 2.0}
+#: What a sentence adds, each thing once: a rule, a decision, an open end.
 _RULE: Final = 3.0
-#: What one identifier adds, more when the source names it often; numbers and times fill logs and add less.
-_IDENTIFIER: Final = 0.3
-_REPEATED: Final = 0.1
-_MOST_REPEATS: Final = 6
-_SLIGHT: Final = 0.2
-_MOST_IDENTIFIERS: Final = 2.5
-_SAID_BY_USER: Final = 1.0
-_LATEST: Final = 1.0
+_PROHIBITION: Final = 4.0
+_WEIGHTS: Final = {Cue.DECISION: 2.0, Cue.OPEN: 2.0}
+#: What one identifier adds; times and bare numbers fill logs, and names fill code.
+_IDENTIFIER: Final = 1.0
+_SLIGHT: Final = {Kind.TIME: 0.2, Kind.NAME: 0.4}
+_BARE_NUMBER: Final = 0.2
+#: What words that were not there yet add: all of them, to a sentence that adds nothing else.
+_WORDS: Final = 0.6
+_SAID_BY_USER: Final = 1.3
+_LATEST: Final = 0.3  #: more for the last of the source
 _AGGRESSIVE: Final = 2.0
-_OUTPUT: Final = 0.4
-#: Share of common terms from which two sentences say the same.
-_SAME: Final = 0.6
+_OUTPUT: Final = 0.6
+#: What is told again adds so much of what it says.
+_TOLD_BEFORE: Final = 0.5
+#: A sentence with no fact and fewer new words than this share says nothing more.
+_LEAST_NEW: Final = 0.25
+#: Share of the room that prohibitions are chosen for before anything else.
+_PROHIBITIONS_SHARE: Final = 0.5
 _FILES_SHARE: Final = 0.2
 _CLOSING_SHARE: Final = 0.12
-_MOST_NAMED: Final = 8
+#: Names in the closing line, and the kinds that say enough by themselves; others come after them.
+_MOST_NAMED: Final = 60
+_TELLING: Final = frozenset({Kind.ID, Kind.HASH, Kind.URL, Kind.VERSION, Kind.BRANCH, Kind.PATH})
 _BULLETS: Final = re.compile(r"^(?:[-*•]\s+)+")
 _TAGS: Final = re.compile(
     r"</?\s*(?:think|thinking|thought|analysis|reasoning|scratchpad|antthinking)\s*>", re.I
 )
 _OWN_LINES: Final = re.compile(r"^\W*(?:files?\b[^:\n]{0,40}:|expand for details\b).*$", re.IGNORECASE)
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d\b[^-]*")
 _USER: Final = re.compile(r"\|\s*user\b")
 _TOOL: Final = re.compile(r"\|\s*tool")
+#: Signs and words of code.
+_CODE_SIGN: Final = re.compile(r"[{}();=<>\[\]|&]")
+_CODE_WORD: Final = re.compile(
+    r"\W*(?:import|from|return|else|elif|endif|end|fi|done|try|except|finally|pass|break|continue|def|class|const|let|var"
+    r"|public|private|static|function|func|fn|use|package|namespace|include)\b(?!.*[.!?]$)"
+)
 _LOG_LINE: Final = re.compile(
     r"\W*\d{4}-\d\d-\d\d[T ]\d\d:\d\d|.{0,40}\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|TRACE)\b"
 )
@@ -67,7 +82,14 @@ class _Sentence:
     text: str
     block: int  #: the header that it stands under; -1: none
     terms: frozenset[str]
-    weight: float
+    adds: dict[object, float]  #: what it tells and how much that weighs
+    factor: float  #: who says it, and where
+    forbids: bool
+
+    @property
+    def weight(self) -> float:
+        """What it tells, whatever else is told."""
+        return self.factor * (sum(self.adds.values()) + _WORDS)
 
 
 class ExtractiveSummarizer:
@@ -115,23 +137,22 @@ def _candidates(request: SummaryRequest, found: Sequence[Identifier]) -> tuple[l
     """The times of the source's blocks, and what can be chosen, weighed."""
     headers = list(HEADER.finditer(request.text))
     pieces = _pieces_of(request.text, [header.start() for header in headers])
-    worth = _worth(found, [piece.start for piece in pieces])
-    told = [frozenset(terms(piece.text)) for piece in pieces]
-    common = Counter(term for those in told for term in those)
+    named = _named(found, [piece.start for piece in pieces])
     before = frozenset(terms(request.previous or ""))
     candidates: list[_Sentence] = []
     seen: set[str] = set()
-    for number, (piece, those) in enumerate(zip(pieces, told, strict=True)):
-        if piece.text in seen:
+    for number, (piece, those) in enumerate(zip(pieces, named, strict=True)):
+        if piece.text in seen or _is_code(piece.text, those):
             continue
         seen.add(piece.text)
         header = headers[piece.block][0] if piece.block >= 0 else ""
-        weight = sum(math.log1p(common[term]) for term in sorted(those)) / (4 + len(those))
-        weight += min(worth[number], _MOST_IDENTIFIERS) + _LATEST * number / len(pieces)
-        weight = _weighed(weight, piece.text, header, request.aggressive)
-        if before and 2 * len(those & before) > len(those):
-            weight /= 2  # told before
-        candidates.append(_Sentence(number, piece.text, piece.block, those, weight))
+        about = frozenset(terms(piece.text))
+        adds: dict[object, float] = {(one.kind, one.key): _weight_of(one) for one in those}
+        forbids = _add_statements(adds, piece.text, request.aggressive)
+        factor = _factor(piece.text, header) * (1 + _LATEST * number / len(pieces))
+        if before and 2 * len(about & before) > len(about):
+            factor *= _TOLD_BEFORE
+        candidates.append(_Sentence(number, piece.text, piece.block, about, adds, factor, forbids))
     return [_time(header) for header in headers], candidates
 
 
@@ -177,31 +198,55 @@ def _cut_up(text: str) -> list[str]:
     return [*parts, text] if text else parts
 
 
-def _worth(found: Sequence[Identifier], starts: Sequence[int]) -> list[float]:
-    """What the identifiers in each piece add to it."""
-    worth = [0.0] * len(starts)
+def _named(found: Sequence[Identifier], starts: Sequence[int]) -> list[list[Identifier]]:
+    """The identifiers of each piece."""
+    named: list[list[Identifier]] = [[] for _ in starts]
     for one in found:
-        value = _IDENTIFIER + _REPEATED * min(one.count - 1, _MOST_REPEATS)
-        if one.kind in (Kind.NUMBER, Kind.TIME):
-            value *= _SLIGHT
-        for place in one.places:
-            at = bisect_right(starts, place[0]) - 1
-            if at >= 0:
-                worth[at] += value
-    return worth
+        for place in dict.fromkeys(bisect_right(starts, first) - 1 for first, _ in one.places):
+            if place >= 0:
+                named[place].append(one)
+    return named
 
 
-def _weighed(weight: float, text: str, header: str, aggressive: bool) -> float:
-    """More for rules, decisions, open ends and what a person says; less for the output of tools."""
+def _weight_of(one: Identifier) -> float:
+    if one.kind is Kind.NUMBER and (one.quantity is None or not one.quantity.unit):
+        return _BARE_NUMBER
+    return _SLIGHT.get(one.kind, _IDENTIFIER)
+
+
+def _add_statements(adds: dict[object, float], text: str, aggressive: bool) -> bool:
+    """Add the rules, decisions and open ends of a sentence; True when it forbids something."""
     factor = _AGGRESSIVE if aggressive else 1.0
-    weight += sum(factor * more for cue, more in _WEIGHTS.items() if has_cue(text, cue))
-    weight += factor * _RULE * is_rule(text)
-    if _USER.search(header):
-        weight += _SAID_BY_USER
+    forbids = False
+    for clause in clauses(text):
+        if clause.force in RULES and clause.terms:
+            hard = clause.force is Force.MUST_NOT
+            forbids = forbids or hard
+            adds[clause.force, clause.terms] = factor * (_PROHIBITION if hard else _RULE)
+    for cue, weight in _WEIGHTS.items():
+        if has_cue(text, cue):
+            adds[cue, text] = factor * weight
+    return forbids
+
+
+def _is_code(text: str, named: Sequence[Identifier]) -> bool:
+    """A fragment of code that names nothing but its own words."""
+    if any(one.kind not in (Kind.NAME, Kind.NUMBER, Kind.TIME) for one in named):
+        return False
+    if any(one.quantity is not None and one.quantity.unit for one in named):
+        return False
+    return 12 * len(_CODE_SIGN.findall(text)) > len(text) or _CODE_WORD.match(text) is not None
+
+
+def _is_output(text: str, header: str) -> bool:
     letters = sum(map(str.isalpha, text))
-    if _TOOL.search(header) or _LOG_LINE.match(text) or 2 * letters < len(text):
-        weight *= _OUTPUT
-    return weight
+    return _TOOL.search(header) is not None or _LOG_LINE.match(text) is not None or 2 * letters < len(text)
+
+
+def _factor(text: str, header: str) -> float:
+    """More for what a person says; less for the output of tools."""
+    factor = _SAID_BY_USER if _USER.search(header) else 1.0
+    return factor * _OUTPUT if _is_output(text, header) else factor
 
 
 def _written(
@@ -213,49 +258,117 @@ def _written(
 ) -> str:
     """Sentences in their order under the limit, then the two last lines."""
     files = _files_line(found, math.floor(limit * _FILES_SHARE), request.estimator)
-    room = limit - _tokens(files, request.estimator) - math.ceil(limit * _CLOSING_SHARE) - 8
-    chosen = _chosen(candidates, blocks, room, request.estimator)
-    body = _body(chosen, blocks)
-    left = limit - _tokens(f"{body}\n{files}\n", request.estimator)
-    closing = _closing_line(f"{body}\n{files}", found, left, request.estimator)
-    return "\n".join(part for part in (body, files, closing) if part)
+    spent = _tokens(files, request.estimator) + 8
+    room = limit - spent - math.ceil(limit * _CLOSING_SHARE)
+    text = ""
+    for _ in range(2):
+        chosen = _Choice(candidates, blocks, room, request.estimator).chosen()
+        body = _body(chosen, blocks)
+        left = limit - _tokens(f"{body}\n{files}\n", request.estimator)
+        closing = _closing_line(f"{body}\n{files}", found, left, request.estimator)
+        text = "\n".join(part for part in (body, files, closing) if part)
+        spare = limit - _tokens(text, request.estimator)
+        if spare < _tokens(closing, request.estimator) // 2:
+            break
+        room += spare
+    return text
 
 
-def _chosen(
-    candidates: Sequence[_Sentence], blocks: Sequence[str], room: int, estimator: Estimator
-) -> list[_Sentence]:
-    """The heaviest that fit and do not repeat each other, in their order."""
-    chosen: list[_Sentence] = []
-    used = 0
-    dated: set[int] = set()
-    for one in sorted(candidates, key=lambda one: (-one.weight, one.number)):
-        label = "" if one.block in dated else _label(blocks, one.block)
-        cost = _tokens(f"- {label}{one.text}\n", estimator)
-        if used + cost > room or any(_alike(one.terms, other.terms) for other in chosen):
-            continue
-        chosen.append(one)
-        dated.add(one.block)
-        used += cost
-    return sorted(chosen, key=lambda one: one.number)
+class _Choice:
+    """Takes, again and again, what adds most for its length, until the room is used."""
+
+    def __init__(
+        self, candidates: Sequence[_Sentence], blocks: Sequence[str], room: int, estimator: Estimator
+    ) -> None:
+        self._candidates = candidates
+        self._blocks = blocks
+        self._room = room
+        self._estimator = estimator
+        self._costs = [_tokens(f"- {one.text}\n", estimator) for one in candidates]
+        self._labels = [_tokens(_label(label, day=""), estimator) for label in blocks]
+        self._short = [_tokens(_label(label, day=_day(label)), estimator) for label in blocks]
+        self._days = [_day(label) for label in blocks]
+        self._told_days: set[str] = set()
+        self._told: set[object] = set()
+        self._words: set[str] = set()
+        self._dated: set[int] = set()
+        self._taken: list[_Sentence] = []
+        self._used = 0
+
+    def chosen(self) -> list[_Sentence]:
+        """The sentences, in their order."""
+        forbidding = [at for at, one in enumerate(self._candidates) if one.forbids]
+        self._take(forbidding, math.floor(self._room * _PROHIBITIONS_SHARE))
+        self._take(range(len(self._candidates)), self._room)
+        return sorted(self._taken, key=lambda one: one.number)
+
+    def _take(self, places: Iterable[int], room: int) -> None:
+        """What a sentence adds only falls, so one that still leads when it is looked at again is the best."""
+        taken = {one.number for one in self._taken}
+        heap = [
+            (-self._gain(at) / self._cost(at), at)
+            for at in places
+            if self._candidates[at].number not in taken
+        ]
+        heapify(heap)
+        while heap:
+            score, at = heappop(heap)
+            gain = self._gain(at)
+            if gain <= 0 or self._used + self._cost(at) > room:
+                continue
+            now = -gain / self._cost(at)
+            if heap and now > heap[0][0] and now > score:
+                heappush(heap, (now, at))
+                continue
+            self._add(at)
+
+    def _cost(self, at: int) -> int:
+        block = self._candidates[at].block
+        if block < 0 or block in self._dated:
+            return max(self._costs[at], 1)
+        told = self._days[block] in self._told_days
+        return max(self._costs[at] + (self._short if told else self._labels)[block], 1)
+
+    def _gain(self, at: int) -> float:
+        one = self._candidates[at]
+        adds = sum(weight for told, weight in one.adds.items() if told not in self._told)
+        new = len(one.terms - self._words) / len(one.terms) if one.terms else 0.0
+        if not adds and new < _LEAST_NEW:
+            return 0.0
+        return one.factor * (adds + _WORDS * new)
+
+    def _add(self, at: int) -> None:
+        one = self._candidates[at]
+        self._used += self._cost(at)
+        self._dated.add(one.block)
+        if one.block >= 0:
+            self._told_days.add(self._days[one.block])
+        self._told |= one.adds.keys()
+        self._words |= one.terms
+        self._taken.append(one)
 
 
-def _alike(one: Collection[str], other: Collection[str]) -> bool:
-    shared = len(frozenset(one) & frozenset(other))
-    return shared >= _SAME * min(len(one), len(other)) and min(len(one), len(other)) > 2
+def _day(label: str) -> str:
+    """The day of a message's time; empty for a span of time and what is none."""
+    return label[:10] if _STAMP.fullmatch(label) else ""
 
 
-def _label(blocks: Sequence[str], block: int) -> str:
-    """The time of a message, in front of its first sentence."""
-    return f"({blocks[block]}) " if block >= 0 and blocks[block] else ""
+def _label(label: str, *, day: str) -> str:
+    """A time in front of the first sentence under it; without its date below another of that *day*."""
+    if not label:
+        return ""
+    return f"({label[11:16]}) " if day and _day(label) == day else f"({label}) "
 
 
 def _body(chosen: Sequence[_Sentence], blocks: Sequence[str]) -> str:
     lines: list[str] = []
-    last = ""
+    last, day = -1, ""
     for one in chosen:
-        label = _label(blocks, one.block)
-        lines.append(f"- {label if label != last else ''}{one.text}")
-        last = label
+        label = ""
+        if one.block >= 0 and one.block != last:
+            label = _label(blocks[one.block], day=day)
+            last, day = one.block, _day(blocks[one.block])
+        lines.append(f"- {label}{one.text}")
     return "\n".join(lines)
 
 
@@ -276,15 +389,27 @@ def _files_line(found: Sequence[Identifier], limit: int, estimator: Estimator) -
 
 
 def _closing_line(told: str, found: Sequence[Identifier], limit: int, estimator: Estimator) -> str:
-    """What is named in the source and not told, the most frequent first."""
+    """As many as fit of what is named and not told: what tells most first, then the most frequent."""
     missing = sorted(
-        (one for one in found if one.text not in told and one.key not in told and one.kind is not Kind.TIME),
-        key=lambda one: (-one.count, -one.places[-1][0]),
-    )
-    for count in range(min(_MOST_NAMED, len(missing)), 0, -1):
-        line = f"{CLOSING} {', '.join(one.text for one in missing[:count])}, and the full wording"
+        (
+            one
+            for one in found
+            if one.kind not in (Kind.TIME, Kind.NUMBER) and one.text not in told and one.key not in told
+        ),
+        key=lambda one: (one.kind not in _TELLING, -one.count, -one.places[-1][0]),
+    )[:_MOST_NAMED]
+    size = _tokens(f"{CLOSING} and the full wording", estimator) + 1
+    named: list[str] = []
+    for one in missing:
+        size += _tokens(f", {one.text}", estimator)
+        if size > limit:
+            break
+        named.append(one.text)
+    while named:
+        line = f"{CLOSING} {', '.join(named)}, and the full wording"
         if _tokens(line, estimator) <= limit:
             return line
+        named.pop()
     return f"{CLOSING} the full wording"
 
 
