@@ -151,7 +151,10 @@ async def test_half_of_a_draft_is_taken_by_hand(database_copy: DatabaseFactory):
         await wait_for(pilot, lambda: not isinstance(pilot.app.screen, PlanScreen | ReviewScreen))
     assert value(path, CONTENT, NODE) == text
     assert value(path, MODEL, NODE) == "manual"
-    assert text.split("\n")[0] == before.split("\n")[0]
+    lines, old, new = (set(one.split("\n")) for one in (text, before, draft.text))
+    assert lines & (old - new), "what was left out keeps its old lines"
+    assert lines & (new - old), "what was taken has its new ones"
+    assert lines <= old | new
 
 
 async def test_a_summary_that_changed_meanwhile_is_refused_and_all_three_texts_shown(

@@ -48,8 +48,9 @@ _OUTPUT: Final = 0.6
 _TOLD_BEFORE: Final = 0.5
 #: A sentence with no fact and fewer new words than this share says nothing more.
 _LEAST_NEW: Final = 0.25
-#: Share of the room that prohibitions are chosen for before anything else.
-_PROHIBITIONS_SHARE: Final = 0.5
+#: Share of the target that prohibitions, with their times, are chosen for before anything else.
+_PROHIBITIONS_SHARE: Final = 0.6
+_ATTEMPTS: Final = 4
 _FILES_SHARE: Final = 0.2
 _CLOSING_SHARE: Final = 0.12
 #: Names in the closing line, and the kinds that say enough by themselves; others come after them.
@@ -60,6 +61,7 @@ _TAGS: Final = re.compile(
     r"</?\s*(?:think|thinking|thought|analysis|reasoning|scratchpad|antthinking)\s*>", re.I
 )
 _OWN_LINES: Final = re.compile(r"^\W*(?:files?\b[^:\n]{0,40}:|expand for details\b).*$", re.IGNORECASE)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d\b[^-]*")
 _USER: Final = re.compile(r"\|\s*user\b")
 _TOOL: Final = re.compile(r"\|\s*tool")
@@ -260,29 +262,43 @@ def _written(
     files = _files_line(found, math.floor(limit * _FILES_SHARE), request.estimator)
     spent = _tokens(files, request.estimator) + 8
     room = limit - spent - math.ceil(limit * _CLOSING_SHARE)
-    text = ""
-    for _ in range(2):
-        chosen = _Choice(candidates, blocks, room, request.estimator).chosen()
+    best = ""
+    for _ in range(_ATTEMPTS):
+        chosen = _Choice(candidates, blocks, room, limit, request.estimator).chosen()
         body = _body(chosen, blocks)
         left = limit - _tokens(f"{body}\n{files}\n", request.estimator)
         closing = _closing_line(f"{body}\n{files}", found, left, request.estimator)
         text = "\n".join(part for part in (body, files, closing) if part)
         spare = limit - _tokens(text, request.estimator)
-        if spare < _tokens(closing, request.estimator) // 2:
+        if spare < 0:
+            room += spare - 4
+            if best:
+                break
+            continue
+        enough = spare < _tokens(closing, request.estimator) // 2
+        best = text
+        if enough:
             break
         room += spare
-    return text
+    return best or text
 
 
 class _Choice:
     """Takes, again and again, what adds most for its length, until the room is used."""
 
     def __init__(
-        self, candidates: Sequence[_Sentence], blocks: Sequence[str], room: int, estimator: Estimator
+        self,
+        candidates: Sequence[_Sentence],
+        blocks: Sequence[str],
+        room: int,
+        limit: int,
+        estimator: Estimator,
     ) -> None:
+        """*room*: of the sentences; *limit*: of the whole text, in tokens."""
         self._candidates = candidates
         self._blocks = blocks
         self._room = room
+        self._first = min(room, math.floor(limit * _PROHIBITIONS_SHARE))
         self._estimator = estimator
         self._costs = [_tokens(f"- {one.text}\n", estimator) for one in candidates]
         self._labels = [_tokens(_label(label, day=""), estimator) for label in blocks]
@@ -298,7 +314,7 @@ class _Choice:
     def chosen(self) -> list[_Sentence]:
         """The sentences, in their order."""
         forbidding = [at for at, one in enumerate(self._candidates) if one.forbids]
-        self._take(forbidding, math.floor(self._room * _PROHIBITIONS_SHARE))
+        self._take(forbidding, self._first)
         self._take(range(len(self._candidates)), self._room)
         return sorted(self._taken, key=lambda one: one.number)
 
@@ -369,6 +385,8 @@ def _body(chosen: Sequence[_Sentence], blocks: Sequence[str]) -> str:
             label = _label(blocks[one.block], day=day)
             last, day = one.block, _day(blocks[one.block])
         lines.append(f"- {label}{one.text}")
+        if _DATE.search(one.text):
+            day = ""  # a time of day behind another date would be read as that day's
     return "\n".join(lines)
 
 
