@@ -79,6 +79,9 @@ def test_a_dry_run_calls_nobody_and_leaves_no_trace(database: Path, monkeypatch:
         "sum_a0df37c8bbd557d4",
         "sum_e2c12a356775e203",
     ]
+    condensed = [one for one in data["items"] if one["depth"] > 0]
+    assert len(condensed) == 2
+    assert all(one["targetTokens"] < one["sourceTokens"] for one in condensed), "no longer than its source"
     second = data["items"][1]
     assert (second["reason"], second["previous"]) == ("fallback", ["sum_214b4d6011b8425c"])
     assert second["previousSkipped"] == [

@@ -17,6 +17,7 @@ from lcm_core.summarize.prompts import (
     name_for,
 )
 from lcm_core.summarize.request import SummaryRequest
+from lcm_core.tokens import Estimator
 from lcm_prompts import BASE, TEMPLATES, template_source
 
 from tests.cli.support import Result, run
@@ -138,6 +139,17 @@ def test_a_broken_override_is_one_sentence(tmp_path: Path, text: str, says: str)
         Prompts(tmp_path).render(request())
     assert caught.value.exit_code == 4
     assert str(tmp_path) in caught.value.message
+
+
+@pytest.mark.parametrize("estimator", Estimator)
+def test_a_condensed_summary_is_told_not_to_be_longer_than_its_source(estimator: Estimator):
+    text = "会話の要約。" * 40
+    size = {Estimator.UTF16: 60, Estimator.WEIGHTED: 360}[estimator]
+    for depth in range(1, 4):
+        prompt = Prompts().render(request(text, depth, target_tokens=2_000, estimator=estimator))
+        assert f"shorter than the record, which is about {size} tokens long" in prompt.user
+        assert prompt.template.version == 2
+    assert "shorter than the record" not in Prompts().render(request(text)).user
 
 
 def test_every_template_states_its_version():
