@@ -98,13 +98,17 @@ class Run:
     ) -> T:
         """Open the database and run *load* in one read transaction."""
 
-        async def once() -> T:
+        found: list[T] = []
+
+        async def once() -> None:
             async with await Database.open(
                 self.settings.database.value, busy_seconds=BUSY_SECONDS
             ) as database:
-                return await database.read(load, *args, **kwargs)
+                found.append(await database.read(load, *args, **kwargs))
 
-        return asyncio.run(once())
+        # Not as the result of the task: `asyncio.run` writes that out (`repr`) when it gives ctrl-C back.
+        asyncio.run(once())
+        return found[0]
 
     def answer(
         self,
