@@ -62,6 +62,11 @@ def rebuilt_content(text: str, rows: Sequence[MessagePart], role: Role, rules: A
     return _content(text, parts, role, rules, _identity(parts) if role is Role.ASSISTANT else None)
 
 
+def reasoning_of(rows: Sequence[MessagePart]) -> str | None:
+    """What a provider keeps as ``reasoning_content`` beside the content of a message."""
+    return _reasoning(read_parts(rows))
+
+
 def is_void(message: Message, rules: AssemblyRules) -> bool:
     """Whether a message without parts is not there at all to the present engine: an answer without text."""
     return rules.skips_void_answers and message.role == "assistant" and not message.content.strip(BLANKS)

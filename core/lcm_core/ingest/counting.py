@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import cast
 
 from lcm_core.assemble.blocks import Part, blocks_of, part_of
+from lcm_core.assemble.counted import PART_ID
 from lcm_core.assemble.rules import ASSEMBLY_PRESENT
 from lcm_core.ingest.jsonl import Json, JsonObject
 from lcm_core.ingest.parts import StoredPart, TopLevel
 from lcm_core.javascript import js_json
 from lcm_core.records import MessageId, MessagePart
 from lcm_core.tokens import estimate_weighted
-
-#: What stands for the id of a part that has none yet; it shows where a call has no id of its own.
-_PART_ID: Final = "estimate-part-"
 
 
 def count_tokens(message: JsonObject, top: TopLevel, parts: Sequence[StoredPart], content: str) -> int:
@@ -74,6 +72,6 @@ def _as_read(ordinal: int, part: StoredPart) -> Part:
         None,
         None,
         None,
-        f"{_PART_ID}{ordinal}",
+        f"{PART_ID}{ordinal}",
     )
     return part_of(row, part.noted)

@@ -11,9 +11,18 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lcm_core.assemble.counted import tokens_as_sent
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.database import Reader, Row
-from lcm_core.tokens import TokenCheck, Verdict, check_message_tokens, estimate_weighted, estimator_of
+from lcm_core.store.standing import whole_messages
+from lcm_core.tokens import (
+    Estimator,
+    TokenCheck,
+    Verdict,
+    check_message_tokens,
+    estimate_weighted,
+    estimator_of,
+)
 
 #: Characters of an item that the list reads.
 HEAD = 300
@@ -214,9 +223,13 @@ async def check_tokens(reader: Reader, item: ItemId) -> TokenCheck | None:
         )
         metadata = [part["metadata"] if isinstance(part["metadata"], str) else None for part in parts]
     content, stored = row["content"] or "", row["tokens"] or 0
-    if len(content) + sum(len(text or "") for text in metadata) < LONG:
-        return check_message_tokens(stored, content, metadata)
-    return await asyncio.to_thread(check_message_tokens, stored, content, metadata)
+    check = await asyncio.to_thread(check_message_tokens, stored, content, metadata)
+    if check.verdict is Verdict.DIFFERS and isinstance(item, int):
+        for message, whole in await whole_messages(reader, [item]):
+            sent = await asyncio.to_thread(tokens_as_sent, message, whole)
+            if sent == stored:
+                return TokenCheck(Verdict.FITS, Estimator.WEIGHTED, weighted=sent)
+    return check
 
 
 async def standing_sources(reader: Reader, summary_id: SummaryId) -> list[SummaryId]:

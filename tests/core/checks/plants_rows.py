@@ -91,7 +91,7 @@ def a_block_was_imported_again_without_parts(con: Con) -> Rows:
     return copy_messages(con, BARE, 1, 19, parts=False, created="2026-03-05 10:00:00")
 
 
-@plant("E3", also="D1 E2 E6 E8 E12 E18")
+@plant("E3", also="E2 E6 E8 E12 E18")
 def a_block_was_replayed_and_its_payload_stored_again(con: Con) -> Rows:
     """The copy of the payload is another file: the reference to it is all that differs."""
     payload = message(con, BARE, 9)

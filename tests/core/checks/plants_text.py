@@ -182,7 +182,7 @@ def no_hint(con: Con) -> Rows:
     return set_text(con, LONELY, "The lease table was kept, and nothing else happened.")
 
 
-@plant("C19", SUSPICIOUS, also="D1 E6 E12 E15")
+@plant("C19", SUSPICIOUS, also="E6 E12 E15")
 def heartbeats_only(con: Con) -> Rows:
     run(
         con,

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from lcm_core.assemble.counted import tokens_as_sent
 from lcm_core.dag.checks.duplicates import SHORT_TEXT, Keys, Proof, Repetition
 from lcm_core.dag.checks.facts import Limits, Structure, Tally, counted, told
 from lcm_core.dag.checks.repeats import repetitions, spare_copies
 from lcm_core.dag.checks.tools import ToolScan, tool_part
 from lcm_core.dag.checks.twins import are_twins
 from lcm_core.findings import Confidence, Finding, FixId
+from lcm_core.records import Message, MessagePart
 from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
@@ -125,6 +127,7 @@ class MessageScan:
         self._tools = ToolScan(structure, limits)
         self._sessions: set[str | None] = set()
         self._before: tuple[int, MessageBody] | None = None
+        self._doubtful: list[int] = []  #: messages
 
     def take(self, bodies: Iterable[MessageBody]) -> None:
         """Look at some messages, in order of seq."""
@@ -211,7 +214,21 @@ class MessageScan:
         check = check_message_tokens(stored, body.content, [part.metadata for part in body.parts])
         near = check.weighted is not None and abs(check.weighted - stored) <= 1
         if check.verdict is Verdict.DIFFERS and not near:
-            self._add("D1", place)
+            self._doubtful.append(body.message_id)
+
+    def doubtful(self) -> list[int]:
+        """The messages, since this was asked last, whose count only their whole parts can explain."""
+        found, self._doubtful = self._doubtful, []
+        return found
+
+    def weigh(self, messages: Iterable[tuple[Message, Sequence[MessagePart]]]) -> None:
+        """Judge doubtful counts: the present engine counts what it would send, rebuilt from the parts."""
+        for message, parts in messages:
+            place = self._structure.messages.position.get(message.message_id)
+            if place is None:
+                continue
+            if abs(tokens_as_sent(message, parts) - self._structure.messages.tokens[place]) > 1:
+                self._add("D1", place)
 
     def _compare(self, place: int, before: MessageBody, body: MessageBody) -> None:
         """E5 and mirrored replies, between neighbours."""

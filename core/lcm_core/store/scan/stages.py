@@ -30,7 +30,7 @@ from lcm_core.dag.checks.messages import MessageScan
 from lcm_core.dag.checks.quality import TextScan
 from lcm_core.dag.checks.search import MessageSearchScan, SummarySearchScan
 from lcm_core.findings import Confidence, Finding
-from lcm_core.records import ConversationId
+from lcm_core.records import ConversationId, MessageId
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import Stored
 from lcm_core.store.scan import files as disk
@@ -40,6 +40,7 @@ from lcm_core.store.scan import state as notes
 from lcm_core.store.scan import whole as file
 from lcm_core.store.scan.collecting import Run
 from lcm_core.store.scan.structure import conversation_ids, load_structure
+from lcm_core.store.standing import whole_messages
 
 STRUCTURE_RULES: Final[Mapping[str, StructureRule]] = {
     **context.RULES,
@@ -197,6 +198,9 @@ async def _read_messages(
     for first, last in messages.batches(structure.messages):
         bodies = await run.database.read(messages.bodies_between, structure.conversation, first, last)
         await asyncio.to_thread(scan.take, bodies)
+        if doubtful := [MessageId(one) for one in scan.doubtful()]:
+            whole = await run.database.read(whole_messages, doubtful)
+            await asyncio.to_thread(scan.weigh, whole)
         read += len(bodies)
         run.progress(done + read, total)
     _note_left_out(run, wanted, structure, len(structure.messages) - read, "messages")
