@@ -34,6 +34,7 @@ FLAGS = frozenset(
     | {"--all", "--whole-file", "--keep-sources"}
     | {"--archive", "--delete", "--forget", "--empty", "--no-session-key", "--orphaned", "--archived"}
     | {"--vacuum"}
+    | {"--with-later", "--unfold"}
     | {"--leaf", "--sweep", "--if-due", "--no-fallback"}
     | {"--resume", "--show-prompts", "--no-previous", "--subtree", "--stale", "--contaminated"}
 )

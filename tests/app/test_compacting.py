@@ -144,7 +144,7 @@ async def test_a_draft_waits_for_a_word(path: Path):
         await pilot.press("3", "A")
         await wait_for(pilot, lambda: screen.course.held is not None)
         await wait_for_text(pilot, "a draft that nothing was done with yet", "The summary")
-        await wait_for_text(pilot, "of what is named most and last", "Rules that did not come through")
+        await wait_for_text(pilot, "of what is named most and last", "3 of 3 rules")
         assert sources(path) == []
         await pilot.press("a")
         await wait_for(pilot, lambda: len(screen.course.made) == 1 and screen.course.held is not None)

@@ -364,8 +364,6 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         await go_to(pilot, HistoryScreen())
         await settled(pilot)
         await pilot.press("u")
-        await wait_for_text(pilot, "with all of its batch")
-        await pilot.press("1")
         await wait_for_text(pilot, "with all of its batch: yes")
         await applied(pilot)
     assert dump(path) == before
