@@ -692,14 +692,19 @@ async def test_a_host_that_leaves_while_nothing_is_read_takes_its_wal_along(data
     """SQLite removes it with the last connection; what is read afterwards must not make it anew."""
     before = os.listdir(database.parent)
     async with await Database.open(database) as opened:
+
+        async def resting() -> bool:
+            handle = opened._current()  # it has a user until its connections are closed
+            return not handle._idle and not handle._users
+
         with following(opened), writer(database) as host:
             host.execute("UPDATE conversations SET title = 'one'")
             await until(titled(opened, "one"))
             assert opened.access is Access.READ_ONLY
             assert await opened.read(value, COUNT) > 0
-            await until(lambda: asyncio.sleep(0, not opened._current()._idle))
+            await until(resting)
             assert await opened.read(value, COUNT) > 0  # and opens again, as often as it is wanted
-            await until(lambda: asyncio.sleep(0, not opened._current()._idle))
+            await until(resting)
             host.close()
             assert os.listdir(database.parent) == before
             assert await opened.read(value, COUNT) > 0

@@ -53,7 +53,7 @@ async def test_a_file_by_its_id(database_file: DatabaseFactory):
     assert (missing.value.code, missing.value.exit_code) == ("FILE_NOT_FOUND", ExitCode.NOT_FOUND)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [one for one in VERSIONS if one != "1.0-next"])  # that has no files
 async def test_references_are_all_that_a_full_search_finds(version: str, database_file: DatabaseFactory):
     path = database_file(version)
     with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as raw:
