@@ -60,7 +60,8 @@ def step_words(number: int, step: Step) -> str:
     match step.outcome:
         case Made(summary_id=made, level=level):
             size = step.draft.text.tokens if step.draft else 0
-            return f"{number}. {what} became {made} of {size:,} tokens ({level})."
+            way = step.draft.text.way if step.draft else level
+            return f"{number}. {what} became {made} of {size:,} tokens ({way})."
         case Skipped():
             return f"{number}. {what} says nothing and was passed over."
         case Moved():

@@ -76,7 +76,7 @@ class CompactionSettings:
     sweep_deadline_ms: int
     until_under_deadline_ms: int
     overage_factor: float
-    fallback_max_tokens: int
+    fallback_max_tokens: int | None  #: None: not set, see docs/engine/texts.md, Fallback
     injected_tags: tuple[str, ...]
     instructions: str
 
@@ -126,7 +126,7 @@ _DEFAULTS_PRESENT = CompactionSettings(
     sweep_deadline_ms=120_000,
     until_under_deadline_ms=300_000,
     overage_factor=3.0,
-    fallback_max_tokens=512,
+    fallback_max_tokens=None,
     injected_tags=INJECTED_TAGS,
     instructions="",
 )

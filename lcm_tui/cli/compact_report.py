@@ -184,6 +184,7 @@ def step_document(step: Step) -> Document:
         "sourceTokens": step.chunk.tokens,
         "tokens": text.tokens,
         "level": str(text.level),
+        "isCut": text.is_cut,
         "model": draft.model,
         "calls": text.calls,
         "usage": {

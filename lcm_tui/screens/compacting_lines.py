@@ -234,7 +234,9 @@ def done_state(one: Done) -> tuple[str, StyleName]:
     """What became of a pass, in a word or two."""
     match one.outcome:
         case Made(level=level):
-            return str(level), "warn" if level in {Level.FALLBACK, Level.CAPPED} else "ok"
+            is_cut = level is Level.CAPPED or (one.draft is not None and one.draft.text.is_cut)
+            way = one.draft.text.way if one.draft is not None else str(level)
+            return way, "warn" if is_cut or level is Level.FALLBACK else "ok"
         case Skipped():
             return "passed over", "dim"
         case Moved():
@@ -317,7 +319,7 @@ def held_document(number: int, draft: Draft, kept: Retention | None) -> Document
         heading(f"Pass {number}: a draft that nothing was done with yet"),
         field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
         field("tokens", f"{chunk.tokens:,} → {draft.text.tokens:,}", width=9),
-        field("level", str(draft.text.level), width=9),
+        field("level", draft.text.way, width=9),
         *(kept_fields(kept) if kept is not None else (field("keeps", "…", "dim", width=9),)),
         *draft_blocks(draft),
         *(lost_blocks(kept) if kept is not None else ()),

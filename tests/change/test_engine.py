@@ -325,6 +325,22 @@ async def test_a_context_is_compacted_while_the_host_goes_on(engine: Engine) -> 
         await engine.assemble(Session("unheard of"), budget=1000)
 
 
+async def test_a_model_that_says_nothing_leaves_the_cut_of_the_engines_own_summariser(
+    engine: Engine,
+) -> None:
+    await engine.ingest_batch(KEY, [said("line " * 60, number) for number in range(120)])
+
+    async def nothing(request: SummaryRequest, /) -> SummaryReply:
+        return SummaryReply("", "a/model", is_missing=True)
+
+    runner = await engine.compact(KEY, nothing, budget=100_000, force=True)
+    assert runner.made >= 1
+    note = "\n[LCM fallback summary; truncated for context management]"
+    contents = column(engine.database.path, "SELECT content FROM summaries WHERE depth = 0")
+    assert contents
+    assert all(one.endswith(f"line{note}") for one in contents)
+
+
 async def test_an_engine_that_is_due_and_cannot_compact_sends_the_hosts_messages(
     engine: Engine, tmp_path: Path
 ) -> None:

@@ -171,6 +171,24 @@ def test_no_fallback_stops_where_the_source_would_be_cut(
     assert compact(database, *SMALL, "--leaf", "--apply", "--yes")["made"][0]["level"] == "fallback"
 
 
+def test_a_pass_for_which_a_model_said_nothing_is_told_of_as_a_cut(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_: ExtractiveSummarizer, request: SummaryRequest) -> SummaryReply:
+        return SummaryReply("", "a/model", is_missing=True)
+
+    monkeypatch.setattr(ExtractiveSummarizer, "__call__", nothing)
+    done = run("compact", 1, "--db", database, *SMALL, "--apply", "--yes", "--no-fallback", "--json")
+    assert done.code != 0
+    assert value(database, "SELECT count(*) FROM summaries") == 0
+    (made,) = compact(database, *SMALL, "--leaf", "--apply", "--yes")["made"]
+    assert (made["level"], made["isCut"]) == ("normal", True)
+    assert value(database, "SELECT content FROM summaries").endswith(
+        "\n[LCM fallback summary; truncated for context management]"
+    )
+    assert value(database, "SELECT title FROM lcm_tui_operations").endswith("(normal, a cut)")
+
+
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [

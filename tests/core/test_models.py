@@ -251,6 +251,7 @@ async def test_what_is_no_draft_is_refused_with_the_reason(
     verdict = judge(reply, REQUEST)
     assert set(verdict.faults) == faults
     assert not verdict.accepted
+    assert reply.is_missing is (faults == {Fault.EMPTY})
     assert len(verdict.sentences) == len(verdict.faults) + len(verdict.cautions)
 
 

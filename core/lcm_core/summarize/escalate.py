@@ -1,21 +1,23 @@
 """From a source text to the text of a summary: normal, aggressive, a cap, a cut of the source.
 
-Two sets of rules (docs/engine/texts.md, Escalation and Fallback). The engine's compaction and ours meet here.
+Two sets of rules (docs/engine/texts.md, Escalation, Fallback, The summariser's own cut). The engine's
+compaction and ours meet here.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.compaction_rules import CompactionRules, CompactionSettings
-from lcm_core.dag.markers import DIRECTIVE_MARKER
+from lcm_core.dag.markers import DIRECTIVE_MARKER, FALLBACK_MARKER
 from lcm_core.javascript import BLANKS, trimmed, well_formed
 from lcm_core.summarize.directives import Sound, without_directives
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+from lcm_core.utf16 import cut, units
 
 
 class Level(StrEnum):
@@ -38,7 +40,14 @@ class Escalated:
     model: str  #: what ``summaries.model`` records
     calls: int
     usage: Usage
+    is_cut: bool = False  #: no model wrote it: a cut of the source, or all of it
     as_made: str = ""  #: the content before halves of characters became U+FFFD, which a sweep hands on
+
+    @property
+    def way(self) -> str:
+        """The level in a word for people, who are told of a cut that counts as an answer."""
+        is_own = self.is_cut and self.level is not Level.FALLBACK
+        return f"{self.level}, a cut" if is_own else str(self.level)
 
 
 def estimate(text: str, estimator: Estimator) -> int:
@@ -97,15 +106,16 @@ async def escalate(
             estimator=rules.estimator,
         )
         asked.append(await summarizer(request))
-        came = asked[-1].as_came
+        is_cut = asked[-1].is_missing
+        came = own_cut(text, target, rules, settings) if is_cut else asked[-1].as_came
         answer = trimmed(came) if rules.escalation.trims else came
         if not answer and not rules.escalation.accepts_empty:
             break  # the engine does not ask again after an empty answer
-        if not asked[-1].finished:
+        if not (asked[-1].finished or is_cut):
             continue  # cut off, or a refusal: the engine would keep it, and nothing would ever tell
         if _tokens(answer, rules.estimator) < size:
             level = Level.AGGRESSIVE if aggressive else Level.NORMAL
-            return _kept(answer, level, depth, size, asked, rules, settings)
+            return replace(_kept(answer, level, depth, size, asked, rules, settings), is_cut=is_cut)
     return _escalated(fallback(text, rules, settings), Level.FALLBACK, size, asked, rules)
 
 
@@ -133,7 +143,7 @@ def _escalated(
     usage = sum((reply.usage for reply in asked), NO_USAGE)
     tokens = _tokens(content, rules.estimator)
     model = asked[-1].model if asked else "unknown"
-    return Escalated(content, tokens, size, level, model, len(asked), usage, made)
+    return Escalated(content, tokens, size, level, model, len(asked), usage, level is Level.FALLBACK, made)
 
 
 # -- deterministic texts ---------------------------------------------------------------------------------
@@ -159,28 +169,52 @@ def fallback(text: str, rules: CompactionRules, settings: CompactionSettings) ->
     text = trimmed(text)
     note = _truncated_note(max(1, _tokens(text, rules.estimator)))
     if rules.escalation.fallback_units is not None:
-        return f"{_units(text, rules.escalation.fallback_units)}\n{note}"
-    sound = without_directives(text) if rules.escalation.omits_directives else Sound(text, omitted=False)
+        return f"{well_formed(cut(text, rules.escalation.fallback_units))}\n{note}"
+    sound = _sound(text, rules)
     if sound.omitted:
         note = f"{DIRECTIVE_MARKER}\n{note}"
-    if sound.is_empty:
-        return note
-    limit = settings.fallback_max_tokens if settings.fallback_max_tokens >= LEAST_FALLBACK else USUAL_FALLBACK
+    return note if sound.is_empty else _noted(sound.text, note, rules, settings)
+
+
+#: UTF-16 units that the summariser's own cut may always keep, and how many for each token of the target.
+LEAST_UNITS: Final = 256
+UNITS_OF_TOKEN: Final = 4
+
+
+def own_cut(text: str, target: int, rules: CompactionRules, settings: CompactionSettings) -> str:
+    """What the engine's own summariser hands back when no model gave it an answer that can be used.
+
+    *target*: the tokens that were asked for. It is an answer like any other, and judged like one; without a
+    note it is the source (docs/engine/texts.md, The summariser's own cut).
+    """
+    text, most = trimmed(text), max(LEAST_UNITS, UNITS_OF_TOKEN * target)
+    if rules.escalation.fallback_units is not None:
+        return text if units(text) <= most else f"{cut(text, most)}\n{FALLBACK_MARKER}"
+    sound = _sound(text, rules)
+    note = DIRECTIVE_MARKER if sound.omitted else FALLBACK_MARKER
+    if settings.fallback_max_tokens is not None:
+        return _noted(sound.text, note, rules, settings)
+    if not sound.omitted and units(sound.text) <= most:
+        return sound.text
+    return f"{cut(sound.text, most).rstrip(BLANKS)}\n{note}"
+
+
+def _sound(text: str, rules: CompactionRules) -> Sound:
+    return without_directives(text) if rules.escalation.omits_directives else Sound(text, omitted=False)
+
+
+def _noted(text: str, note: str, rules: CompactionRules, settings: CompactionSettings) -> str:
+    """As much of a text as the tokens of a fallback allow, with its note; maybe the note alone."""
+    limit = settings.fallback_max_tokens
+    if limit is None or limit < LEAST_FALLBACK:
+        limit = USUAL_FALLBACK
     room = math.floor(limit) - _tokens(f"\n{note}", rules.estimator)
-    kept = longest_prefix(sound.text, room, rules.estimator).rstrip(BLANKS)
+    kept = longest_prefix(text, room, rules.estimator).rstrip(BLANKS)
     return f"{kept}\n{note}" if kept else note
 
 
 def _truncated_note(tokens: int) -> str:
     return f"[Truncated from {tokens} tokens]"
-
-
-def _units(text: str, units: int) -> str:
-    """The first UTF-16 units of a text; half a character at the end reaches the file as U+FFFD."""
-    if len(text) <= units and text.isascii():
-        return text
-    encoded = text.encode("utf-16-le", "surrogatepass")[: units * 2]
-    return encoded.decode("utf-16-le", "replace")
 
 
 def longest_prefix(text: str, limit: int, estimator: Estimator) -> str:

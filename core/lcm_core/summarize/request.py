@@ -69,6 +69,7 @@ class SummaryReply:
     finished: bool = True  #: the model ended by itself (``end_turn``), it was not cut off
     stop_reason: str = "end_turn"
     usage: Usage = NO_USAGE
+    is_missing: bool = False  #: a model was asked and said nothing that can be used
     as_came: str = field(default="", init=False)  #: the text with its halves of characters
 
     def __post_init__(self) -> None:

@@ -14,7 +14,6 @@ from lcm_core.operations.compaction.run import Operation, Setting
 from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.escalate import Level
 from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import SummarizerError
 
@@ -82,7 +81,7 @@ async def refuse_fallback(draft: Draft) -> Draft:
     Raises:
         SummarizerError: no model gave a text that is shorter than its source.
     """
-    if draft.text.level is not Level.FALLBACK:
+    if not draft.text.is_cut:
         return draft
     refs = draft.chunk.refs
     kind = "message" if draft.chunk.due.is_leaf else "summary"

@@ -115,7 +115,7 @@ def _title(draft: Draft) -> str:
     chunk, count = draft.chunk, len(draft.chunk.refs)
     what = ("message" if count == 1 else "messages") if chunk.due.is_leaf else "summaries"
     into = "a leaf" if chunk.due.is_leaf else f"a summary of depth {chunk.due.depth}"
-    level = "" if draft.text.level is Level.NORMAL else f" ({draft.text.level})"
+    level = "" if draft.text.way == Level.NORMAL else f" ({draft.text.way})"
     return f"Compact {count} {what} ({chunk.tokens:,} tokens) into {into} of {draft.text.tokens:,}{level}"
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from lcm_core.errors import JsonScalar
+from lcm_core.javascript import BLANKS
 from lcm_core.summarize.cost import Forecast, Load, Meter
 from lcm_core.summarize.credentials import Credential, Kind, OwnHeaders, Secrets
 from lcm_core.summarize.input_tokens import most_tokens
@@ -167,6 +168,7 @@ class ModelSummarizer:
             finished=stop in ("end_turn", "stop_sequence"),
             stop_reason=stop,
             usage=usage,
+            is_missing=not text.strip(BLANKS),
         )
 
     async def _connection(self) -> Wire:
