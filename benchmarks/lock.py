@@ -27,6 +27,7 @@ from typing import TypeVar
 
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.plan import Cells, Delete, Insert, Plan, Renumber, Splice, SqlValue, Update
+from lcm_core.change.planning import joined
 from lcm_core.change.preview import Preview, preview
 from lcm_core.change.search_index import indexed_text
 from lcm_core.change.undo import plan_undo
@@ -371,7 +372,7 @@ def _import(folder: Path, size: int) -> Case:
         return (await export_conversation(reader, conversation, folder, source)).path
 
     async def plan(reader: Reader) -> Plan:
-        return await plan_import(reader, read_conversation_file(exported))
+        return joined(await plan_import(reader, read_conversation_file(exported)))  # as one transaction
 
     exported = asyncio.run(_planned(source, export))
     return Case(path, plan)

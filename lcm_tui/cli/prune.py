@@ -378,6 +378,6 @@ def import_(
             [("File", str(path)), ("Conversation", str(held.conversation_id)), ("Exported", held.exported_at)]
         )
         data: Document = {"file": str(path), "exportedAt": held.exported_at}
-        return changing.Proposal((made,), data, [facts], brief=True)
+        return changing.Proposal(made, data, [facts], brief=True)
 
     return changing.run_change(run, "import", plan, flags)

@@ -19,9 +19,13 @@ from lcm_core.change.errors import DiskFullError, RefusedError, StalePlanError
 from lcm_core.change.exports import APART_BYTES
 from lcm_core.change.forgetting import forget_history, rewrite_file, scrub
 from lcm_core.change.plan import Keeping, Plan
+from lcm_core.change.planning import first_preview
 from lcm_core.change.undo import plan_undo_batch
+from lcm_core.change.waiting import WORTH_SAYING
 from lcm_core.errors import NotFoundError
+from lcm_core.findings import Report, Severity
 from lcm_core.operations import deleting
+from lcm_core.operations import import_conversation as importing
 from lcm_core.operations.conversation_file import Exported, export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.import_conversation import plan_import
@@ -30,7 +34,8 @@ from lcm_core.operations.space import space_of
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.scan import run_checks
 
 from tests.change.support import (
     REAL,
@@ -441,7 +446,7 @@ def test_early_engines_archive_nothing(database_copy: DatabaseFactory, version: 
 # -- files -------------------------------------------------------------------------------------------------
 
 
-def imported(path: Path, file: Path) -> Plan:
+def imported(path: Path, file: Path) -> tuple[Plan, ...]:
     return asyncio.run(planned(path, plan_import, read_conversation_file(file), now=NOW))
 
 
@@ -452,11 +457,125 @@ def test_exported_deleted_imported_is_the_same(database_copy: DatabaseFactory, v
     files = [export(path, one) for one in ids]
     delete(path, *ids)
     for one in files:
-        plan = imported(path, one.path)
-        assert plan.warnings == ()
-        carry_out(path, [plan])
+        plans = imported(path, one.path)
+        assert all(plan.warnings == () for plan in plans)
+        carry_out(path, plans)
     assert changed(before, dump(path)) == set()
     assert search_faults(path) == []
+
+
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import of some forty rows a piece, and of a few context items."""
+    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.002)
+    monkeypatch.setattr(importing, "CONTEXT_ROWS", 5)
+
+
+@pytest.mark.parametrize("version", REAL)
+def test_an_import_in_pieces_is_the_same_and_nobody_sees_half_of_it(
+    database_copy: DatabaseFactory, version: str, monkeypatch: pytest.MonkeyPatch
+):
+    in_pieces(monkeypatch)
+    path = database_copy(version)
+    before, broken = dump(path), errors(path)
+    session = value(path, "SELECT session_id FROM conversations WHERE conversation_id = 3")
+    file = export(path, 3)
+    delete(path, 3)
+    without_it = dump(path)
+    plans = imported(path, file.path)
+    assert len(plans) > 5
+    assert {plan.batch for plan in plans} == {plans[0].batch} != {None}
+    for plan in plans:
+        assert value(path, "SELECT count(*) FROM conversations WHERE session_id = ?", session) == 0
+        if "active" in column(path, "SELECT name FROM pragma_table_info('conversations')"):
+            assert not value(path, "SELECT sum(active) FROM conversations WHERE conversation_id = 3")
+        commit(path, plan)
+        with connect(path) as connection:
+            assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert search_faults(path) == []
+    assert changed(before, dump(path)) == set()
+    assert errors(path) == broken
+    assert plans[0].batch is not None
+    for plan in asyncio.run(planned(path, plan_undo_batch, plans[0].batch)):
+        commit(path, plan)
+    assert changed(without_it, dump(path)) == set()
+
+
+@pytest.mark.parametrize("stopped_after", [1, 3, -1])
+def test_a_stopped_import_is_taken_back_and_made_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, stopped_after: int
+):
+    in_pieces(monkeypatch)
+    before, broken = dump(path), errors(path)
+    file = export(path, 3)
+    delete(path, 3)
+    empty = dump(path)
+    plans = imported(path, file.path)
+    batch = plans[0].batch
+    for plan in plans[:stopped_after]:
+        commit(path, plan)
+    # What is there is no conversation of a host, and broken in nothing but that it is not in its context yet.
+    assert errors(path) <= broken | {"A11"}
+    with pytest.raises(RefusedError, match=f"conversation 3 holds a part of it.*undo --batch {batch} "):
+        imported(path, file.path)
+    for plan in asyncio.run(planned(path, plan_undo_batch, batch)):
+        commit(path, plan)
+    assert changed(empty, dump(path)) == set()
+    carry_out(path, imported(path, file.path))
+    assert changed(before, dump(path)) == set()
+
+
+def test_a_host_that_appends_all_the_while_stops_no_import(path: Path, monkeypatch: pytest.MonkeyPatch):
+    in_pieces(monkeypatch)
+    file = export(path, 3)
+    said = "SELECT content FROM messages WHERE conversation_id = 3 ORDER BY seq"
+    texts = without_file_ids(column(path, said))
+    plans = imported(path, file.path)  # all of it under new ids
+    for number, plan in enumerate(plans):
+        run(
+            path,
+            f"""INSERT INTO messages (conversation_id, seq, role, content, token_count)
+            VALUES (1, {9000 + number}, 'user', 'host {number}', 3)""",
+        )
+        commit(path, plan)
+    new = plans[0].conversation_id
+    assert new not in (None, 3)
+    assert without_file_ids(column(path, said.replace("= 3", f"= {new}"))) == texts
+    assert value(path, "SELECT count(*) FROM messages WHERE content LIKE 'host %'") == len(plans)
+
+
+def test_no_piece_of_an_import_keeps_a_host_waiting(path: Path, tmp_path: Path):
+    file = export(path, 1)
+    *lines, end = file.path.read_text().splitlines()
+    message = next(json.loads(line) for line in lines if '"table":"messages"' in line)
+    more = [
+        {**message["row"], "message_id": 100_000 + n, "seq": 100_000 + n, "content": "word " * 200}
+        for n in range(1500)
+    ]
+    lines += (json.dumps({"table": "messages", "row": row}) for row in more)
+    counts = json.loads(end)["end"]
+    counts["messages"] += len(more)
+    file.path.write_text("\n".join([*lines, json.dumps({"end": counts})]) + "\n")
+    delete(path, 1)
+    plans = imported(path, file.path)
+    seen = asyncio.run(planned(path, first_preview, plans))
+    assert len(plans) > 2
+    assert 0 < seen.host_waits <= 2 * importing.PIECE_SECONDS <= WORTH_SAYING
+    assert not any("will wait" in warning for warning in seen.warnings)
+
+
+def without_file_ids(texts: Sequence[str]) -> list[str]:
+    return [re.sub("file_[0-9a-f]{16}", "file", text) for text in texts]
+
+
+def errors(path: Path) -> set[str]:
+    """The checks of the doctor that find an error."""
+
+    async def checked() -> Report:
+        async with await Database.open(path) as database:
+            return await run_checks(database)
+
+    results = asyncio.run(checked()).results
+    return {one.check.id for one in results if one.findings and one.check.severity is Severity.ERROR}
 
 
 def shape(path: Path, conversation_id: int) -> list[Any]:
@@ -484,10 +603,10 @@ def shape(path: Path, conversation_id: int) -> list[Any]:
 
 def test_what_is_still_there_comes_in_under_new_ids(path: Path):
     file = export(path, 2)
-    plan = imported(path, file.path)
-    assert "Conversation 2 is taken here, so it gets a new number" in plan.warnings
+    plans = imported(path, file.path)
+    assert "Conversation 2 is taken here, so it gets a new number" in plans[0].warnings
     before = dump(path)
-    carry_out(path, [plan])
+    carry_out(path, plans)
     new = max(conversations(path))
     assert new != 2
     copied, original = (re.sub("file_[0-9a-f]{16}", "file", repr(shape(path, one))) for one in (new, 2))
@@ -502,12 +621,12 @@ def test_what_is_still_there_comes_in_under_new_ids(path: Path):
 def test_into_a_database_of_another_version(database_copy: DatabaseFactory, old: str, new: str):
     source, target = database_copy(old), database_copy(new)
     file = export(source, 3)
-    plan = imported(target, file.path)
-    carry_out(target, [plan])
+    plans = imported(target, file.path)
+    carry_out(target, plans)
     there = max(conversations(target))
     texts = [[[part for part in row if part is not None] for row in rows] for rows in shape(source, 3)[:2]]
     assert [[list(row) for row in rows] for rows in shape(target, there)[0:1]] == texts[:1]
-    said = " ".join(plan.warnings)
+    said = " ".join(plans[0].warnings)
     assert ("does not record" in said) == (new == "0.1.2")
     assert search_faults(target) == []
 
@@ -535,7 +654,7 @@ def test_bytes_that_are_no_text_come_back(path: Path):
     before = dump(path)
     file = export(path, 7)
     delete(path, 7)
-    carry_out(path, [imported(path, file.path)])
+    carry_out(path, imported(path, file.path))
     assert changed(before, dump(path)) == set()
 
 
@@ -572,9 +691,9 @@ def test_rows_of_our_own_tables_are_not_imported(path: Path):
     lines.append('{"table":"lcm_tui_operations","row":{"id":"op_x","conversation_id":7}}')
     counts = json.loads(end)["end"]
     file.write_text("\n".join([*lines, json.dumps({"end": {**counts, "lcm_tui_operations": 1}})]) + "\n")
-    plan = imported(path, file)
-    assert "1 row of lcm_tui_operations left out" in " ".join(plan.warnings)
-    assert "lcm_tui_operations" not in {getattr(edit, "table", "") for edit in plan.edits}
+    plans = imported(path, file)
+    assert "1 row of lcm_tui_operations left out" in " ".join(plans[0].warnings)
+    assert "lcm_tui_operations" not in {getattr(edit, "table", "") for plan in plans for edit in plan.edits}
 
 
 def test_no_export_no_file(path: Path, tmp_path: Path):

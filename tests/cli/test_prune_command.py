@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lcm_core.change.copying import CancelledError
 from lcm_core.operations import deleting
+from lcm_core.operations import import_conversation as importing
 from lcm_core.operations import prune as pruning
 from lcm_core.operations.conversation_file import default_folder, read_conversation_file
 from lcm_core.operations.drafting.keeping import drafts_folder
@@ -322,8 +324,50 @@ def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
     again = run("import", file, "--db", path, "--apply", "--yes", "--json").data
     assert changed(rows, dump(path)) == set()
     assert search_faults(path) == []
-    assert run("history", "undo", again["operationId"], "--db", path, "--apply", "--yes").code == 0
+    which = [again["operationId"]] if again["operationId"] else ["--batch", again["batch"]]
+    assert run("history", "undo", *which, "--db", path, "--apply", "--yes").code == 0
     assert 2 not in column(path, IDS)
+
+
+def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.002)
+    rows = dump(path)
+    file = prune(path, 2, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
+    gone = dump(path)
+    done = run("import", file, "--db", path, "--apply", "--yes", "--json").data
+    assert done["applied"]
+    assert {plan["conversationId"] for plan in done["plans"]} == {2}
+    assert changed(rows, dump(path)) == set()
+    again = run("history", "undo", "--batch", done["batch"], "--db", path, "--apply", "--yes")
+    assert again.code == 0, again.err
+    assert changed(gone, dump(path)) == set()
+
+
+def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.002)
+    file = prune(path, 2, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
+    gone, commit = dump(path), changing.commit
+    made: list[str] = []
+
+    def three(*given: Any, **named: Any) -> Any:
+        if len(made) == 3:
+            raise CancelledError("given up")
+        done = commit(*given, **named)
+        made.append(done.id)
+        return done
+
+    monkeypatch.setattr(changing, "commit", three)
+    stopped = run("import", file, "--db", path, "--apply", "--yes")
+    assert stopped.code == 10
+    assert "To take all of it back" in stopped.out
+    monkeypatch.setattr(changing, "commit", commit)
+    second = run("import", file, "--db", path, "--apply", "--yes", "--json")
+    assert (second.code, second.error["code"]) == (9, "IMPORT_BEGUN")
+    found = re.search(r"--batch (batch_\w+)", second.error["message"])
+    assert found
+    assert run("history", "undo", "--batch", found[1], "--db", path, "--apply", "--yes").code == 0
+    assert changed(gone, dump(path)) == set()
+    assert run("import", file, "--db", path, "--apply", "--yes").code == 0
 
 
 def test_into_a_new_place(path: Path, database_copy: DatabaseFactory):

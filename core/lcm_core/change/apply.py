@@ -91,7 +91,7 @@ def with_new_ids(edits: Iterable[Edit], values: Values) -> Asking[Values]:
         cell = edit.row.get(key)
         if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID:
             if edit.table not in last:
-                last[edit.table] = yield from _last_id(edit.table, key)
+                last[edit.table] = yield from last_id(edit.table, key)
             if last[edit.table] >= _LAST_ID:
                 raise RefusedError(f"Table {edit.table} has no ids left. Nothing was changed.")
             last[edit.table] += 1
@@ -101,7 +101,7 @@ def with_new_ids(edits: Iterable[Edit], values: Values) -> Asking[Values]:
     return known
 
 
-def _last_id(table: str, key: str) -> Asking[int]:
+def last_id(table: str, key: str) -> Asking[int]:
     """The largest id that a table has or ever had (``sqlite_sequence``, where it remembers)."""
     rows = list((yield Ask(f"SELECT max({quoted(key)}) FROM {quoted(table)}")))
     if (yield Ask("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'")):

@@ -50,12 +50,16 @@ def waiting_words(seconds: float) -> str | None:
     return f"The host will wait about {seconds:,.{1 if seconds < 10 else 0}f} s while this is written"
 
 
+def row_waits(table: str, row: Cells, schema: Schema) -> float:
+    """Seconds, about, for one row that comes or goes, with its rows of the search tables."""
+    return _row(row) + sum(_search(table, row, schema))
+
+
 def _parts(step: Step, schema: Schema) -> Iterator[float]:
     edit = step.edit
     match edit:
         case Insert(table=table, row=row) | Delete(table=table, before=row):
-            yield _row(row)
-            yield from _search(table, row, schema)
+            yield row_waits(table, row, schema)
         case Update(table=table, after=after):
             yield _row(after)
             if "content" in after:

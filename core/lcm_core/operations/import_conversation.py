@@ -1,20 +1,31 @@
-"""The plan that brings an exported conversation back, into the database it came from or into another.
+"""The plans that bring an exported conversation back, into the database it came from or into another.
 
 Ids stay what they were as long as they are free; else the conversation, its messages, or single summaries,
 parts, files and briefs get new ones. Columns that this database does not have are left out.
+
+What takes longer goes in pieces that keep no host waiting, and nobody takes for the conversation before it is
+whole: until the last one it is archived, without its session ("docs/changes.md, How long the host waits").
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from lcm_core.change.breaks import summary_key
-from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, Symbol, SymbolKind
+from lcm_core.change.apply import last_id
+from lcm_core.change.asking import answer
+from lcm_core.change.breaks import context_key, summary_key
+from lcm_core.change.errors import RefusedError
+from lcm_core.change.journal import operations
+from lcm_core.change.place import Listing, Place, carry_out
+from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, SqlValue, Update, ref_of
+from lcm_core.change.waiting import row_waits
 from lcm_core.dag.checks.facts import counted, told
 from lcm_core.errors import DatabaseError
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
@@ -24,7 +35,17 @@ from lcm_core.store.database import Reader
 from lcm_core.store.lifecycle import ids_taken
 from lcm_core.store.prepared import TABLES as PREPARED
 from lcm_core.store.rows import rows_by
+from lcm_core.store.schema import Schema
 from lcm_core.times import iso_z
+
+#: Seconds for which a host waits for one piece, about (`lcm_core.change.waiting`).
+PIECE_SECONDS: Final = 0.05
+#: Context items that are not parted.
+CONTEXT_ROWS: Final = 500
+#: New ids of messages begin so far behind the largest one: a host may append that much until the first piece
+#: is committed. It holds the largest id, so that the host goes on behind it.
+ROOM: Final = 1_000
+_LAST_ID: Final = 2**63 - 1
 
 #: Tables in which every row refers only to rows of tables before its own; others come before the last.
 _ORDER: Final = (
@@ -38,6 +59,8 @@ _ORDER: Final = (
     "focus_briefs",
     "focus_brief_sources",
 )
+#: What comes with the summary that was made.
+_LINES: Final = ("summary_messages", "summary_parents")
 _CONTEXT: Final = "context_items"
 #: Never written by an import: our own tables, the engine's notes about its migrations, SQLite's.
 _FORBIDDEN: Final = ("lcm_", "sqlite_")
@@ -59,30 +82,115 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 
 
-async def plan_import(reader: Reader, file: ConversationFile, *, now: datetime | None = None) -> Plan:
+async def plan_import(
+    reader: Reader, file: ConversationFile, *, now: datetime | None = None
+) -> tuple[Plan, ...]:
     """Insert a conversation as it was exported; an active session of the same key makes it an archived one.
+
+    One plan for each piece, to be committed in their order.
 
     Raises:
         DatabaseError: this database lacks a table that it needs.
+        RefusedError: an earlier import of the file was stopped, or a table has no ids left.
     """
+    moment = now or datetime.now(UTC)
+    marker = _marker(file)
+    await _refuse_half(reader, file, marker)
     importing = await _Importing.begin(reader, file)
-    row = await _conversation(reader, file, importing, now or datetime.now(UTC))
-    edits: list[Edit] = [importing.insert("conversations", row)]
-    for table in importing.tables():
-        rows = file.rows[table]
-        edits += (importing.insert(table, one) for one in rows if importing.leads_somewhere(table, one))
-    edits += importing.context(file.rows.get(_CONTEXT, ()))
+    row = await _conversation(reader, file, importing, moment)
+    pieces = _packed(importing.units(), reader.schema)
+    opening: Edit = importing.insert("conversations", row)
+    if len(pieces) > 1:
+        held = {name: value for name, value in _hidden(marker, moment).items() if name in row}
+        opening = importing.insert("conversations", {**row, **held})
+        pieces[-1].append(_shown(importing.owner, opening.row, importing.insert("conversations", row).row))
+    pieces[0].insert(0, opening)
     messages, summaries = (len(file.rows.get(table, ())) for table in ("messages", "summaries"))
     as_new = "" if importing.owner == file.conversation_id else ", as a new conversation"
-    return Plan(
-        kind="import",
-        title=f"Import conversation {file.conversation_id}{as_new}: {counted(messages, 'message')}, "
-        f"{counted(summaries, 'summary')}",
-        conversation_id=importing.owner if isinstance(importing.owner, int) else None,
-        edits=tuple(edits),
-        warnings=tuple(importing.warnings()),
-        allows=importing.oddities(),
+    title = (
+        f"Import conversation {file.conversation_id}{as_new}: {counted(messages, 'message')}, "
+        f"{counted(summaries, 'summary')}"
     )
+    batch = f"batch_{secrets.token_hex(8)}" if len(pieces) > 1 else None
+    warnings, allowed = tuple(importing.warnings()), importing.oddities()
+    return tuple(
+        Plan(
+            kind="import",
+            title=title if batch is None else f"{title}, part {number:,} of {len(pieces):,}",
+            conversation_id=importing.owner,
+            edits=tuple(edits),
+            warnings=warnings if number == 1 else (),
+            batch=batch,
+            allows=allowed,
+        )
+        for number, edits in enumerate(pieces, 1)
+    )
+
+
+# -- pieces ----------------------------------------------------------------------------------------------
+
+
+def _packed(units: Iterable[Sequence[Edit]], schema: Schema) -> list[list[Edit]]:
+    """What may not be parted, put together as long as a host does not wait too long; at least one piece."""
+    pieces: list[list[Edit]] = [[]]
+    seconds = 0.0
+    for unit in units:
+        if seconds >= PIECE_SECONDS:
+            pieces.append([])
+            seconds = 0.0
+        pieces[-1] += unit
+        for edit in unit:
+            rows = (
+                edit.inserted if isinstance(edit, Splice) else (edit.row,) if isinstance(edit, Insert) else ()
+            )
+            table = edit.table if isinstance(edit, Insert) else _CONTEXT
+            seconds += sum(row_waits(table, row, schema) for row in rows)
+    return pieces
+
+
+def _marker(file: ConversationFile) -> str:
+    """What stands for the session of a conversation until all of the file is there."""
+    named = f"{file.conversation_id}\n{file.exported_at}".encode("utf-8", "surrogatepass")
+    return f"lcm-tui:import:{hashlib.sha256(named).hexdigest()[:16]}"
+
+
+def _hidden(marker: str, now: datetime) -> FileRow:
+    """A conversation that no host finds: it looks for a session's key, else for its id."""
+    return {
+        "session_id": marker,
+        "session_key": None,
+        "active": 0,
+        "archived_at": iso_z(now),
+        "archive_cause": "import",
+    }
+
+
+def _shown(owner: int, hidden: Cells, whole: Cells) -> Update:
+    """The conversation gets its session."""
+    changed = [name for name, value in hidden.values if value != whole[name]]
+    before, after = (Cells.of({name: row[name] for name in changed}) for row in (hidden, whole))
+    return Update("conversations", Cells.of({"conversation_id": owner}), before, after)
+
+
+async def _refuse_half(reader: Reader, file: ConversationFile, marker: str) -> None:
+    if not reader.schema.has("conversations", "session_id"):
+        return
+    for row in await rows_by(reader, "conversations", "session_id", [marker]):
+        half = row["conversation_id"]
+        assert isinstance(half, int)
+        found = await answer(reader, operations(limit=1, conversation_id=half))
+        batch = found[0].batch if found else None
+        take = (
+            f"`lcm-tui history undo --batch {batch} --apply`" if batch else f"`lcm-tui prune {half} --delete`"
+        )
+        raise RefusedError(
+            f"An earlier import of {file.path} was stopped, or is not done yet: conversation {half} holds a "
+            f"part of it. Take that back with {take}, then import it again; nothing was changed.",
+            code="IMPORT_BEGUN",
+        )
+
+
+# -- rows ------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -91,8 +199,8 @@ class _Importing:
 
     file: ConversationFile
     columns: Mapping[str, frozenset[str]]
-    owner: int | Symbol
-    messages: Mapping[object, int | Symbol]
+    owner: int
+    messages: Mapping[object, int]
     ids: Mapping[str, Mapping[object, str]]  #: by table
     said: list[str] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)  #: values of columns that are not there
@@ -107,13 +215,16 @@ class _Importing:
             if not columns.get(table):
                 raise DatabaseError(f"This database has no table {table}: nothing can be imported into it.")
         there = await rows_by(reader, "conversations", "conversation_id", [number])
-        owner: int | Symbol = Symbol("new:conversation", SymbolKind.ID) if there else number
+        owner = await _next_id(reader, "conversations", "conversation_id") if there else number
         held = [row["message_id"] for row in file.rows.get("messages", ())]
         taken = await ids_taken(reader, "messages", "message_id", held)
-        messages: dict[object, int | Symbol] = {}
-        for place, one in enumerate(held, 1):
+        first = 0
+        if taken:
+            first = await _next_id(reader, "messages", "message_id", len(held) + ROOM) + ROOM
+        messages: dict[object, int] = {}
+        for place, one in enumerate(held):
             assert isinstance(one, int)
-            messages[one] = Symbol(f"new:{place}", SymbolKind.ID) if taken else one
+            messages[one] = first + place if taken else one
         ids: dict[str, dict[object, str]] = {}
         for table, (column, new) in _KEYS.items():
             names = [row[column] for row in file.rows.get(table, ())]
@@ -135,9 +246,69 @@ class _Importing:
         """Whether the conversation, its messages or its summaries are called something else here."""
         return (
             self.owner != self.file.conversation_id
-            or any(isinstance(new, Symbol) for new in self.messages.values())
+            or any(old != new for old, new in self.messages.items())
             or any(old != new for old, new in self.ids["summaries"].items())
         )
+
+    def units(self) -> Iterator[Sequence[Edit]]:
+        """All rows but the conversation's, by what may not be parted; nothing refers ahead."""
+        lines = {table: self._by_summary(table) for table in _LINES}
+        together: list[Edit] = []
+        for table in self.tables():
+            rows = self.file.rows[table]
+            if table in _LINES:
+                continue
+            if table == "summaries":
+                for group in self._sources_first(rows):
+                    made = [self.insert(table, row) for row in group if self.leads_somewhere(table, row)]
+                    keys = [row["summary_id"] for row in group]
+                    yield [
+                        *made,
+                        *(edit for key in keys for one in lines.values() for edit in one.pop(key, ())),
+                    ]
+            elif table == "messages":
+                # The largest id goes first: what a host appends meanwhile comes behind it.
+                for row in sorted(rows, key=lambda row: -self.messages[row["message_id"]]):
+                    yield [self.insert(table, row)]
+            elif table in _ORDER or table not in PREPARED:
+                yield from ([self.insert(table, row)] for row in rows if self.leads_somewhere(table, row))
+            else:
+                together += (self.insert(table, row) for row in rows if self.leads_somewhere(table, row))
+        yield from self.context(self.file.rows.get(_CONTEXT, ()))
+        if together:  # these refer to each other, and a host goes on with what it has prepared
+            yield together
+
+    def _by_summary(self, table: str) -> dict[object, list[Edit]]:
+        found: dict[object, list[Edit]] = {}
+        if self.columns.get(table):
+            for row in self.file.rows.get(table, ()):
+                if self.leads_somewhere(table, row):
+                    found.setdefault(row.get("summary_id"), []).append(self.insert(table, row))
+        return found
+
+    def _sources_first(self, rows: Sequence[FileRow]) -> Iterator[Sequence[FileRow]]:
+        """Summaries one by one, each behind its sources; those on or above a cycle together."""
+        by_id = {row["summary_id"]: row for row in rows}
+        edges = {
+            (made, source)
+            for line in self.file.rows.get("summary_parents", ())
+            if (made := line.get("summary_id")) in by_id
+            and (source := line.get("parent_summary_id")) in by_id
+        }
+        missing = Counter(made for made, _ in edges)
+        above: dict[SqlValue, list[SqlValue]] = {}
+        for made, source in edges:
+            above.setdefault(source, []).append(made)
+        ready = [one for one in by_id if not missing[one]]
+        for source in ready:  # grows on the way
+            yield [by_id[source]]
+            for made in above.get(source, ()):
+                missing[made] -= 1
+                if not missing[made]:
+                    ready.append(made)
+        done = {id(by_id[one]) for one in ready}
+        if rest := [row for row in rows if id(row) not in done]:
+            yield rest
 
     def tables(self) -> Iterator[str]:
         """The tables of the file that this database has, in an order in which nothing refers ahead."""
@@ -192,25 +363,36 @@ class _Importing:
                 found[column] = value
         return found
 
-    def context(self, rows: Sequence[FileRow]) -> Iterator[Splice]:
-        """The whole context with the ordinals that it had."""
-        kept = [row for row in rows if self.leads_somewhere(_CONTEXT, row)]
-        if not kept or not self.columns.get(_CONTEXT):
+    def context(self, rows: Sequence[FileRow]) -> Iterator[Sequence[Splice]]:
+        """The whole context with the ordinals that it had, from its beginning."""
+        if not self.columns.get(_CONTEXT):
             return
-        cells = [Cells.of(self._cells(_CONTEXT, row)) for row in sorted(kept, key=_ordinal)]
-        yield Splice(self.owner, None, None, (), tuple(cells), 0, copies=(0, len(cells)))
+        kept = sorted((row for row in rows if self.leads_somewhere(_CONTEXT, row)), key=_ordinal)
+        listing = Listing.of(())
+        for start in range(0, len(kept), CONTEXT_ROWS):
+            some = kept[start : start + CONTEXT_ROWS]
+            place = Place(len(listing), tuple(map(_ordinal, some)), 0)
+            cells = [Cells.of(self._cells(_CONTEXT, row)) for row in some]
+            yield [carry_out(listing, self.owner, place, (), cells).splice]
 
     def oddities(self) -> frozenset[str]:
-        """What was wrong with its summaries when it was exported, and may be so again."""
+        """What was wrong with its summaries and its context when it was exported, and may be so again."""
         made = {
             table: {row["summary_id"] for row in self.file.rows.get(table, ())}
             for table in ("summary_messages", "summary_parents")
         }
         links, edges = made["summary_messages"], made["summary_parents"]
-        return frozenset(
+        rows = self.file.rows.get(_CONTEXT, ()) if self.columns.get(_CONTEXT) else ()
+        refs = {ref_of(Cells.of(self._cells(_CONTEXT, row))) for row in rows}
+        items = {
+            context_key(check, self.owner, ref)
+            for ref in refs
+            for check in (("A3", "A7", "A9") if isinstance(ref, str) else ("A4", "A6", "A9"))
+        }
+        return frozenset(items) | frozenset(
             summary_key(check, self.owner, self.ids["summaries"][one])
             for row in self.file.rows.get("summaries", ())
-            if isinstance(self.owner, int) and (one := row["summary_id"]) is not None
+            if (one := row["summary_id"]) is not None
             for check, wrong in (
                 ("B1", row.get("kind") == "leaf" and one not in links),
                 ("B2", row.get("kind") == "condensed" and one not in edges),
@@ -236,6 +418,14 @@ _NOUNS: Final = {
     "large_files": "large file",
     "focus_briefs": "focus brief",
 }
+
+
+async def _next_id(reader: Reader, table: str, column: str, count: int = 1) -> int:
+    """The first of some ids that a table has not used yet."""
+    last = await answer(reader, last_id(table, column))
+    if last > _LAST_ID - count:
+        raise RefusedError(f"Table {table} has no ids left. Nothing was changed.")
+    return last + 1
 
 
 def _ordinal(row: FileRow) -> int:
