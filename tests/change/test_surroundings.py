@@ -21,6 +21,7 @@ from lcm_core.change.connection import Writer, open_writer, quiet
 from lcm_core.change.place import splice_at
 from lcm_core.change.plan import Cells, Delete, Edit, Insert, Symbol, SymbolKind, Update, key_of
 from lcm_core.change.references import missing
+from lcm_core.change.surroundings import surroundings
 from lcm_core.change.tokens_moved import tokens_of
 from lcm_core.change.verify import verify
 
@@ -276,3 +277,61 @@ def test_what_is_in_another_context_is_lost_from_none(database_copy: DatabaseFac
         foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
     assert foreseen.after == frozenset()
     assert f"A5:1:message:{message}" in foreseen.before
+
+
+def grow(path: Path, leaves: int, links: int) -> None:
+    """A summary at the end of context 1, over one summary over *leaves* leaves of *links* messages each."""
+    with connect(path) as connection:
+        last, message = (
+            connection.execute(sql).fetchone()[0]
+            for sql in ("SELECT max(ordinal) FROM context_items", "SELECT max(message_id) FROM messages")
+        )
+        connection.execute("BEGIN")
+        names = [f"leaf-{number}" for number in range(leaves)]
+        add = """INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count)
+            VALUES (?, 1, ?, ?, '', 1)"""
+        rows = [("top", "condensed", 2), ("middle", "condensed", 1), *((name, "leaf", 0) for name in names)]
+        connection.executemany(add, rows)
+        edges = [("top", "middle"), *(("middle", name) for name in names)]
+        connection.executemany("INSERT INTO summary_parents VALUES (?, ?, 0)", edges)
+        for number, name in enumerate(names):
+            ids = range(message + 1 + number * links, message + 1 + (number + 1) * links)
+            connection.executemany(
+                "INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count) "
+                "VALUES (?, 1, ?, 'user', '', 1)",
+                [(one, 1_000_000 + one) for one in ids],
+            )
+            connection.executemany(
+                "INSERT INTO summary_messages VALUES (?, ?, 0)", [(name, one) for one in ids]
+            )
+        connection.execute(
+            """INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)
+            VALUES (1, ?, 'summary', 'top')""",
+            (last + 1,),
+        )
+        connection.execute("COMMIT")
+
+
+def copied(path: Path, refs: list[str]) -> int:
+    """Rows that are copied for a plan which puts *refs* into the place of the last item of context 1."""
+    listing, rows = listing_of(path, 1)
+    edits = [splice_at(listing, 1, len(rows) - 1, rows[-1:], [item_row(1, ref) for ref in refs])]
+    assert check(path, list(edits))
+    with locked(path) as (writer, catalog):
+        verified = writer.answer(verify(edits, catalog.tables))
+        resolved = resolve(writer, verified.steps, verified.values)
+        with surroundings(writer, catalog, resolved.edits) as copy:
+            return copy.memory.row_changes
+
+
+@pytest.mark.parametrize(("ref", "rows_per_leaf"), [("top", 1), ("middle", 2)])
+def test_what_is_far_below_a_summary_is_not_copied(
+    ref: str, rows_per_leaf: int, database_copy: DatabaseFactory
+) -> None:
+    """Of a leaf its edge, its row where it is a source of what is named, no link: a history has no end."""
+    counts = []
+    for leaves in (100, 300):
+        path = database_copy("0.15.3")
+        grow(path, leaves, 20)
+        counts.append(copied(path, [ref]))
+    assert counts[1] - counts[0] == 200 * rows_per_leaf

@@ -7,10 +7,14 @@ converts values as it does in the file ("docs/changes.md, Checked before the loc
 
 What is loaded, for edits that name the summaries S and the messages M:
 
-- D: S and all below, with the lines to all sources (both ends of an edge that the edits make are in S);
+- D: S and all below, with the edges to their sources (both ends of an edge that the edits make are in S);
+- the links of S to messages, and of D those that can matter: of leaves that a message was summarised in which
+  stands in a spliced context, and of summaries that have sources of both kinds. Nearly all messages below a
+  summary stand in no context any more, and there is no end to them;
 - what else was made from the sources of what may be read twice (`concerned`): those lines and summaries;
 - U: S, what was made from M, those others, and all above; the edges between them;
-- the rows of all these summaries, and of the messages that M or a line of S names;
+- the rows of U and of the sources of S and of what may be read twice, and of the messages that M or a line of
+  S names;
 - of the contexts of all their conversations: the summaries, and the items of M.
 """
 
@@ -29,7 +33,7 @@ from lcm_core.change.connection import Writer
 from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
 from lcm_core.change.twice import concerned
 from lcm_core.change.verify import quoted
-from lcm_core.change.walks import Walks
+from lcm_core.change.walks import LINKS_PER_SUMMARY, Walks
 from lcm_core.store.connecting import Connection
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -253,19 +257,47 @@ class _Loading:
     def load(self) -> None:
         named = self._named
         below = self._walk(named.summaries, "summary_id", "parent_summary_id")
-        leaves = self._links("summary_id", below)
-        self._messages |= {message for leaf, message in leaves if leaf in named.summaries}
-        others = self._beside()
+        self._messages |= {message for _, message in self._links("summary_id", named.summaries)}
+        others, sources = self._beside()
         made = {leaf for leaf, _ in self._links("message_id", named.messages)}
+        self._links_below(below - named.summaries, made)
         above = self._walk(named.summaries | made | others, "parent_summary_id", "summary_id")
-        self._summaries(below | above)
+        sources |= {source for _, source in self._edges("summary_id", named.summaries)}
+        self._summaries(above | sources)
         self._take("messages", "message_id", self._messages)
         self._contexts()
 
-    def _beside(self) -> set[str]:
-        """What was made from the sources of summaries that may be read twice."""
+    def _links_below(self, below: set[str], made: set[str]) -> None:
+        """Of summaries under those that are named, the links that tell what of it stands in a context.
+
+        Asked from the smaller side: of all of them, or of what stands in the spliced contexts. *made* are the
+        leaves of messages that are named. A leaf without a link in the copy covers nothing that stands
+        anywhere, as one that has links to other messages alone; so a leaf is copied whole or not at all, and
+        a summary that has edges too, which would hide that, is always.
+        """
+        spliced = {edit.conversation_id for edit in self._edits if isinstance(edit, Splice)}
+        if not spliced or "context_items" not in self._copy.columns:
+            return
+        items = [
+            row[0]
+            for owner in spliced
+            if isinstance(owner, int)
+            for row in self._writer.rows(
+                "SELECT message_id FROM context_items WHERE conversation_id = ? AND message_id IS NOT NULL",
+                (owner,),
+            )
+        ]
+        if len(below) * LINKS_PER_SUMMARY <= len(items):
+            self._links("summary_id", below)
+            return
+        holding = made | {leaf for leaf, _ in self._links("message_id", items)}
+        rows = self._copy.memory.rows("SELECT DISTINCT summary_id FROM summary_parents")
+        self._links("summary_id", below & (holding | {row[0] for row in rows}))
+
+    def _beside(self) -> tuple[set[str], set[str]]:
+        """What was made from the sources of summaries that may be read twice; and those sources."""
         if not all(table in self._copy.columns for table in ("summaries", "context_items", *_LINES)):
-            return set()
+            return set(), set()
         suspects = concerned(Walks(self._writer, self._catalog), self._edits)
         sources = {source for _, source in self._edges("summary_id", suspects)}
         messages = {message for _, message in self._links("summary_id", suspects)}
@@ -273,7 +305,8 @@ class _Loading:
             sources |= self._named.sources.get(one, set())
             messages |= self._named.linked.get(one, set())
         consumers = {consumer for consumer, _ in self._edges("parent_summary_id", sources)}
-        return consumers | {leaf for leaf, _ in self._links("message_id", messages)} | suspects
+        others = consumers | {leaf for leaf, _ in self._links("message_id", messages)} | suspects
+        return others, sources
 
     def _walk(self, start: set[str], at: str, to: str) -> set[str]:
         """*start* and all that edges lead to from there."""
