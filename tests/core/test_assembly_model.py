@@ -25,7 +25,7 @@ from lcm_core.rules import RULES_PRESENT
 from tests.core import assembly_model as model
 from tests.core.test_assembly_steps import message, summary
 
-MORE = settings(max_examples=200)
+MORE = settings(max_examples=120)
 NAMES = st.sampled_from("xyz")
 TEXTS = st.sampled_from(["", " ", "\n\ufeff", "so", "lease table", "\x85"])
 BLOCKS = st.one_of(
@@ -101,7 +101,7 @@ def test_what_says_nothing_goes(sent: list[SentMessage]):
     assert {one.origin.ordinal for one in sent} - {one.origin.ordinal for one in found} == gone(repairs)
 
 
-@settings(max_examples=800)
+@settings(max_examples=300)
 @given(conversations())
 def test_tools_are_paired_as_the_page_says(sent: list[SentMessage]):
     sent = without_silence(sent, [])
@@ -228,7 +228,7 @@ PARTS = st.lists(
 )
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=300)
 @given(PARTS, st.sampled_from(Role), st.sampled_from(["", " ", "said"]))
 def test_parts_become_the_blocks_of_the_table(rows: list[dict[str, Any]], role: Role, text: str):
     parts = [
