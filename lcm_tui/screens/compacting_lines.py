@@ -234,9 +234,10 @@ def done_state(one: Done) -> tuple[str, StyleName]:
     """What became of a pass, in a word or two."""
     match one.outcome:
         case Made(level=level):
-            is_cut = level is Level.CAPPED or (one.draft is not None and one.draft.text.is_cut)
-            way = one.draft.text.way if one.draft is not None else str(level)
-            return way, "warn" if is_cut or level is Level.FALLBACK else "ok"
+            if level in {Level.FALLBACK, Level.CAPPED}:
+                return str(level), "warn"
+            is_cut = one.draft is not None and one.draft.text.is_cut
+            return ("a cut", "warn") if is_cut else (str(level), "ok")
         case Skipped():
             return "passed over", "dim"
         case Moved():

@@ -293,6 +293,11 @@ STALE = {
         "DELETE FROM context_items WHERE conversation_id = 1 AND ordinal = 6",
         "no longer in the context",
     ),
+    "the first of several items is no longer in the context": (
+        lambda path: splice(path, 1, 6, 3, *()),
+        "DELETE FROM context_items WHERE conversation_id = 1 AND ordinal = 6",
+        "around message 850 and 2 more",
+    ),
     "an item stands there anew": (
         lambda path: splice(path, 1, 0, 1, *()),
         "UPDATE context_items SET created_at = 'later' WHERE conversation_id = 1 AND ordinal = 0",

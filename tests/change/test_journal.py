@@ -19,7 +19,7 @@ from lcm_core.change.journal import Operation, edits_of, get, operations
 from lcm_core.change.known_schema import unknown_schema_allowed
 from lcm_core.change.plan import Insert, Plan, Symbol, SymbolKind
 from lcm_core.change.preview import preview
-from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo
+from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo, undone_by
 from lcm_core.errors import ExitCode, NotFoundError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database
@@ -140,6 +140,7 @@ def test_undo_is_an_operation_and_can_be_undone_again_and_again(database_copy):
         undone = undo(path, first.id)
         assert dump(path) == before
         assert not effective(path, first.id)
+        assert asyncio.run(reading(path, lambda reader: undone_by(reader, first.id))) == undone.id
         assert undone.operation is not None
         assert undone.operation.title == f"Undo: {first.operation.title}"
         redone = redo(path, first.id)

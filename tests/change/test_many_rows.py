@@ -120,6 +120,20 @@ def test_a_seq_that_is_taken_makes_all_of_it_stale(place: int, database_copy: Da
     assert dump(path) == before
 
 
+def test_an_id_of_ones_own_that_is_taken_is_named(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    taken = value(path, "SELECT min(part_id) FROM message_parts")
+    edits = messages(60)
+    last = edits[-1]
+    assert isinstance(last, Insert)
+    edits[-1] = Insert(last.table, last.row.but(part_id=taken))
+    before = dump(path)
+    with pytest.raises(StalePlanError, match="was not there, now there") as caught:
+        commit(path, plan(edits))
+    assert [taken in one.text for one in caught.value.moved] == [True]
+    assert dump(path) == before
+
+
 def test_no_id_is_made_up_behind_the_last_one(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     with committing.open_writer(path, 1.0) as writer:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.place import (
     Listing,
+    Place,
     carry_out,
     carry_out_renumber,
     locate,
@@ -342,6 +343,25 @@ def test_closing_gaps_and_opening_them_again_changes_nothing(given_list, appende
     assert listing.ordinals[: len(before)] == before
     assert all(low < high for low, high in pairwise(listing.ordinals))
     _replay(closed, listing.ordinals, opened.shifts)
+
+
+@given(lists, st.integers(0, 8), st.integers(0, 4), st.integers(0, 4))
+def test_what_a_splice_shifts_never_shares_an_ordinal(given_list, start, taken, put):
+    listing = Host.starting(*given_list).listing()
+    start = min(start, len(listing))
+    end = min(start + taken, len(listing))
+    removed = [
+        Cells.of({"message_id": 1, "summary_id": None, "ordinal": ordinal})
+        for ordinal in listing.ordinals[start:end]
+    ]
+    inserted = [Cells.of({"message_id": 900 + number, "summary_id": None}) for number in range(put)]
+    first = listing.ordinals[start] if start < len(listing) else (listing.ordinals or [-1])[-1] + 1
+    shift = put - len(removed)
+    behind = listing.ordinals[end:]
+    place = Place(start, tuple(range(first, first + put)), shift)
+    done = carry_out(listing, 1, place, removed, inserted)
+    assert bool(done.shifts) == bool(shift and behind)
+    _replay(behind, listing.ordinals[start + put :], done.shifts)
 
 
 def _replay(before: list[int], after: list[int], shifts) -> None:

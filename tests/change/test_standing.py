@@ -84,6 +84,17 @@ def test_who_changed_the_same_number_since_is_named_and_goes_with_it(path: Path)
     assert dump(path) == before
 
 
+def test_how_many_have_to_go_first_is_said(path: Path) -> None:
+    one = summaries(path)[0]
+    first, second = recount(path, one, 5620), recount(path, one, 6018)
+    with pytest.raises(NotUndoableError, match="undo the later one first, or undo both together"):
+        asyncio.run(planned(path, plan_undo, first.id))
+    third = recount(path, one, 9)
+    assert blocked(path, first.id) == [third.id, second.id]
+    with pytest.raises(NotUndoableError, match="undo the later ones first, or undo all 3 together"):
+        asyncio.run(planned(path, plan_undo, first.id))
+
+
 def test_what_stands_on_what_stands_on_it(path: Path) -> None:
     """A dissolve below a dissolve below a dissolve: each made the place of the next."""
     before = dump(path)

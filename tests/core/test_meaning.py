@@ -29,6 +29,7 @@ BASE64 = "QUJD" * 64
         ("data:a'b;base64,QQ== data:;base64,QQ==", "data:a'b;base64,QQ== data:;base64,QQ=="),
         ("data:image/png,QUJD", "data:image/png,QUJD"),
         ("data:data:x;base64,QQ!", "[embedded media omitted]!"),
+        ("see xxdata:a;base64,QQ!", "see xx[embedded media omitted]!"),
         ("x data:a;b;base64,QQ", "x data:a;b;base64,QQ"),
         ("a;base64,QQ! data:a;base64,QQ!", "a;base64,QQ! [embedded media omitted]!"),
         ("data:a;base64,data:b;base64,QQ", "[embedded media omitted]:b;base64,QQ"),
@@ -86,6 +87,7 @@ def test_texts_that_are_json(text: str, left: str) -> None:
     [
         ("<think>a</think>\n <thinking x='1'>b</Thinking >rest", "rest"),
         ("< reasoning >a< / reasoning >", ""),
+        ("<think></think>b", "b"),
         ("<think>a</thinking>b</think>c", "c"),
         ("a\n \t<think>b\nc</think> \nd", "a\n\nd"),
         ("a\n<think>b</think> c", "a"),

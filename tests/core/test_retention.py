@@ -179,6 +179,18 @@ def test_the_closing_line_and_the_compression():
     assert measure(read_source("x"), "").compression is None
 
 
+@pytest.mark.parametrize(("behind", "closing"), [(199, "a"), (200, None)])
+def test_a_closing_line_stands_within_200_characters_of_the_end(behind: int, closing: str | None):
+    text = "Expand for details about: a\n" + "b" * (behind - 1)
+    assert measure(read_source("x"), text).closing == closing
+
+
+@pytest.mark.parametrize(("count", "copied"), [(7, 0.0), (8, 1.0), (9, 1.0)])
+def test_what_is_copied_is_told_by_runs_of_eight_words(count: int, copied: float):
+    words = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett"]
+    assert measure(read_source(" ".join(words)), " ".join(words[:count])).copied == copied
+
+
 def test_pasted_text_is_told_from_a_summary():
     source = read_source(SOURCE)
     assert measure(source, SOURCE[100:500]).copied > 0.9

@@ -107,6 +107,21 @@ def test_what_is_told_in_other_words_is_no_reversal(rule: str, draft: str):
     assert reversed_in(rule, draft) == []
 
 
+def test_a_rule_that_is_kept_and_turned_round_in_one_draft_is_named():
+    found = reversed_in("Never restart the server.", "Never restart the server. Always restart the server.")
+    assert found == [("Never restart the server.", "Always restart the server.")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "draft", "turned"),
+    [("Never deploy Fridays.", "Deploy Fridays.", True), ("Never deploy.", "Deploy.", False)],
+)
+def test_two_words_without_their_never_are_a_reversal_and_one_word_is_not(
+    rule: str, draft: str, turned: bool
+):
+    assert reversed_in(rule, draft) == ([(rule, draft)] if turned else [])
+
+
 def test_the_opposite_is_none_where_the_previous_context_says_it():
     book = Rulebook("You must not restart the server.", previous="Now you must restart the server.")
     assert not book.compare("You must restart the server.").reversed
