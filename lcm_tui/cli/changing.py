@@ -45,7 +45,7 @@ from lcm_tui.session import DEFAULT_BUDGET
 ATTEMPTS = 3
 
 _STOPPED = "Cancelled; what was done before stays."
-_ABOUT_SQL = (
+ABOUT_SQL = (
     "The SQL on standard output fits the database as it is now. Run it with `sqlite3 -bail FILE`, so that an "
     "error ends it with nothing changed. Unlike --apply it leaves no entry in the history."
 )
@@ -309,7 +309,7 @@ class _Changing:
             return [*shown.proposal.blocks, Note(shown.proposal.nothing)]
         blocks = self._preview_blocks(shown)
         if self.flags.sql:
-            blocks.append(Note(_ABOUT_SQL))
+            blocks.append(Note(ABOUT_SQL))
         return [*blocks, Note("Nothing was changed; --apply does it.")]
 
     def _preview_blocks(self, shown: _Shown) -> list[Block]:

@@ -64,6 +64,8 @@ NoFallback: TypeAlias = Annotated[
     typer.Option("--no-fallback", metavar="", help="Stop where no model gave a shorter text; cut nothing."),
 ]
 
+NoSql: TypeAlias = Annotated[bool, typer.Option("--sql", metavar="", hidden=True)]
+
 RuleSet: TypeAlias = Annotated[str | None, options.rules_option(NAMED)]
 
 
@@ -86,10 +88,17 @@ def compact(
     if_due: IfDue = False,
     no_fallback: NoFallback = False,
     rules: RuleSet = None,
+    sql: NoSql = False,
     model: modelling.ModelFlags,
     flags: ChangeFlags,
 ) -> Answer:
     """Compact a conversation as its engine would, pass by pass; shown only, without --apply and any call."""
+    if sql:
+        raise UsageError(
+            "compact has no --sql: the text of each pass is written when it is made, and the next one rests "
+            "on it; --apply makes them, and `history undo --batch` takes them back.",
+            details={"option": "sql"},
+        )
     name, operation = _operation(leaf, sweep, until_under, single_root, if_due)
     work = CompactWork(
         run,

@@ -37,7 +37,7 @@ from lcm_tui.cli import answer as answers
 from lcm_tui.cli import drafting_report as report
 from lcm_tui.cli import modelling, options, output
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import STOPPED, Outcome, Selection, answer_of, tell
 from lcm_tui.cli.drafting_retention import measured, messages_below, retention_in
@@ -90,7 +90,7 @@ class DraftFlags:
     no_previous: NoPrevious = False
     model: modelling.ModelFlags = field(default_factory=modelling.ModelFlags)
     prompt_dir: Folder = None
-    change: ChangeFlags = field(default_factory=ChangeFlags)
+    change: SqlFlags = field(default_factory=SqlFlags)
 
 
 #: Summaries that a line for people names.
@@ -108,6 +108,11 @@ def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Ans
         raise UsageError(
             "--draft and --apply exclude each other: --from-drafts FILE --apply comes after it.",
             details={"option": "draft"},
+        )
+    if flags.change.sql and (flags.from_drafts is None or flags.change.apply):
+        raise UsageError(
+            f"{command} --sql goes with --from-drafts FILE, without --apply: only drafts have texts to show.",
+            details={"option": "sql"},
         )
     rule = None if flags.accept is None else parse_rule(flags.accept)
     work = _Work(

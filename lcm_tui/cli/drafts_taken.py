@@ -8,18 +8,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lcm_core.change.errors import RefusedError, StalePlanError
+from lcm_core.change.plan import Plan
+from lcm_core.change.planning import joined
+from lcm_core.change.preview import preview
 from lcm_core.errors import LcmError
 from lcm_core.operations.drafting.batch import Batch, Options
 from lcm_core.operations.drafting.items import Item, State
 from lcm_core.operations.drafting.material import Setting
 from lcm_core.operations.drafting.rules import Rule
-from lcm_core.store.database import Database
+from lcm_core.operations.rewrite import ChangedMeanwhileError, plan_rewrite
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 
 from lcm_tui.cli import answer as answers
+from lcm_tui.cli import changing
 from lcm_tui.cli import drafting_report as report
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Outcome, Selection, answer_of, tell
 from lcm_tui.cli.drafts_file import Reviewed, read_drafts
@@ -40,7 +46,7 @@ class Taking:
     path: Path
     rule: Rule | None  #: takes drafts that nobody marked, too
     model: Modelling
-    flags: ChangeFlags
+    flags: SqlFlags
 
     def do(self, setting: Settings) -> Answer:
         """Show what would be taken, or take it."""
@@ -54,6 +60,12 @@ class Taking:
             note = Note(f"No draft in {self.path} is to be taken: set take to true, or give --accept RULE.")
             data: Document = {"items": [], "applied": False, "file": str(self.path)}
             return self.run.answer(self.command, data, [note])
+        if self.flags.sql:
+            with interruptible():
+                script = asyncio.run(self._script(items, reviewed, setting))
+            told = self._foreseen(items, reviewed)
+            data = {**told.data, "sql": list(script)}
+            return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
         if not self.flags.apply:
             return self._foreseen(items, reviewed)
         ask_before_change(f"Take {counted(len(items), 'draft', 'drafts')}?", yes=self.flags.yes)
@@ -70,6 +82,64 @@ class Taking:
         number = counted(len(items), "draft", "drafts")
         note = Note(f"{number} would be taken; nothing was changed, --apply does it.")
         return self.run.answer(self.command, data, [*report.taken_blocks(items), note])
+
+    async def _script(self, items: Sequence[Item], reviewed: Reviewed, setting: Settings) -> tuple[str, ...]:
+        """The SQL of the drafts that would be taken, as one transaction.
+
+        Raises:
+            RefusedError: one can be planned only behind another ("docs/changes.md, As SQL").
+            LcmError: a summary is not what its draft was made from.
+        """
+        async with await Database.open(
+            self.run.settings.database.value, busy_seconds=answers.BUSY_SECONDS
+        ) as database:
+            writer = self.model.open()
+            how = setting(database.schema)
+            batch = Batch(database, items, how, writer, Options(self.command), batch_id=reviewed.batch)
+            try:
+                taken = [
+                    item
+                    for item in batch.items
+                    if item.draft is not None
+                    and (
+                        item.summary_id in reviewed.taken
+                        or self.rule is None
+                        or not await batch.objections(item.summary_id, self.rule)
+                    )
+                ]
+                return await database.read(self._sql_of, taken, how)
+            finally:
+                await writer.aclose()
+
+    async def _sql_of(self, reader: Reader, items: Sequence[Item], setting: Setting) -> tuple[str, ...]:
+        try:
+            plans = [await self._plan(reader, item, setting) for item in items]
+            changing_something = [plan for plan in plans if plan]
+            if not changing_something:
+                return ()
+            return tuple((await preview(reader, joined(changing_something))).sql())
+        except StalePlanError as error:
+            if len(items) == 1 or isinstance(error, ChangedMeanwhileError):
+                raise
+            raise RefusedError(
+                f"These {len(items):,} drafts have no SQL together: one rests on another (or on a text that "
+                "has changed), or two change the same rows. Set take to true for one of them at a time, or "
+                "take them with --apply; nothing was changed.",
+                code="DRAFTS_DEPEND",
+            ) from error
+
+    async def _plan(self, reader: Reader, item: Item, setting: Setting) -> Plan:
+        assert item.draft is not None
+        return await plan_rewrite(
+            reader,
+            item.conversation_id,
+            item.summary_id,
+            item.draft.text,
+            model=item.draft.model,
+            rendering=setting.rendering,
+            base=item.draft.base,
+            kind=self.command,
+        )
 
     async def _take(
         self,

@@ -169,6 +169,69 @@ def test_so_it_is_with_accepted_drafts(command: str, path: Path, compared: list[
     run(command, *which, *accept, *DO, "--db", path)
 
 
+def drafted(path: Path, summary: str, file: Path) -> Path:
+    """A file with the offline writer's draft for a summary, to be taken."""
+    ok("rewrite", 1, "--summary", summary, "--provider", "extractive", "--draft", file, "--yes", "--db", path)
+    file.write_text(file.read_text().replace('"take": false', '"take": true'))
+    return file
+
+
+def test_reviewed_drafts_are_shown_as_sql(path: Path, tmp_path: Path) -> None:
+    leaf = value(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND conversation_id = 1")
+    take = ("rewrite", "--from-drafts", drafted(path, leaf, tmp_path / "drafts"), "--db", path)
+    other, before = copy_of(path, "other.db"), dump(path)
+    shown = ok(*take, "--sql")
+    assert "sqlite3 -bail" in shown.err
+    assert dump(path) == before
+    executed(other, shown.out)
+    assert "".join(f"{one}\n" for one in ok(*take, "--json", "--sql").data["sql"]) == shown.out
+    ok(*take, *DO)
+    assert dump(other) == dump(path) != before
+    assert search_faults(other) == []
+
+
+@pytest.mark.parametrize("which", [("--all",), ("--depth", 0)])
+def test_drafts_that_rest_on_each_other_have_no_sql_together(
+    path: Path, tmp_path: Path, which: tuple[object, ...]
+) -> None:
+    file = tmp_path / "drafts"
+    ok("rewrite", 1, *which, "--provider", "extractive", "--draft", file, "--yes", "--db", path)
+    file.write_text(file.read_text().replace('"take": false', '"take": true'))
+    before = dump(path)
+    refused = run("rewrite", "--from-drafts", file, "--sql", "--db", path)
+    assert (refused.code, refused.out) == (9, "")
+    assert "have no SQL together" in refused.err
+    assert dump(path) == before
+
+
+def test_a_text_that_comes_back_is_shown_as_sql(path: Path, tmp_path: Path) -> None:
+    leaf = value(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND conversation_id = 1")
+    done = ok(
+        "rewrite", "--from-drafts", drafted(path, leaf, tmp_path / "drafts"), *DO, "--json", "--db", path
+    )
+    operation = done.data["items"][0]["operationId"]
+    other, before = copy_of(path, "other.db"), dump(path)
+    executed(other, ok("rewrite", "--restore", operation, "--sql", "--db", path).out)
+    assert dump(path) == before
+    ok("rewrite", "--restore", operation, *DO, "--db", path)
+    assert dump(other) == dump(path) != before
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("compact", 1), "compact has no --sql: the text of each pass"),
+        (("rewrite", 1, "--all"), "rewrite --sql goes with --from-drafts FILE"),
+        (("repair", 1), "repair --sql goes with --from-drafts FILE"),
+        (("repair", "--from-drafts", "x", "--apply"), "without --apply"),
+    ],
+)
+def test_what_has_no_text_yet_says_so(command: tuple[object, ...], words: str, path: Path) -> None:
+    refused = run(*command, "--sql", "--db", path)
+    assert (refused.code, refused.out) == (2, "")
+    assert words in refused.err
+
+
 def test_so_it_is_with_a_transcript(openclaw_home: Path, compared: list[str]) -> None:
     session = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
     ok("backfill", "research", session, "--openclaw-dir", openclaw_home, *DO)
