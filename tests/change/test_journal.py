@@ -192,6 +192,21 @@ def test_operations_are_undone_in_any_order(database_copy):
     assert dump(path) == before
 
 
+def test_the_one_that_was_undone_last_is_found(database_copy):
+    path = database_copy("0.15.3")
+    one, two, three = [dissolve(path, number).id for number in (0, 3, 5)]
+
+    def last(undone: bool) -> str:
+        return asyncio.run(reading(path, lambda reader: latest(reader, undone=undone))).id
+
+    assert last(undone=False) == three
+    for operation in (one, three, two):
+        undo(path, operation)
+        assert last(undone=True) == operation
+    redo(path, two)
+    assert (last(undone=False), last(undone=True)) == (two, three)
+
+
 def test_an_operation_on_top_is_undone_first(database_copy):
     path = database_copy("0.15.3")
     before = dump(path)
