@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.drafting.documents import DamagedError, item_document, item_from, text_of
 from lcm_core.operations.drafting.items import Item, State
 from lcm_core.operations.drafting.making import MANUAL, Draft, Origin, storable
@@ -109,7 +110,8 @@ def read_drafts(path: Path, command: str) -> Reviewed:
         UsageError: it is no such file, or of another command.
     """
     try:
-        document = json.loads(path.read_text("utf-8"))
+        with open_regular(path) as file:  # a device may never end
+            document = json.loads(file.read())
     except OSError as error:
         raise NotFoundError(
             f"The drafts {path} cannot be read ({error.strerror}).", code="DRAFTS_NOT_FOUND"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -448,3 +449,13 @@ def test_amounts_are_read_as_people_write_them():
         7_000,
     ]
     assert command.Action.DELETE == "delete"
+
+
+@pytest.mark.parametrize("command", [("import",), ("repair", "--from-drafts")])
+def test_what_never_ends_or_never_begins_is_not_read(path: Path, tmp_path: Path, command: tuple[str, ...]):
+    """`/dev/zero` was read until the memory was full, a pipe was waited for."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for file in (Path("/dev/zero"), pipe):
+        shown = run(*command, file, "--db", path)
+        assert (shown.code, shown.err.count("\n"), "Not a regular file" in shown.err) == (3, 1, True)

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -28,6 +29,7 @@ from lcm_core.change.codec import CodecError, decode_values, encode_values
 from lcm_core.change.errors import DiskFullError, RefusedError
 from lcm_core.change.plan import Delete, Edit, Splice, SqlValue
 from lcm_core.errors import NotFoundError
+from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.deleting import pieces
 from lcm_core.own_folders import PROGRAM, make_private
 from lcm_core.partial_files import PartialFile
@@ -227,7 +229,7 @@ def read_conversation_file(path: Path) -> ConversationFile:
     header: dict[str, object] | None = None
     ended = False
     try:
-        with path.open(encoding="utf-8") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8") as file:  # a device may never end
             for number, line in enumerate(file, 1):
                 found = _parsed(path, number, line)
                 if header is None:

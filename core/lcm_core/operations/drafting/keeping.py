@@ -19,7 +19,7 @@ import platformdirs
 
 from lcm_core.change.errors import DiskFullError, RefusedError
 from lcm_core.errors import NotFoundError
-from lcm_core.ingest.jsonl import JsonObject
+from lcm_core.ingest.jsonl import JsonObject, open_regular
 from lcm_core.operations.drafting.documents import (
     DamagedError,
     item_document,
@@ -167,7 +167,8 @@ def read_kept(path: Path) -> Kept:
         RefusedError: it is no file of drafts.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
+        with open_regular(path) as file:  # a device may never end
+            lines = file.read().split(b"\n")
     except OSError as error:
         raise NotFoundError(
             f"The drafts {path} cannot be read ({error.strerror}).", code="DRAFTS_NOT_FOUND"
