@@ -26,7 +26,7 @@ from lcm_core.settings.show import config_view
 
 from lcm_tui.commands import COMMANDS
 from lcm_tui.keymap import key_problems
-from tests.change.support import value
+from tests.change.support import dump, search_faults, value
 from tests.cli.support import run
 from tests.support import DATA
 
@@ -37,11 +37,15 @@ _OF_PLACES = {"stateDir", "dbPath", "largeFilesDir", "sessions"}
 @pytest.fixture
 def earlier(tmp_path: Path) -> Path:
     """The folder with the files; the export of a large operation is where that version put it."""
-    folder = tmp_path / "earlier"
-    with lzma.open(DATA / "earlier-0.1.tar.xz") as packed, tarfile.open(fileobj=packed) as tar:
-        tar.extractall(folder, filter="data")
+    folder = unpacked("earlier-0.1.tar.xz", tmp_path / "earlier")
     [edits] = folder.glob("op_*.edits")
     shutil.copy2(edits, make_private(export_folder()) / edits.name)
+    return folder
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    with lzma.open(DATA / name) as packed, tarfile.open(fileobj=packed) as tar:
+        tar.extractall(folder, filter="data")
     return folder
 
 
@@ -73,6 +77,26 @@ def test_its_journal_is_listed_undone_and_redone(earlier: Path):
     assert value(path, "SELECT count(*) FROM context_items") == before - 3
     assert run("history", "redo", first, "--apply", "--yes", "--db", path).code == 0
     assert value(path, "SELECT count(*) FROM context_items") == before
+
+
+def test_every_kind_of_edit_of_its_journal_is_shown_undone_and_redone(tmp_path: Path):
+    folder = unpacked("earlier-edits.tar.xz", tmp_path)
+    path = folder / "lcm.db"
+    shown = json.loads((folder / "edits.json").read_bytes())
+    assert {edit["edit"] for edits in shown.values() for edit in edits} == {
+        *("insert", "update", "delete", "splice", "renumber")
+    }
+    for operation, edits in shown.items():
+        assert run("history", "show", operation, "--db", path, "--json").data["edits"] == edits
+    after = dump(path)
+    for _ in range(4):
+        restored(folder)
+    assert dump(path) == dump(folder / "before.db")
+    assert search_faults(path) == []
+    for _ in range(4):
+        redone = run("history", "redo", "--last", "--apply", "--yes", "--db", path)
+        assert redone.code == 0, redone.err
+    assert dump(path) == after
 
 
 def test_its_exported_conversation_is_imported(earlier: Path):
