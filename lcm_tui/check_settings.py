@@ -23,6 +23,7 @@ def limits_of(settings: Settings) -> Limits:
         overage=engine.summary_max_overage_factor.value,
         fresh_tail=engine.fresh_tail_count.value,
         large_payload=engine.large_file_token_threshold.value,
+        seconds=settings.check_seconds.value,
     )
 
 

@@ -16,6 +16,8 @@ from lcm_core.errors import ExitCode, LcmError, NotFoundError, UsageError
 from lcm_core.findings import Confidence, Finding, FixId, Report, key_of
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.records import ConversationId
+from lcm_core.settings import Source, Sourced
+from lcm_core.settings.userfile import seconds
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.scan import repetitions_of, run_checks
 
@@ -28,6 +30,7 @@ from lcm_tui.cli.checking import CheckMeter
 from lcm_tui.cli.doctor_report import finding_document, report_blocks, report_document
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.failures import RefusedError
+from lcm_tui.cli.options import invalid
 from lcm_tui.cli.readable import Block, Column, Note, Table, counted
 from lcm_tui.cli.registry import command
 from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
@@ -46,6 +49,14 @@ WholeFile: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--whole-file", metavar="", help="Search tables and pages too, of a conversation or a large file."
+    ),
+]
+CheckSeconds: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--check-seconds",
+        metavar="SECONDS",
+        help="A check that gets no further for so long gives up and says so; 0: none does. Otherwise 30.",
     ),
 ]
 FixOption: TypeAlias = Annotated[
@@ -78,6 +89,7 @@ def doctor(
     everything: All = False,
     check: Checks = None,
     whole_file: WholeFile = False,
+    check_seconds: CheckSeconds = None,
     fix: FixOption = None,
     keep_sources: KeepSources = False,
     flags: SqlFlags,
@@ -86,6 +98,7 @@ def doctor(
     named = conversation.selector("doctor", needed=False)
     if everything and named.given:
         raise UsageError("doctor takes a conversation or --all.", details={"option": "all"})
+    run = _with_seconds(run, check_seconds)
     asked = _Asked(named, _split(check), whole_file)
     if fix is None:
         if keep_sources or flags.apply or flags.sql:
@@ -101,6 +114,18 @@ def doctor(
     keep = Keep.SOURCES if keep_sources else Keep.SUMMARIES
     passed = _suspicious(examined.report) if "all" in wanted else frozenset[str]()
     return _Fixing(run, examined.report.conversation_id, selected, keep, flags, passed).answer()
+
+
+def _with_seconds(run: Run, given: str | None) -> Run:
+    """The run with the time that a check may take, where it was given."""
+    if given is None:
+        return run
+    try:
+        value = seconds(given)
+    except ValueError as error:
+        raise invalid("check-seconds", f"is {given!r}, {error}") from None
+    named = Sourced(value, Source.COMMAND_LINE, "--check-seconds")
+    return dataclasses.replace(run, settings=dataclasses.replace(run.settings, check_seconds=named))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

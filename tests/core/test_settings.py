@@ -543,7 +543,7 @@ def test_a_time_zone_that_is_not_known_counts_as_utc_as_for_the_engine(home: Pat
 def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: Path):
     path = tmp_path / "own.toml"
     path.write_text(
-        'budget = 64000\nformat = "json"\ntheme = "nord"\nbackup_offer_mb = 0\n'
+        'budget = 64000\nformat = "json"\ntheme = "nord"\nbackup_offer_mb = 0\ncheck_seconds = 2.5\n'
         '[keys]\nreload = "f5, ctrl+r"\n'
     )
     environ = {"LCM_TUI_CONFIG": str(path)}
@@ -552,6 +552,7 @@ def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: P
     assert settings.output_format.value is OutputFormat.JSON
     assert settings.theme.value == "nord"
     assert settings.backup_offer_mb.value == 0
+    assert settings.check_seconds.value == 2.5
     assert dict(settings.keys) == {"reload": "f5, ctrl+r"}
     assert settings.diagnostics == ()
     environ |= {"LCM_TUI_BUDGET": "32000", "LCM_TUI_FORMAT": "Table"}
@@ -565,7 +566,7 @@ def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: P
 def test_mistakes_in_our_own_file_are_noted_one_by_one(home: Path, tmp_path: Path):
     path = tmp_path / "own.toml"
     path.write_text(
-        'budget = 0\nformat = "xml"\ntheme = 5\ncolour = "red"\nbackup_offer_mb = -1\n'
+        'budget = 0\nformat = "xml"\ntheme = 5\ncolour = "red"\nbackup_offer_mb = -1\ncheck_seconds = -1\n'
         '[keys]\nup = 3\ndown = "j"\n'
     )
     settings = resolve(Options(), {"LCM_TUI_CONFIG": str(path)}, home=home)
@@ -577,6 +578,7 @@ def test_mistakes_in_our_own_file_are_noted_one_by_one(home: Path, tmp_path: Pat
         (Problem.INVALID_VALUE, "format"),
         (Problem.INVALID_VALUE, "theme"),
         (Problem.INVALID_VALUE, "backup_offer_mb"),
+        (Problem.INVALID_VALUE, "check_seconds"),
         (Problem.INVALID_VALUE, "keys.up"),
     }
 
@@ -619,6 +621,7 @@ def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plu
         "theme": None,
         "backupOfferMb": 512,
         "writeUnknownSchema": False,
+        "checkSeconds": 30.0,
         "summary": {
             "provider": "",
             "model": "",

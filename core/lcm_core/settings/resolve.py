@@ -36,6 +36,8 @@ _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
 
 #: Files up to this size, in MiB, are offered a backup, unless the user sets another.
 BACKUP_OFFER_MB = 512
+#: A check of the doctor gives up when it gets no further for so many seconds, unless the user sets another.
+CHECK_SECONDS = 30.0
 
 #: Every variable that we read, the engine's and our own.
 ENV_NAMES = frozenset({*_STATE_ENV, "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "LCM_TUI_CONFIG"}).union(
@@ -84,6 +86,7 @@ class Settings:
     theme: Sourced[str | None]
     backup_offer_mb: Sourced[int]  #: smaller files are offered a backup before a day's first change; 0: none
     write_unknown_schema: Sourced[bool]  #: whether files of engines that we do not know may be changed
+    check_seconds: Sourced[float]  #: a check of the doctor that gets no further for so long gives up; 0: none
     keys: Mapping[str, str]  #: action id to key, or keys separated by commas
     raw: JsonObject  #: the plugin's block as it stands in the file, secrets masked
     diagnostics: tuple[Diagnostic, ...]
@@ -130,6 +133,7 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         theme=user.theme or Sourced(None),
         backup_offer_mb=user.backup_offer_mb or Sourced(BACKUP_OFFER_MB),
         write_unknown_schema=user.write_unknown_schema or Sourced(False),
+        check_seconds=user.check_seconds or Sourced(CHECK_SECONDS),
         keys=user.keys,
         raw=raw if isinstance(raw, Mapping) else {},
         diagnostics=tuple(notes),

@@ -95,6 +95,7 @@ def sourced_settings(settings: Settings) -> dict[str, Sourced[object]]:
         "tui.summary.maxCost": settings.summary.max_cost,
         "tui.backupOfferMb": settings.backup_offer_mb,
         "tui.writeUnknownSchema": settings.write_unknown_schema,
+        "tui.checkSeconds": settings.check_seconds,
     }
     return {**paths, **engine, **tui}
 

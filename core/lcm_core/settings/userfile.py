@@ -22,16 +22,27 @@ from lcm_core.settings.values import (
     integer,
     invalid,
     is_blank,
+    number,
     one_of,
     text,
 )
 
 T = TypeVar("T")
 APP_NAME = "lcm-tui"
-_KNOWN = ("backup_offer_mb", "budget", "format", "keys", "summary", "theme", "write_unknown_schema")
+_KNOWN = (
+    "backup_offer_mb",
+    "budget",
+    "check_seconds",
+    "format",
+    "keys",
+    "summary",
+    "theme",
+    "write_unknown_schema",
+)
 
 budget_tokens = integer(1)
 megabytes = integer(0)
+seconds = number(0, 86_400)
 
 
 def output_format(value: Json) -> OutputFormat:
@@ -48,6 +59,7 @@ class UserFile:
     theme: Sourced[str] | None = None
     backup_offer_mb: Sourced[int] | None = None
     write_unknown_schema: Sourced[bool] | None = None
+    check_seconds: Sourced[float] | None = None
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     summary: Json = None  #: the table as it stands
 
@@ -91,6 +103,7 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
         _given("theme", document, text, diagnostics),
         _given("backup_offer_mb", document, megabytes, diagnostics),
         _given("write_unknown_schema", document, boolean, diagnostics),
+        _given("check_seconds", document, seconds, diagnostics),
         _keys(document.get("keys"), diagnostics),
         document.get("summary"),
     )

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from lcm_core.dag.checks.facts import Structure, StructureRule
 from lcm_core.dag.checks.registry import CHECKS
 from lcm_core.errors import DatabaseError, NotFoundError, UsageError
-from lcm_core.findings import CheckState, Confidence, Progress
+from lcm_core.findings import CheckState, Confidence, Finding, Progress
 from lcm_core.records import ConversationId
-from lcm_core.store.database import Database
-from lcm_core.store.scan import Folders, Limits, repetitions_of, run_checks
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.scan import Folders, Limits, repetitions_of, run_checks, stages
 
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 DatabaseFactory = Callable[[str], Path]
@@ -153,6 +155,44 @@ async def test_a_damaged_page_stops_a_stage_and_not_the_run(database_copy: Datab
     assert report.result("E7").reason.startswith("it stopped halfway: ")
     assert report.result("G4").state is CheckState.RAN
     assert report.result("F4").state is CheckState.RAN
+
+
+async def test_a_check_that_gets_no_further_gives_up_and_leaves_the_others_their_turn(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reading of texts, a rule and a stage that never end, each with the checks that wait for it."""
+
+    def endless(structure: Structure, limits: Limits) -> Iterator[Finding]:
+        one = Finding("A4", Confidence.BROKEN, structure.conversation.conversation_id, (), 0, "Again.")
+        while True:
+            yield one
+
+    async def bodies(reader: Reader, ids: object) -> object:
+        return await reader.value(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT max(i) FROM n"
+        )
+
+    async def probe(database: Database, table: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setitem(cast(dict[str, StructureRule], stages.STRUCTURE_RULES), "A4", endless)
+    monkeypatch.setattr(stages.texts, "bodies_of", bodies)
+    monkeypatch.setattr(stages.fts, "probe", probe)
+    limits = replace(LIMITS, seconds=0.1, findings=10**9)
+    stages_seen: list[str] = []
+    async with await Database.open(database_file("0.15.3")) as database:
+        report = await run_checks(
+            database,
+            conversation=ConversationId(1),
+            only={"A", "C", "F", "E3"},
+            limits=limits,
+            progress=lambda progress: stages_seen.append(progress.stage),
+        )
+    gave_up = "it got no further for 0.1 s"
+    for check, where in (("A4", " in conversation 1"), ("C1", " in conversation 1"), ("F1", "")):
+        assert report.result(check).state is CheckState.NOT_RUN
+        assert report.result(check).reason == f"{gave_up}{where} and gave up (check_seconds)"
+    assert stages_seen[-1] == "search tables"
 
 
 async def test_values_of_the_wrong_type_are_read_and_not_stumbled_over(

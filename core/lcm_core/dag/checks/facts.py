@@ -43,6 +43,7 @@ class Limits:
     large_payload: int = 25_000  #: tokens from which a payload becomes a file
     rows: int = 200  #: rows that one finding names
     findings: int = 1_000  #: findings that one check keeps
+    seconds: float = 30.0  #: a check that gets no further for so long gives up; 0: none does
 
     @property
     def today(self) -> float:

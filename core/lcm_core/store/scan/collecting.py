@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from lcm_core.dag.checks.facts import Limits
@@ -40,9 +41,11 @@ class Run:
     stages: int = 1
     stage: int = 0
     title: str = ""
+    clock: asyncio.Timeout | None = None  #: of what is waited for at present
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Keep what belongs to a check that was asked for and, if one was named, to the conversation."""
+        self.moved()
         for finding in findings:
             answers = self.answers.get(finding.check)
             if finding.check not in self.wanted or answers is None or not self._concerns(finding):
@@ -80,11 +83,41 @@ class Run:
             )
             self.stop(self.wants(checks), reason)
 
+    @asynccontextmanager
+    async def patient(self, checks: Iterable[str], where: str = "") -> AsyncIterator[None]:
+        """`guarded`, and what gets no further for `Limits.seconds` is interrupted and stops these checks.
+
+        One may stand within another: then the inner one's time alone runs.
+        """
+        outer, clock = self.clock, asyncio.timeout(self.limits.seconds or None)
+        if outer is not None and not outer.expired():
+            outer.reschedule(None)
+        try:
+            async with clock:
+                self.clock = clock
+                with self.guarded(checks, where):
+                    yield
+        except TimeoutError:
+            self.stop(self.wants(checks), self.gave_up(where))
+        finally:
+            self.clock = outer
+            self.moved()
+
+    def gave_up(self, where: str) -> str:
+        """The reason of a check that got no further."""
+        return f"it got no further for {self.limits.seconds:g} s{where} and gave up (check_seconds)"
+
+    def moved(self) -> None:
+        """A step was done: the time that the next one may take begins."""
+        if self.clock is not None and self.limits.seconds and not self.clock.expired():
+            self.clock.reschedule(asyncio.get_running_loop().time() + self.limits.seconds)
+
     def wants(self, checks: Iterable[str]) -> frozenset[str]:
         """Those of some checks that can be asked."""
         return self.wanted & frozenset(checks)
 
     def progress(self, done: int, total: int) -> None:
         """Tell how far the present stage is."""
+        self.moved()
         if self.report_progress is not None:
             self.report_progress(Progress(self.title, done, max(total, 1), self.stage, self.stages))

@@ -50,8 +50,8 @@ async def run_checks(
 
     *only* names ids (``A11``) or families (``A``); all are asked without it, and nothing else is reported.
     *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). Cancelling the
-    caller interrupts the statement that is running. A stage that the file's damage stops is reported as such,
-    and the others go on.
+    caller interrupts the statement that is running; a check that gets no further for
+    `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the others go on.
 
     Raises:
         NotFoundError: there is no such conversation.
@@ -82,7 +82,7 @@ async def run_checks(
         run.stage, run.title = number, title
         run.progress(0, 1)
         try:
-            with run.guarded(checks):
+            async with run.patient(checks):
                 await stage(run)
         except DatabaseError as error:
             run.stop(run.wants(checks), f"it stopped halfway: {error.message}")

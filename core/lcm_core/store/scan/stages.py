@@ -7,6 +7,7 @@ thread, so that an app goes on answering keys.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
@@ -97,17 +98,17 @@ async def conversations(run: Run) -> None:
     for conversation_id in ids:
         where = f" in conversation {conversation_id}"
         structure: Structure | None = None
-        with run.guarded(wanted, where):
+        async with run.patient(wanted, where):
             structure = await run.database.read(load_structure, conversation_id)
         if structure is None:
             continue
-        findings = await asyncio.to_thread(_apply, rules, structure, run)
+        findings = await _judge(rules, structure, run)
         if wanted & TEXT_CHECKS and structure.nodes:
-            with run.guarded(TEXT_CHECKS, where):
+            async with run.patient(TEXT_CHECKS, where):
                 await _read_texts(run, structure, wanted & TEXT_CHECKS, known)
         asked, lost = wanted & BODY_CHECKS, any(map(_is_lost, findings))
         if (asked or lost) and len(structure.messages):
-            with run.guarded(asked, where):
+            async with run.patient(asked | {"A11"} if lost else asked, where):
                 scan = await _read_messages(run, structure, asked, done, total, backfilled=backfilled)
                 run.add(await asyncio.to_thread(list, scan.findings()))
                 if lost:
@@ -132,13 +133,39 @@ def _without_copies(
     return [*(one for one in findings if one.check != "A11"), *again]
 
 
+async def _judge(rules: Mapping[str, StructureRule], structure: Structure, run: Run) -> list[Finding]:
+    """What the rules find, as many as had the time."""
+    found: list[Finding] = []
+    left = set(rules)
+    loop, told = asyncio.get_running_loop(), time.monotonic()
+
+    def judge() -> None:
+        nonlocal told
+        for check, rule in rules.items():
+            found.extend(_apply({check: rule}, structure, run))
+            left.discard(check)
+            if time.monotonic() - told > 0.1:
+                told = time.monotonic()
+                loop.call_soon_threadsafe(run.moved)
+
+    async with run.patient(left, f" in conversation {structure.id}"):
+        await asyncio.to_thread(judge)
+    return list(found)
+
+
 def _apply(rules: Mapping[str, StructureRule], structure: Structure, run: Run) -> list[Finding]:
     # A check keeps no more than so many, and a hostile file must not make more than that of one conversation.
     most = run.limits.findings + 1
     found: list[Finding] = []
     for check, rule in rules.items():
-        with run.guarded((check,), f" in conversation {structure.id}"):
-            found += islice(rule(structure, run.limits), most)
+        where = f" in conversation {structure.id}"
+        with run.guarded((check,), where):
+            begun = time.monotonic()
+            for finding in islice(rule(structure, run.limits), most):
+                found.append(finding)
+                if 0 < run.limits.seconds < time.monotonic() - begun:
+                    run.stop((check,), run.gave_up(where))
+                    break
     return found
 
 
@@ -168,14 +195,17 @@ async def _read_texts(
         bodies = await run.database.read(texts.bodies_of, ids[start : start + texts.BATCH])
         left_out += len(set(ids[start : start + texts.BATCH])) - len(bodies)
         suspects = await asyncio.to_thread(scan.take, bodies)
+        run.moved()
         contents = {body.summary_id: body.content for body in bodies}
         for summary_id in suspects:
             sources = await run.database.read(texts.source_texts, summary_id)
             await asyncio.to_thread(scan.compare, summary_id, contents[summary_id], sources)
+            run.moved()
     named: dict[int, tuple[str, ...]] = {}
     after: Stored = -(2**63)
     while known and after is not None:
         found, after = await run.database.read(texts.files_named, structure.id, after)
+        run.moved()
         named |= found
     run.add(await asyncio.to_thread(list, scan.findings(known, named)))
     _note_left_out(run, wanted, structure, left_out, "summaries")
