@@ -133,8 +133,8 @@ def compare(
     _refuse_beside_snapshot(
         snapshot_b, "snapshot-b", {"budget-b": budget_b, "prompt-b": prompt_b, "rules-b": rules_b}
     )
-    number = options.whole_number("conversation-id", conversation, 1)
-    other_number = number if other is None else options.whole_number("conversation-id", other, 1)
+    number = options.whole_number("CONVERSATION_ID", conversation, 1)
+    other_number = number if other is None else options.whole_number("OTHER_ID", other, 1)
     here = run.settings.database.value
     there = here if db_b is None else Path(db_b).expanduser()
     first = _Wanted(run, budget, snapshot, prompt, rules_of(rules), not no_clamp)

@@ -61,7 +61,7 @@ def snapshots(
     show: Show = None,
 ) -> Answer:
     """List the contexts that an engine gave to its host, the newest first, or show one of them again."""
-    named = Selector(options.whole_number("conversation-id", conversation, 1), None)
+    named = Selector(options.whole_number("CONVERSATION_ID", conversation, 1), None)
     if show is not None:
         shown = run.read(_load, run, named, options.readable_text("--show", show))
         return run.answer("context.snapshots", _shown_document(shown), list(_shown_blocks(run, shown)))

@@ -224,7 +224,8 @@ def whole_number(option: str, value: str, minimum: int, maximum: int = MAX_NUMBE
     """A whole number in a closed range."""
     number = int(value) if re.fullmatch(r"[0-9]{1,16}", value) else -1
     if not minimum <= number <= maximum:
-        wanted = f"from {minimum} to {maximum}" if maximum < MAX_NUMBER else f"of at least {minimum}"
+        bounded = maximum < MAX_NUMBER or re.fullmatch("[0-9]{16,}", value)  # else it is too small, or none
+        wanted = f"from {minimum} to {maximum}" if bounded else f"of at least {minimum}"
         raise invalid(option, f"must be a whole number {wanted}", value)
     return number
 

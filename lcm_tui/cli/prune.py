@@ -129,7 +129,7 @@ def prune(
     settings = run.settings
     criteria = Criteria(
         ids=tuple(
-            ConversationId(options.whole_number("conversation-id", one, 1)) for one in conversations or ()
+            ConversationId(options.whole_number("CONVERSATION_ID", one, 1)) for one in conversations or ()
         ),
         older_than=None if older_than is None else age_of("older-than", older_than),
         larger_than=None if larger_than is None else bytes_of("larger-than", larger_than),

@@ -271,6 +271,15 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
     ("arguments", "sentence"),
     [
         (["merge", "x"], "CONVERSATION_ID must be a whole number of at least 1."),
+        (["prune", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
+        (["prune", "9" * 20], "CONVERSATION_ID must be a whole number from 1 to 9007199254740991."),
+        (["context", "snapshots", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
+        (["context", "compare", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
+        (["context", "compare", "1", "0"], "OTHER_ID must be a whole number of at least 1."),
+        (
+            ["messages", "list", "--conversation-id", "0"],
+            "--conversation-id must be a whole number of at least 1.",
+        ),
         (["transplant", "x", "5"], "SOURCE must be a whole number of at least 1."),
         (["transplant", "5"], "transplant needs an argument: lcm-tui transplant SOURCE TARGET."),
         (["summaries", "show", ""], "The id of a summary is empty. Give it, or its beginning."),
