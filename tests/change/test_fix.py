@@ -431,3 +431,22 @@ def test_arbitrary_damage_is_mended_or_refused_in_a_sentence(
                     connection.execute(f"{change} WHERE rowid % {every} = {offset % every}", values)
         with contextlib.suppress(LcmError):
             asyncio.run(fix(path, lambda one: one.fix is not None))
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.8.2", "0.15.3", "1.0-next"])
+async def test_counts_are_made_again_by_the_rule_that_the_check_goes_by(
+    database_copy: DatabaseFactory, version: str
+):
+    """What D1 names has the count again that the engine of the file gave it, and D1 has nothing to say."""
+    path = database_copy(version)
+    counts = "SELECT message_id, token_count FROM messages"
+    with connect(path) as connection:
+        before = dict(connection.execute(counts))
+        connection.execute("UPDATE messages SET token_count = token_count + 40 WHERE message_id % 3 = 0")
+    done = await fix(path, lambda one: one.check == "D1")
+    named = {row.key[0] for one in done.before if one.check == "D1" for row in one.rows}
+    with connect(path) as connection:
+        after = dict(connection.execute(counts))
+    assert len(named) > 50
+    assert {one: after[one] for one in named} == {one: before[one] for one in named}
+    assert not [one for one in done.after if one.check == "D1"]

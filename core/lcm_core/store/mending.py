@@ -19,16 +19,6 @@ _STEP = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class CountedBy:
-    """What the tokens of a message are counted from."""
-
-    message_id: int
-    role: str
-    content: str
-    metadata: tuple[str | None, ...]  #: of its parts, by ordinal
-
-
-@dataclass(frozen=True, slots=True)
 class UncalledPart:
     """A part that may be of a tool and has no tool call id in its column."""
 
@@ -54,33 +44,6 @@ async def context_rows(reader: Reader, conversation_id: ConversationId) -> list[
         "SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal", conversation_id
     )
     return [dict(row) for row in rows]
-
-
-async def counted_by(reader: Reader, message_ids: Iterable[int]) -> list[CountedBy]:
-    """What the tokens of some messages are counted from."""
-    wanted = list(message_ids)
-    rows = await reader.rows_in(
-        """SELECT message_id, CAST(role AS TEXT) AS role, CAST(content AS TEXT) AS content
-        FROM messages WHERE message_id IN (?*)""",
-        wanted,
-    )
-    metadata: dict[int, list[str | None]] = {}
-    if reader.schema.has("message_parts"):
-        for row in await reader.rows_in(
-            """SELECT message_id, CAST(metadata AS TEXT) AS metadata FROM message_parts
-            WHERE message_id IN (?*) ORDER BY message_id, CAST(ordinal AS INTEGER)""",
-            wanted,
-        ):
-            metadata.setdefault(row["message_id"], []).append(row["metadata"])
-    return [
-        CountedBy(
-            row["message_id"],
-            row["role"] or "",
-            row["content"] or "",
-            tuple(metadata.get(row["message_id"], ())),
-        )
-        for row in rows
-    ]
 
 
 async def parts_without_call(reader: Reader, conversation_id: ConversationId) -> list[UncalledPart]:

@@ -9,15 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from lcm_core.assemble.counted import tokens_as_sent
 from lcm_core.dag.checks import derive
 from lcm_core.dag.checks.facts import Node, Structure
 from lcm_core.dag.checks.texts import file_ids
+from lcm_core.ingest.storing import storing_rules
 from lcm_core.operations.fix.wishes import Chosen
-from lcm_core.records import SummaryId
+from lcm_core.records import Message, MessageId, MessagePart, SummaryId
 from lcm_core.store.database import Reader
-from lcm_core.store.mending import CountedBy, columns_by, counted_by
+from lcm_core.store.mending import columns_by
 from lcm_core.store.rows import Stored
 from lcm_core.store.scan.texts import bodies_of, files_named, known_files
+from lcm_core.store.standing import whole_messages
 from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, estimate_weighted
 
 T = TypeVar("T")
@@ -30,7 +33,8 @@ _TOLERANCE = 1
 
 async def recounted(reader: Reader, structure: Structure, chosen: Chosen) -> tuple[Structure, list[int]]:
     """With the tokens counted again of what *chosen* names; and the messages that cannot be counted."""
-    counting = _Counting(structure, reader.schema.counts_code_points)
+    schema = reader.schema
+    counting = _Counting(structure, schema.counts_code_points, storing_rules(schema).is_present)
     nodes = dict(structure.nodes)
     for batch in _batches([one for one in nodes if one in chosen]):
         for body in await bodies_of(reader, batch):
@@ -38,10 +42,10 @@ async def recounted(reader: Reader, structure: Structure, chosen: Chosen) -> tup
             count = await asyncio.to_thread(counting.of_summary, node, body.content)
             nodes[body.summary_id] = replace(node, tokens=count)
     messages = structure.messages
-    tokens, lost = array("q", messages.tokens), []
+    tokens, lost = array("q", messages.tokens), list[int]()
     for ids in _batches([one for one in messages.ids if one in chosen]):
-        for one in await counted_by(reader, ids):
-            counted = await asyncio.to_thread(counting.of_message, one)
+        for one, parts in await whole_messages(reader, [MessageId(one) for one in ids]):
+            counted = await asyncio.to_thread(counting.of_message, one, parts)
             if counted is None:
                 lost.append(one.message_id)
             else:
@@ -55,10 +59,14 @@ def _batches(ids: Sequence[T]) -> Iterator[Sequence[T]]:
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """Counts texts as the engine would, or did when a sum above proves it (engine.md 2.1, 2.3)."""
+    """Counts texts as the engine of the file would, or as a sum above proves that one did.
+
+    Source: docs/engine/ingest.md, "Tokens"; check D1 knows the same counts.
+    """
 
     structure: Structure
     by_code_points: bool
+    as_sent: bool  #: messages by what assembly would send: the present engine
 
     def of_summary(self, node: Node, content: str) -> int:
         """The tokens of a summary; a count that either estimator gives stays."""
@@ -68,21 +76,23 @@ class _Counting:
         proven = set(self._proven_by_consumers(node)) & set(estimates)
         return proven.pop() if len(proven) == 1 else estimates[0]
 
-    def of_message(self, one: CountedBy) -> int | None:
+    def of_message(self, one: Message, parts: Sequence[MessagePart]) -> int | None:
         """The tokens of a message; None when what they were counted from is not in the database."""
         stored = self.structure.messages.tokens[self.structure.messages.position[one.message_id]]
-        if stored > 0 and check_message_tokens(stored, one.content, one.metadata).verdict is Verdict.FITS:
+        metadata = [part.metadata for part in parts]
+        if stored > 0 and check_message_tokens(stored, one.content, metadata).verdict is Verdict.FITS:
             return stored
-        text = counted_text(one.role, one.content, one.metadata)
+        text = counted_text(one.role, one.content, metadata)
         if text is None:
             return None
-        estimates = self._estimates(text)
+        sent, estimates = tokens_as_sent(one, parts), self._estimates(text)
+        estimates = (sent, *estimates) if self.as_sent else (*estimates, sent)
         if stored > 0 and _is_near(stored, estimates):
             return stored
         proven = set(self._proven_by_leaves(one.message_id)) & set(estimates)
         return proven.pop() if len(proven) == 1 else estimates[0]
 
-    def _estimates(self, text: str) -> tuple[int, int]:
+    def _estimates(self, text: str) -> tuple[int, ...]:
         """By the estimator of this file's schema, then by the other."""
         found = estimate_weighted(text), estimate_utf16(text)
         return found if self.by_code_points else found[::-1]
