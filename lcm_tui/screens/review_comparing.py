@@ -61,7 +61,7 @@ class Comparing(DataScreen[Material]):
             return ""
         if draft.base.content != material.base.content:
             return "The summary changed since this draft was made: D shows all three texts; r asks again."
-        if draft.base.source_digest != material.base.source_digest:
+        if not material.is_source_of(draft.base):
             return "What the summary is made from changed since this draft was made: r asks again."
         return ""
 

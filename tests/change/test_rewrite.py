@@ -13,7 +13,7 @@ from lcm_core.change.plan import Plan, Update, row_counts
 from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
 from lcm_core.errors import NotFoundError
-from lcm_core.operations.drafting.material import Base, read_material
+from lcm_core.operations.drafting.material import Base, earlier_digest_of, read_material
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_restore, plan_rewrite
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import ConversationId, SummaryId
@@ -155,6 +155,36 @@ async def test_a_source_that_changed_since_the_draft_is_refused(database_copy: D
         fresh = await base_of(database, leaf)
         with pytest.raises(SourceChangedError):
             await planned(database, leaf, "another", base=replace(bases[leaf], content=fresh.content))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        """message_parts SET metadata = '{"rawType":"image"}'""",
+        "message_parts SET part_type = 'file'",
+        "message_parts SET tool_name = 'another'",
+        "messages SET role = 'system'",
+        "messages SET created_at = '2026-01-01 00:00:00'",
+    ],
+)
+async def test_a_source_is_more_than_its_texts(change: str, database_copy: DatabaseFactory) -> None:
+    """What a header says, and what a part is, change the source text too; drafts of 0.1 did not record it."""
+    path = database_copy("0.15.3")
+    leaf = deep(path)
+    async with await Database.open(path) as database:
+        rendering = setting_of(database.schema).rendering
+        before = await database.read(read_material, leaf, rendering)
+        run(
+            path,
+            f"""UPDATE {change} WHERE message_id =
+            (SELECT message_id FROM summary_messages WHERE summary_id = '{leaf}' LIMIT 1)""",
+        )
+        await database.refresh()
+        with pytest.raises(SourceChangedError):
+            await planned(database, leaf, base=before.base)
+        assert await planned(
+            database, leaf, base=replace(before.base, source_digest=earlier_digest_of(before.source))
+        )
 
 
 async def test_what_is_no_change_or_no_text_is_refused(database_copy: DatabaseFactory) -> None:

@@ -89,7 +89,7 @@ async def plan_rewrite(
     before = material.base.content
     if base is not None and before != base.content:
         raise ChangedMeanwhileError(summary_id, base.content, before, text)
-    if base is not None and material.base.source_digest != base.source_digest:
+    if base is not None and not material.is_source_of(base):
         raise SourceChangedError(summary_id)
     if not text.strip(BLANKS):
         raise RefusedError(f"An empty text is no summary: {summary_id} stays as it is.", code="EMPTY_TEXT")

@@ -55,6 +55,10 @@ class Material:
         """The depth that the prompt is chosen by: 0 for messages."""
         return max(self.summary.depth, 1) if self.source.summaries else 0
 
+    def is_source_of(self, base: Base) -> bool:
+        """Whether what a draft was made from, by its *base*, is still what the summary is made from."""
+        return base.source_digest in (self.base.source_digest, earlier_digest_of(self.source))
+
     @property
     def broken_sources(self) -> tuple[SummaryId, ...]:
         """Its sources that are no summaries: what those lack, no text made from them can hold."""
@@ -108,19 +112,33 @@ def overridden(source: Source, overrides: Overrides, rendering: Rendering) -> So
 
 def digest_of(source: Source) -> str:
     """Another one when what a summary is made from has changed, whatever the time zone."""
-    made = hashlib.blake2b(digest_size=16)
-    for piece in _pieces(source):
+    return _digest(_pieces(source, whole=True), size=20)
+
+
+def earlier_digest_of(source: Source) -> str:
+    """The digest that drafts of version 0.1 carry: it knows messages and parts by their texts alone."""
+    return _digest(_pieces(source, whole=False), size=16)
+
+
+def _digest(pieces: Iterable[str], size: int) -> str:
+    made = hashlib.blake2b(digest_size=size)
+    for piece in pieces:
         raw = piece.encode("utf-8", "surrogatepass")
         made.update(len(raw).to_bytes(8) + raw)
     return made.hexdigest()
 
 
-def _pieces(source: Source) -> Iterator[str]:
+def _pieces(source: Source, *, whole: bool) -> Iterator[str]:
     for one in source.messages:
         yield from (str(one.message.message_id), one.message.content)
+        if whole:
+            yield from (one.message.role or "", one.message.sender or "", str(one.message.created_at))
         for part in one.parts:
             texts: Iterable[str | None] = (part.text, part.tool_input, part.tool_output, part.tool_error)
             yield from (text or "" for text in texts)
+            if whole:
+                more = (part.part_type, part.tool_call_id, part.tool_name, part.metadata)
+                yield from (text or "" for text in more)
     for summary in source.summaries:
         yield from (summary.summary.summary_id, summary.content)
     yield from map(str, source.gone)
