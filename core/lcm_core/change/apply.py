@@ -164,13 +164,17 @@ def _context_of(contexts: Mapping[Owner, Context], owner: int, values: Values) -
 def _context_rows(context: Context, values: Values) -> Iterator[_Row]:
     """From one list to another, which holds what stays in the same order."""
     before, after = context.before, context.after
-    placed = list(zip(after.rows, after.ordinals, strict=True))
-    staying = {row: ordinal for row, ordinal in placed if isinstance(row, int)}
-    for row in before.rows:
-        if isinstance(row, int) and row not in staying:
-            yield CONTEXT, _LEAVE, (row,)
-    for rowid, ordinal in shifted(before, staying):
-        yield CONTEXT, _SHIFT, (ordinal, rowid)
+    ahead = len(before)
+    if after.rows[:ahead] == before.rows and after.ordinals[:ahead] == before.ordinals:
+        placed = list(zip(after.rows[ahead:], after.ordinals[ahead:], strict=True))  # a host mostly appends
+    else:
+        placed = list(zip(after.rows, after.ordinals, strict=True))
+        staying = {row: ordinal for row, ordinal in placed if isinstance(row, int)}
+        for row in before.rows:
+            if isinstance(row, int) and row not in staying:
+                yield CONTEXT, _LEAVE, (row,)
+        for rowid, ordinal in shifted(before, staying):
+            yield CONTEXT, _SHIFT, (ordinal, rowid)
     for row, ordinal in placed:
         if isinstance(row, Cells):
             cells = fill_row(row, values)

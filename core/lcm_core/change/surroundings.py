@@ -276,7 +276,7 @@ class _Loading:
         a summary that has edges too, which would hide that, is always.
         """
         spliced = {edit.conversation_id for edit in self._edits if isinstance(edit, Splice)}
-        if not spliced or "context_items" not in self._copy.columns:
+        if not below or not spliced or "context_items" not in self._copy.columns:
             return
         items = [
             row[0]
