@@ -1,7 +1,8 @@
 """Text of a chosen length, its JSON form and its token estimate, at the price of a slice.
 
 A database of a gigabyte needs 300 MB of text. It is cut from a pool of paragraphs whose weights are known,
-so that the stored token counts are the engine's estimates (engine.md 2.1) without counting anew.
+so that the stored token counts are the engine's estimates (docs/engine/tokens.md, "Estimators") without
+counting anew.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ _LINES = (
 
 
 def quarters(text: str) -> int:
-    """The weight of *text* in quarters of a token, as the engine counts since 0.8 (engine.md 2.1)."""
+    """The weight of *text* in quarters of a token, as the engine counts since 0.8.
+
+    Source: docs/engine/tokens.md, "Estimators".
+    """
     total = 0
     for character in text:
         code = ord(character)

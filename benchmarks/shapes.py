@@ -8,15 +8,19 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-LEAF_FANOUT = 8  #: leaves per summary of depth 1 (engine.md 2.2, leafMinFanout)
-CONDENSED_FANOUT = 4  #: sources per summary of depth 2 and more (engine.md 2.2, condensedMinFanout)
+#: leaves per summary of depth 1 (leafMinFanout; docs/engine/settings.md, "Settings and defaults")
+LEAF_FANOUT = 8
+CONDENSED_FANOUT = 4  #: sources per summary of depth 2 and more (condensedMinFanout)
 LEAF_MESSAGES = 8  #: no leaf is made from fewer messages than this
-FRESH_TAIL = 64  #: raw messages that compaction leaves in a context (engine.md 2.5)
+FRESH_TAIL = 64  #: raw messages that compaction leaves in a context (freshTailCount)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a benchmark database; a token is the engine's estimate (engine.md 2.1)."""
+    """The size of a benchmark database; a token is the engine's estimate.
+
+    Source: docs/engine/tokens.md, "Estimators".
+    """
 
     name: str
     conversations: int

@@ -85,8 +85,11 @@ async def test_there_is_nothing_to_fix_in_a_healthy_database(version: str, datab
 async def test_a_copy_that_was_cut_without_a_mark_is_a_bad_summary(
     version: str, database_file: DatabaseFactory
 ):
-    """The engine's fallback cuts its source and marks the cut, but not always (engine.md 8): what lies
-    behind the cut is lost, whether or not a mark says so. No fix helps: it needs a model."""
+    """The engine's fallback cuts its source and marks the cut, but not always: what lies
+    behind the cut is lost, whether or not a mark says so. No fix helps: it needs a model.
+
+    Source: docs/engine/texts.md, "The summariser's own cut".
+    """
     path = database_file(version)
     copies = [one for one in await findings_of(path) if one.check == "C9" and is_broken(one)]
     assert copies

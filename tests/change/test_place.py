@@ -56,7 +56,10 @@ class Host:
         self.entries.append(Entry(int(self.clock), self.clock, self.clock, last + 1))
 
     def compact(self, where: float, size: float) -> None:
-        """A run gives way to a summary, and everything is numbered from 0 again (engine.md 1.6)."""
+        """A run gives way to a summary, and everything is numbered from 0 again.
+
+        Source: docs/format.md, "Numbering".
+        """
         if self.entries:
             start = int(where * len(self.entries))
             run = self.entries[start : start + 1 + int(size * 4)]
@@ -68,7 +71,7 @@ class Host:
                 entry.ordinal = ordinal
 
     def prune(self, where: float, size: float) -> None:
-        """Some items go, and the ordinals of the others stay (engine.md 1.6)."""
+        """Some items go, and the ordinals of the others stay (docs/format.md, "What leaves the context")."""
         start = int(where * len(self.entries))
         del self.entries[start : start + 1 + int(size * 3)]
 

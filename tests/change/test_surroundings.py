@@ -1,6 +1,6 @@
 """What a commit foresees of a change in a copy is what the file then says, whatever is changed.
 
-A plan is tried in a copy of what stands around its rows ("docs/changes.md, Checked before the lock"). Here it
+A plan is tried in a copy of what stands around its rows (docs/changes.md, "Checked before the lock"). Here it
 is written into the file as well, in a transaction that is rolled back, and the same checks ask the file.
 """
 

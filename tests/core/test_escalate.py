@@ -1,4 +1,4 @@
-"""What becomes of answers that are too long or empty (docs/engine/texts.md, Escalation and Fallback)."""
+"""What becomes of answers that are too long or empty (docs/engine/texts.md, "Escalation" and "Fallback")."""
 
 from __future__ import annotations
 

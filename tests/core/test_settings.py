@@ -26,7 +26,7 @@ from lcm_core.settings.resolve import ENV_NAMES
 from lcm_core.settings.show import config_value, config_view
 from lcm_core.settings.userfile import default_user_file
 
-#: Names and defaults of engine.md 7.2, copied from its table: variable, plugin key, default.
+#: Names and defaults of docs/engine/settings.md, "Settings and defaults": variable, plugin key, default.
 ENGINE_TABLE = """
 LCM_ENABLED enabled true
 LCM_HOST_FALLBACK_MODE hostFallbackMode "error"

@@ -130,7 +130,10 @@ def weight(message: SentMessage, rules: Rules) -> int:
 
 
 def is_degraded(*, debt_pending: bool, tokens: int, budget: int) -> bool:
-    """Whether an engine that cannot compact now would rather send the host's own messages (engine.md 2.5)."""
+    """Whether an engine that cannot compact now would rather send the host's own messages.
+
+    Source: docs/engine/tokens.md, "When compaction is due and cannot run".
+    """
     return debt_pending and tokens > DEGRADED_SHARE * budget
 
 
@@ -187,7 +190,9 @@ def _has_user(messages: Sequence[SentMessage]) -> bool:
 
 
 def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: Surroundings) -> _Fallback:
-    """Which messages are sent in place of the assembled ones, and why (engine.md 3).
+    """Which messages are sent in place of the assembled ones, and why.
+
+    Source: docs/engine/assembly.md, "What is sent instead".
 
     The database is compared with the host by the rows of its whole context, read or not.
     """

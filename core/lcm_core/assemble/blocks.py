@@ -1,4 +1,4 @@
-"""Blocks: what the parts of a stored message are sent as (docs/engine/assembly.md, Blocks).
+"""Blocks: what the parts of a stored message are sent as (docs/engine/assembly.md, "Blocks").
 
 Two tables. The present engine sends the host's own block unless that belongs to a tool: calls and results are
 made anew from columns and block together, without whatever else the host noted in it. The engine of 0.1 sends

@@ -125,7 +125,7 @@ def clamp(
     *,
     host_delivers_turn: bool = False,
 ) -> Clamped:
-    """What is left when the whole weighs more than the budget (docs/engine/assembly.md, The final clamp).
+    """What is left when the whole weighs more than the budget (docs/engine/assembly.md, "The final clamp").
 
     *share* of the budget is filled from the newest message back; *host_delivers_turn*: the host hands the
     prompt over by itself, so that the list may end with the assistant.

@@ -1,6 +1,6 @@
 """What the present engine counts a stored message by: the content that it would send, and its reasoning.
 
-Pure; docs/engine/ingest.md, Tokens.
+Pure; docs/engine/ingest.md, "Tokens".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The protected tail, and what of the rest fits the budget (docs/engine/assembly.md, What is sent)."""
+"""The protected tail, and what of the rest fits the budget (docs/engine/assembly.md, "What is sent")."""
 
 from __future__ import annotations
 

@@ -46,5 +46,5 @@ def stringify(value: Json) -> str:
 
 
 def estimate(text: str, estimator: Estimator) -> int:
-    """Tokens of *text* by one of the two rules (engine.md 2.1)."""
+    """Tokens of *text* by one of the two rules (docs/engine/tokens.md, "Estimators")."""
     return estimate_weighted(text) if estimator is Estimator.WEIGHTED else estimate_utf16(text)

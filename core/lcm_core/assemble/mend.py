@@ -1,7 +1,7 @@
 """Messages before tools are paired: without calls that wait for nothing, and without what says nothing.
 
-docs/engine/assembly.md, Calls without a result, and Messages that say nothing. Each function takes messages
-in order and gives messages in order; what it did is told beside them.
+docs/engine/assembly.md, "Calls without a result" and "Messages that say nothing". Each function takes
+messages in order and gives messages in order; what it did is told beside them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tool pairing: every result right behind its call, one for each (docs/engine/assembly.md, Tool pairing).
+"""Tool pairing: every result right behind its call, one for each (docs/engine/assembly.md, "Tool pairing").
 
 Two rules, that of the present engine and that of 0.1. Both go from the oldest message to the newest: a
 message with calls takes its results out of what follows, out of its **span** first.

@@ -1,6 +1,6 @@
 """A stored message as the message that it was: role, content and what stands beside it.
 
-Pure; docs/engine/assembly.md, Messages.
+Pure; docs/engine/assembly.md, "Messages".
 """
 
 from __future__ import annotations

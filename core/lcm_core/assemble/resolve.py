@@ -126,7 +126,7 @@ FETCHING: Final = (
 def stub(item: Resolved, rules: Rules) -> Resolved:
     """A tool's answer whose payload is in a file as a reference to that; anything else as it is.
 
-    Also where the reference weighs more (docs/engine/assembly.md, References to payloads).
+    Also where the reference weighs more (docs/engine/assembly.md, "References to payloads").
     """
     sent, payload = item.sent, item.payload
     if payload is None or sent.role is not Role.TOOL_RESULT or not payload.file_id.startswith("file_"):

@@ -66,7 +66,7 @@ class TailReport:
 class LastCut:
     """What the present engine cuts off when whole messages as JSON are more than the budget.
 
-    It then packs the newest to nine tenths of the budget (docs/engine/assembly.md, The final clamp).
+    It then packs the newest to nine tenths of the budget (docs/engine/assembly.md, "The final clamp").
     """
 
     cut: Mapping[int, Cut]  #: why a message goes, by its place (from 0) among those before it

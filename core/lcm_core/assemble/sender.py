@@ -1,7 +1,7 @@
 """Who said a message in a group (``messages.openclaw_sender_metadata``, since 0.15.2).
 
-One reading for what is sent (docs/engine/assembly.md, Messages) and for the header of a source text
-(docs/engine/texts.md, The block of a message).
+One reading for what is sent (docs/engine/assembly.md, "Messages") and for the header of a source text
+(docs/engine/texts.md, "The block of a message").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MEMBERS: Final = ("senderId", "senderName", "senderUsername")
 def sender_of(recorded: str | None) -> JsonObject | None:
     """The members of a recorded sender that say something, unchanged; None without any.
 
-    docs/engine/assembly.md, Messages.
+    docs/engine/assembly.md, "Messages".
     """
     if not recorded:
         return None

@@ -1,4 +1,6 @@
-"""What an engine adds to the system prompt so that the model knows what summaries are (engine.md 3).
+"""What an engine adds to the system prompt so that the model knows what summaries are.
+
+Source: docs/engine/assembly.md, "What is added to the system prompt".
 
 No database holds the engine's own words; these are ours and say the same.
 """

@@ -1,7 +1,7 @@
 """The keys of local findings: what a change would break, and what an operation removed.
 
 A key is ``<check>:<conversation or ->:<kind>:<reference>``, for example ``A4:7:message:17``; the check is
-one of engine.md section 9. Keys are stable: the journal keeps those that an operation removed, so that an
+one of docs/engine/doctor.md. Keys are stable: the journal keeps those that an operation removed, so that an
 undo may bring exactly those back.
 """
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lcm_core.change.connection import Writer
 from lcm_core.store.schema import Schema
 
-#: References that the engine keeps without declaring them (engine.md 1.4).
+#: References that the engine keeps without declaring them (docs/format.md, "Tables").
 UNDECLARED = (("focus_brief_sources", "summary_id", "summaries", "summary_id"),)
 
 

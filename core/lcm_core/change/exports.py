@@ -1,4 +1,4 @@
-"""Files that hold the edits of operations too large for the journal (docs/hostile-files.md, Exports).
+"""Files that hold the edits of operations too large for the journal (docs/hostile-files.md, "Exports").
 
 The journal lies in the database, which anybody may have written: what it names is opened only as a file of
 ours. Of a recorded path the name alone is used, and only if we give such names; it is looked for in our own

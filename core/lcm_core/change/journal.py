@@ -1,9 +1,9 @@
 """The journal of a database: what was changed by lcm-tui, kept in the same file and the same transaction.
 
 Table ``lcm_tui_operations`` is made by the first commit and never by browsing. The engine does not mind it:
-no version stores a schema number, counts tables or looks at tables that it does not know by name (engine.md
-1.1: ``user_version`` 0, no triggers, no views); its migrations create and alter tables by name only and find
-search tables by name (1.4, 1.5), its cleaners delete from tables by name (1.7), and its backups copy all.
+no version stores a schema number, counts tables or looks at tables that it does not know by name
+(docs/format.md, "The file itself"); its migrations, its cleaners and its search go by names, and its backups
+copy all.
 
 A row keeps the edits as they were planned and, apart, what the commit made of them (ids, ordinals, and
 neighbours). So the large part is packed before the lock is taken, or lies in an export.

@@ -1,4 +1,6 @@
-"""Structural checks of summaries, local to those that a change touches (engine.md 9, B1 to B12).
+"""Structural checks of summaries, local to those that a change touches.
+
+Source: docs/engine/doctor.md, "Family B: the graph".
 
 Asked before and after a change; what is found after and was not before would break the DAG. Each check is one
 query over the touched summaries.

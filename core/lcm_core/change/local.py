@@ -1,4 +1,6 @@
-"""Structural checks of contexts, local to the items that a change touches (engine.md 9, A3 to A11 and B13).
+"""Structural checks of contexts, local to the items that a change touches.
+
+Source: docs/engine/doctor.md, "Family A: the context".
 
 Asked before and after a change, with the list of that moment: what is found after and was not before would
 break the context; what was found before and is not after, the change has mended. A reference without a target

@@ -1,4 +1,6 @@
-"""Brings an old database to the present schema, as the engine's own migrations do (engine.md 1.1, 1.5, 2.3).
+"""Brings an old database to the present schema, as the engine's own migrations do.
+
+Source: docs/engine/versions.md, "Features".
 
 Additive only: tables, columns, indexes and search tables are made, and what their rows would hold is worked
 out. One transaction; nothing of it is journaled, the way back is the backup that is made before.

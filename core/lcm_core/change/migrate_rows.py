@@ -1,4 +1,6 @@
-"""What the rows of an old database would hold in the columns that a migration adds (engine.md 1.3, 2.3).
+"""What the rows of an old database would hold in the columns that a migration adds.
+
+Source: docs/format.md, "Identifiers" and "Numbers beside a summary".
 
 Only what was never recorded is worked out: a value that stands is left, right or wrong. Ids and numbers are
 held for the whole file, texts one page at a time.
@@ -102,7 +104,8 @@ def _upwards(nodes: dict[str, _Node]) -> Iterator[str]:
 
 
 def _work_out(writer: Writer, summary_id: str, node: _Node, nodes: dict[str, _Node]) -> None:
-    """The formulas of engine.md 2.3, where the column still has what a migration put there."""
+    """The formulas of docs/format.md, "Numbers beside a summary", where the column still has what a migration
+    put there."""
     if node.is_leaf:
         row = writer.rows(
             """SELECT coalesce(sum(m.token_count), 0), min(julianday(m.created_at)),

@@ -288,7 +288,8 @@ def _inverse(edit: Edit) -> Edit:
             )
 
 
-#: The columns that name a row, by table (engine.md 1.4). A row of another table is named by all its columns.
+#: The columns that name a row, by table (docs/format.md, "Tables"). A row of another table is named by all
+#: its columns.
 KEYS: Mapping[str, tuple[str, ...]] = {
     "conversations": ("conversation_id",),
     "messages": ("message_id",),

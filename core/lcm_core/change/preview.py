@@ -207,7 +207,10 @@ def _given_up(verified: Verified, schema: Schema) -> Asking[list[str]]:
 
 
 def waits_for_locks(schema: Schema) -> bool:
-    """Whether the engine that wrote this schema waits for a lock at all (0.5 on; engine.md 1.1)."""
+    """Whether the engine that wrote this schema waits for a lock at all.
+
+    Source: docs/engine/versions.md, "Locks".
+    """
     return schema.is_beta or schema.has("conversation_bootstrap_state")
 
 

@@ -1,4 +1,4 @@
-"""Makes a new, empty database with the present schema (engine.md 1.1, 1.4)."""
+"""Makes a new, empty database with the present schema (docs/format.md, "The file itself" and "Tables")."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def create_database(path: Path) -> None:
 def add_search_tables(writer: Writer, present: frozenset[str]) -> tuple[str, ...]:
     """Make those search tables that are not *present* and that this SQLite can; which were made.
 
-    Full-text search is optional: an engine without it looks with LIKE (engine.md 1.4).
+    Full-text search is optional: an engine without it looks with LIKE (docs/engine/search.md, "Tables").
     """
     made = []
     for table in SEARCH_TABLES:

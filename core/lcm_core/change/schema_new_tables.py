@@ -1,7 +1,9 @@
-"""The present schema as a value (engine.md 1.4, 1.5): tables, columns, constraints, indexes, search tables.
+"""The present schema as a value: tables, columns, constraints, indexes, search tables.
 
-A new database is made of it, and an old one is compared with it. Column order follows engine.md; nothing
-may depend on it.
+Source: docs/format.md, "Tables".
+
+A new database is made of it, and an old one is compared with it. Nothing may depend on the order
+of columns.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class SearchTable:
-    """A full-text table, a copy of its own (engine.md 1.4)."""
+    """A full-text table, a copy of its own (docs/engine/search.md, "Tables")."""
 
     name: str
     columns: str
@@ -355,5 +357,6 @@ MIGRATION_STEPS: Final = (
     ("repairOpenClawMetadataIdentityState", 2),
 )
 
-#: An index of 0.4 and 0.5 that forbade an archived conversation to share its key (engine.md 1.5).
+#: An index of 0.4 and 0.5 that forbade an archived conversation to share its key (docs/format.md,
+#: "conversations").
 OBSOLETE_INDEXES: Final = ("conversations_session_key_idx",)

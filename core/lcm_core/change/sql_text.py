@@ -1,6 +1,6 @@
 """The SQL that a verified plan stands for: statements that leave the same rows as a commit does.
 
-`script_of` is a whole script ("docs/changes.md, As SQL"): one transaction, search tables too, no parameter
+`script_of` is a whole script (docs/changes.md, "As SQL"): one transaction, search tables too, no parameter
 left open. It fits the file as it is now; it checks no structure, and leaves nothing in the history.
 """
 

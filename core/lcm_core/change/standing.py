@@ -1,4 +1,4 @@
-"""What stands on an operation: later ones that have to be taken back with it ("docs/changes.md, Undo").
+"""What stands on an operation: later ones that have to be taken back with it (docs/changes.md, "Undo").
 
 Operations that name a row of an earlier one may stand on it, and so may what names one of theirs. Which of
 them do is tried: all of them together must take the rows back to what the operation left, and whatever can be

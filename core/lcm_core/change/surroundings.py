@@ -3,7 +3,7 @@
 The structural checks of a commit ask the database before a change and after it. So that the lock is held for
 the writing alone, "after" is asked of a copy: the rows that the checks can reach from those that the edits
 touch, up and down the DAG, with the few columns that they look at. The same SQL runs on both; a declared type
-converts values as it does in the file ("docs/changes.md, Checked before the lock").
+converts values as it does in the file (docs/changes.md, "Checked before the lock").
 
 What is loaded, for edits that name the summaries S and the messages M:
 

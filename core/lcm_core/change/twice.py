@@ -1,4 +1,6 @@
-"""What the model would read in two summaries after a change (engine.md 9, B14 and B15).
+"""What the model would read in two summaries after a change.
+
+Source: docs/engine/doctor.md, "Family B: the graph", B14 and B15.
 
 Asked before and after it, of the same summaries: those that it joins to other sources, and those that it may
 bring into the model's reach or take out of it. Most changes leave that reach as it is (a summary gives way to

@@ -1,4 +1,4 @@
-"""What a user said without what its host put around it: what is hashed (docs/engine/ingest.md, Hashes)."""
+"""What a user said without what its host put around it: what is hashed (docs/engine/ingest.md, "Hashes")."""
 
 from __future__ import annotations
 

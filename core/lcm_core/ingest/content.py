@@ -1,7 +1,8 @@
 """What a message holds, as parts that a screen can show, whichever place it was read from.
 
 The same parts come out of a host's message (field.md 6.3) and of the rows of ``message_parts``, whose
-metadata keeps the host's block. Block types and roles map as the engine maps them (engine.md 5).
+metadata keeps the host's block. Block types and roles map as the engine maps them
+(docs/engine/ingest.md, "Parts").
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ _ROLES = {"user", "assistant", "system", "tool"}
 
 
 def engine_role(role: str) -> str:
-    """The role under which the engine stores a host's message (engine.md 5)."""
+    """The role under which the engine stores a host's message.
+
+    Source: docs/engine/ingest.md, "What is not stored".
+    """
     if role in _ROLES:
         return role
     return "tool" if _plain(role) == "toolresult" else "assistant"

@@ -1,4 +1,4 @@
-"""How many tokens a message has: those of what assembly would send (docs/engine/ingest.md, Tokens)."""
+"""How many tokens a message has: those of what assembly would send (docs/engine/ingest.md, "Tokens")."""
 
 from __future__ import annotations
 

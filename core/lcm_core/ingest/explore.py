@@ -1,4 +1,4 @@
-"""What a payload is made of: the summary that stands for it (docs/engine/ingest.md, Summaries)."""
+"""What a payload is made of: the summary that stands for it (docs/engine/ingest.md, "Summaries")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transcript as the engine reads it, for an import (docs/engine/ingest.md, Transcripts).
+"""A transcript as the engine reads it, for an import (docs/engine/ingest.md, "Transcripts").
 
 One pass notes where every entry lies; messages are read from there when they are stored, so that a file of
 any size is imported without being held. The screens read the same files by `lcm_core.ingest.transcript`,

@@ -1,4 +1,4 @@
-"""When a message was said, as ``messages.created_at`` keeps it (docs/engine/ingest.md, Times)."""
+"""When a message was said, as ``messages.created_at`` keeps it (docs/engine/ingest.md, "Times")."""
 
 from __future__ import annotations
 

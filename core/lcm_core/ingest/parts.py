@@ -1,4 +1,4 @@
-"""From what a host said to the rows of ``message_parts`` (docs/engine/ingest.md, Parts)."""
+"""From what a host said to the rows of ``message_parts`` (docs/engine/ingest.md, "Parts")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Patterns of session keys: ``*`` stays within one part of a key, ``**`` does not (engine.md 5)."""
+"""Patterns of session keys: ``*`` stays within one part of a key, ``**`` does not.
+
+Source: docs/engine/settings.md, "Session patterns".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large payloads leave a message for a file (docs/engine/ingest.md, Payloads).
+"""Large payloads leave a message for a file (docs/engine/ingest.md, "Payloads").
 
 Nothing is written here: `take_out` says what would be, and `lcm_core.ingest.payload_files` writes it.
 """

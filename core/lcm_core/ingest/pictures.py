@@ -1,4 +1,4 @@
-"""Pictures in a message: what is one, of which type and name (docs/engine/ingest.md, Pictures)."""
+"""Pictures in a message: what is one, of which type and name (docs/engine/ingest.md, "Pictures")."""
 
 from __future__ import annotations
 

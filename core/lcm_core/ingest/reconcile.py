@@ -1,4 +1,6 @@
-"""From where on a transcript is new to a database that holds some of it (engine.md 5). Pure.
+"""From where on a transcript is new to a database that holds some of it. Pure.
+
+Source: docs/engine/ingest.md, "Later reads".
 
 Entry ids prove it where they are recorded. Elsewhere the newest stored messages are looked for in the
 transcript by role and text, with as many of their predecessors as agree.
@@ -104,7 +106,7 @@ def import_cap(stored: int) -> int:
 def overlap(batch: Sequence[tuple[str, str]], stored: Sequence[tuple[str, str]]) -> int:
     """How many messages at the start of a batch are the newest stored ones, by identity and time.
 
-    Texts repeat; only together with its time is a message the same (engine.md 9.1, row 44).
+    Texts repeat; only together with its time is a message the same (docs/engine/ingest.md, "Turns").
     """
     for length in range(min(len(batch), len(stored)), 0, -1):
         if list(batch[:length]) == list(stored[-length:]):

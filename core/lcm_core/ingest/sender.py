@@ -1,4 +1,4 @@
-"""Who of a group said something (docs/engine/ingest.md, Other columns)."""
+"""Who of a group said something (docs/engine/ingest.md, "Other columns")."""
 
 from __future__ import annotations
 

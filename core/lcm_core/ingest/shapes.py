@@ -1,4 +1,4 @@
-"""Names that blocks and messages of hosts use (docs/engine/ingest.md, What a block is)."""
+"""Names that blocks and messages of hosts use (docs/engine/ingest.md, "What a block is")."""
 
 from __future__ import annotations
 

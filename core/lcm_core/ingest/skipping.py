@@ -1,4 +1,4 @@
-"""Messages of a host that the engine does not store (docs/engine/ingest.md, What is not stored)."""
+"""Messages of a host that the engine does not store (docs/engine/ingest.md, "What is not stored")."""
 
 from __future__ import annotations
 

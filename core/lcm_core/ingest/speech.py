@@ -1,4 +1,4 @@
-"""What a message says, as ``messages.content`` keeps it (docs/engine/ingest.md, What a message says)."""
+"""What a message says, as ``messages.content`` keeps it (docs/engine/ingest.md, "What a message says")."""
 
 from __future__ import annotations
 

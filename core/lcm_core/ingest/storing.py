@@ -1,4 +1,7 @@
-"""How an engine version stores a host's message: values, chosen by the schema it left (engine.md 1.5)."""
+"""How an engine version stores a host's message: values, chosen by the schema it left.
+
+Source: docs/engine/versions.md, "Rules of storing".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Focus briefs of a conversation, and the active one over its context (engine.md 6.5; since 0.11.0)."""
+"""Focus briefs of a conversation, and the active one over its context.
+
+Source: docs/engine/assembly.md, "What is sent".
+"""
 
 from __future__ import annotations
 

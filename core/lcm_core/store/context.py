@@ -201,7 +201,8 @@ async def entries_of(reader: Reader, items: Sequence[ContextItem]) -> list[Conte
 
 
 async def check_tokens(reader: Reader, item: ItemId) -> TokenCheck | None:
-    """Count what stands behind an item anew and compare (engine.md 2.1); None when the row is gone.
+    """Count what stands behind an item anew and compare (docs/engine/tokens.md, "What is counted"); None when
+    the row is gone.
 
     Reads the whole text of one message or summary.
     """

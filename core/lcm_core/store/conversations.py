@@ -113,7 +113,9 @@ async def get_conversation(reader: Reader, conversation_id: int) -> Conversation
 
 
 async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
-    """The conversation that a session key means: the active one first, then the newest (engine.md 6.4).
+    """The conversation that a session key means: the active one first, then the newest.
+
+    Source: docs/engine/command.md, "Selecting and filtering".
 
     Raises:
         NotFoundError: no conversation has this key, or this version records no keys.

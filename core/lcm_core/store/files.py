@@ -63,7 +63,7 @@ async def list_files(
 
 
 async def get_file(reader: Reader, file_id: str) -> LargeFile:
-    """One file by its id, letter case aside, as references write it (engine.md 1.3).
+    """One file by its id, letter case aside, as references write it (docs/format.md, "Identifiers").
 
     Raises:
         NotFoundError: no file has this id.

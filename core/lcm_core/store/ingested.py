@@ -46,7 +46,7 @@ class RowText:
 
 
 async def find_holding(reader: Reader, session_id: str, session_key: str | None) -> Holding | None:
-    """The conversation of a session: the active one of its key, else the newest of its id (engine.md 6.4)."""
+    """The conversation of a session: the active one of its key, else the newest of its id."""
     found = None
     schema = reader.schema
     if session_key is not None and schema.has("conversations", "session_key"):
@@ -118,7 +118,10 @@ async def _next_id(reader: Reader, table: str, column: str) -> int:
 
 
 async def key_is_taken(reader: Reader, session_key: str) -> bool:
-    """Whether an active conversation has this key: no other one may then (engine.md 1.4)."""
+    """Whether an active conversation has this key: no other one may then.
+
+    Source: docs/format.md, "conversations".
+    """
     if not reader.schema.has("conversations", "session_key"):
         return False
     active = "AND active = 1" if reader.schema.has("conversations", "active") else ""

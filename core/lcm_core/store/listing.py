@@ -1,4 +1,4 @@
-"""Filtered lists for the command line, newest first, page by page (engine.md 6.4).
+"""Filtered lists for the command line, newest first, page by page (docs/engine/command.md, "Cursors").
 
 A page ends at a `Position`: the stored time and the id of its last row. Rows are ordered and compared by the
 time itself, so that the two stored formats mix rightly, then by id; a row without a usable time comes last.

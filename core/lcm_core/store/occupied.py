@@ -9,7 +9,7 @@ from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow
 
-#: Columns of ``messages`` that hold a value once in a conversation (engine.md 1.4, unique indexes).
+#: Columns of ``messages`` that hold a value once in a conversation (docs/format.md, "Indexes").
 ONCE = ("transcript_entry_id", "stable_event_key")
 
 
@@ -72,7 +72,10 @@ async def messages_of_times(
 
 
 async def active_briefs(reader: Reader, conversation_id: ConversationId) -> tuple[str, ...]:
-    """The focus briefs that stand over a context, newest first; the engine uses the first (engine.md 6.5)."""
+    """The focus briefs that stand over a context, newest first; the engine uses the first.
+
+    Source: docs/engine/assembly.md, "What is sent".
+    """
     if not reader.schema.has("focus_briefs"):
         return ()
     rows = await reader.rows(

@@ -28,7 +28,7 @@ FEWEST, MOST = 5, 400
 #: How many of the summaries made last are looked at for some that no message is linked to.
 RECENT = 40
 
-#: SQL: not a record of a compaction pass, which 0.1 to 0.6.0 stored as messages (engine.md 2.2).
+#: SQL: not a record of a compaction pass, which 0.1 to 0.6.0 stored (docs/format.md, "Records of passes").
 _NO_EVENT = "NOT (m.role = 'system' AND m.content LIKE 'LCM compaction % pass (%')"
 
 
@@ -313,9 +313,9 @@ async def _taken_out(
 ) -> str | None:
     """Why a summary had left the context by then, or None.
 
-    What ``/new`` takes out of a context (engine.md 5) has neither a consumer nor a place there, and the raw
-    messages that were taken out with it are covered by nothing. When the subject covers what came after them,
-    it was made later than that.
+    What ``/new`` takes out of a context (docs/format.md, "What leaves the context") has neither a consumer
+    nor a place there, and the raw messages that were taken out with it are covered by nothing. When the
+    subject covers what came after them, it was made later than that.
     """
     if covers is None or subject.covers is None or not reader.schema.has("context_items"):
         return None

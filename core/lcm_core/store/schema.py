@@ -1,4 +1,4 @@
-"""What this file's schema can do, told by its tables and columns (engine.md 1.5).
+"""What this file's schema can do, told by its tables and columns (docs/engine/versions.md, "Features").
 
 The engine stores no version number and an upgraded file differs from a fresh one, so nothing here compares
 versions: a reader asks for the columns it wants and gets NULL for those that this file does not have.
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from lcm_core.errors import DatabaseError
 
-#: (first tag, table, column or None for the table itself), oldest first: engine.md 1.5, executed migrations.
+#: (first tag, table, column or None for the table itself), oldest first (docs/engine/versions.md,
+#: "Features").
 FEATURES: tuple[tuple[str, str, str | None], ...] = (
     ("0.1.2", "summaries", "earliest_at"),
     ("0.1.2", "summaries", "descendant_count"),
@@ -185,7 +186,10 @@ class Schema:
 
     @property
     def counts_code_points(self) -> bool:
-        """Whether the engine that last migrated the file weighs code points (0.8 on; engine.md 2.1)."""
+        """Whether the engine that last migrated the file weighs code points.
+
+        Source: docs/engine/tokens.md, "Estimators".
+        """
         return self.is_beta or self.has("lcm_migration_state")
 
 

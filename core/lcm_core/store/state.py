@@ -18,7 +18,7 @@ TELEMETRY = "conversation_compaction_telemetry"
 MAINTENANCE = "conversation_compaction_maintenance"
 BOOTSTRAP = "conversation_bootstrap_state"
 
-#: Columns of the three tables, as the engine lists them (engine.md 1.4).
+#: Columns of the three tables, as the engine lists them (docs/format.md, "Tables").
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     TELEMETRY: (
         "last_observed_cache_read",

@@ -240,7 +240,9 @@ async def load_graph(reader: Reader, conversation_id: ConversationId) -> Summary
 
 
 async def broken_in(reader: Reader, conversation_id: ConversationId) -> list[BrokenSummary]:
-    """The summaries of a conversation that the marker rules call bad (engine.md 2.4 and 6.2).
+    """The summaries of a conversation that the marker rules call bad.
+
+    Source: docs/engine/doctor.md, "Order of the markers".
 
     Reads the text of all of them: for the background, never for a first page.
     """

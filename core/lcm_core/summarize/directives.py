@@ -1,6 +1,6 @@
 """Sentences that are shaped like an instruction to a model: they do not come through a cut of the source.
 
-docs/engine/texts.md, Directives. All of it takes time in proportion to the text.
+docs/engine/texts.md, "Directives". All of it takes time in proportion to the text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a source text to the text of a summary: normal, aggressive, a cap, a cut of the source.
 
-Two sets of rules (docs/engine/texts.md, Escalation, Fallback, The summariser's own cut). The engine's
-compaction and ours meet here.
+Two sets of rules (docs/engine/texts.md, "Escalation", "Fallback" and "The summariser's own cut"). The
+engine's compaction and ours meet here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def estimate(text: str, estimator: Estimator) -> int:
 def target_tokens(
     depth: int, source_tokens: int, *, aggressive: bool, rules: CompactionRules, settings: CompactionSettings
 ) -> int:
-    """The size that a model is asked to stay under (docs/engine/texts.md, Targets)."""
+    """The size that a model is asked to stay under (docs/engine/texts.md, "Targets")."""
     if depth > 0:
         return max(512, settings.condensed_target_tokens)
     if not aggressive:
@@ -185,7 +185,7 @@ def own_cut(text: str, target: int, rules: CompactionRules, settings: Compaction
     """What the engine's own summariser hands back when no model gave it an answer that can be used.
 
     *target*: the tokens that were asked for. It is an answer like any other, and judged like one; without a
-    note it is the source (docs/engine/texts.md, The summariser's own cut).
+    note it is the source (docs/engine/texts.md, "The summariser's own cut").
     """
     text, most = trimmed(text), max(LEAST_UNITS, UNITS_OF_TOKEN * target)
     if rules.escalation.fallback_units is not None:

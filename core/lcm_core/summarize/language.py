@@ -13,8 +13,8 @@ from typing import Final
 
 Span = tuple[int, int]  #: characters of a text, from the first to before the second
 
-#: The line above a message or summary in a source text (docs/engine/texts.md, The block of a message). What a
-#: sender is called may hold brackets and be long; as JSON it is one line.
+#: The line above a message or summary in a source text (docs/engine/texts.md, "The block of a message"). What
+#: a sender is called may hold brackets and be long; as JSON it is one line.
 HEADER: Final = re.compile(
     r"^\[(?P<first>(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|NaN-NaN-NaN)[^\]\n]{0,100}?)"
     r"(?: - (?P<last>(?:[0-9]{4}|NaN)-[^\]\n]{0,100})"

@@ -1,4 +1,4 @@
-"""Whether an identifier of one text is told in another (docs/retention.md, Facts and inventions).
+"""Whether an identifier of one text is told in another (docs/retention.md, "Facts and inventions").
 
 Keeping and knowing differ. A text keeps ``/srv/app/x.py`` when it names ``x.py``; it invents
 ``/tmp/x.py`` when its source names only ``/srv/app/x.py``.

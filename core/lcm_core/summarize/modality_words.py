@@ -1,4 +1,4 @@
-"""What makes a sentence a rule, and which way it points, in eleven languages: docs/retention.md, Rules.
+"""What makes a sentence a rule, and which way it points, in eleven languages: docs/retention.md, "Rules".
 
 Words of scripts written with spaces are phrases of whole words; ``*`` lets a word go on, ``(…*)`` looks at the
 next word and leaves it. Chinese, Japanese and Korean, where a modal sticks to its verb, are patterns.

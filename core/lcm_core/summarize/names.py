@@ -1,4 +1,4 @@
-"""Weekdays and people that a draft names and its source does not (docs/retention.md, People and weekdays).
+"""Weekdays and people that a draft names and its source does not (docs/retention.md, "People and weekdays").
 
 Weekdays are words that can be listed. People are seen by their capital letter, so only where the script has
 capitals and the language keeps them for names: not in German, and not in scripts without them.

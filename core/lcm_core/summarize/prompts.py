@@ -24,7 +24,8 @@ from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-#: How the last line of every summary begins (engine.md 8); after it comes what expanding would show.
+#: How the last line of every summary begins (docs/engine/settings.md, "Asking a summariser"); after it comes
+#: what expanding would show.
 CLOSING: Final = "Expand for details about:"
 #: How the line begins that names the files that were touched.
 FILES: Final = "Files:"

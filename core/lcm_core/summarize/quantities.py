@@ -1,4 +1,4 @@
-"""Numbers with what they count, and which ways of writing them are equal (docs/retention.md, Numbers).
+"""Numbers with what they count, and which ways of writing them are equal (docs/retention.md, "Numbers").
 
 ``1,250`` may be more than a thousand or a fraction: a number that can be read in several ways has
 several values, and two agree when one of the values does. So do 4000 and 4k, 30 s and 0.5 min.

@@ -1,4 +1,4 @@
-"""What became of the rules of a source: kept, lost, or reversed (docs/retention.md, Reversals)."""
+"""What became of the rules of a source: kept, lost, or reversed (docs/retention.md, "Reversals")."""
 
 from __future__ import annotations
 

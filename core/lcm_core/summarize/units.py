@@ -1,4 +1,4 @@
-"""What numbers count, in eleven languages: units with their size, words for numbers (docs/retention.md, Numbers)."""
+"""What numbers count, in eleven languages: units with their size, words for numbers (docs/retention.md, "Numbers")."""
 
 # Tables: a line is a unit, however wide its characters are.
 # ruff: noqa: E501

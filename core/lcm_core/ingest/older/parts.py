@@ -1,4 +1,7 @@
-"""From what a host said to rows, as engines before 0.15 made them (docs/engine/ingest.md, Older engines)."""
+"""From what a host said to rows, as engines before 0.15 made them.
+
+Source: docs/engine/ingest.md, "Older engines".
+"""
 
 from __future__ import annotations
 

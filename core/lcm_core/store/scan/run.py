@@ -46,7 +46,7 @@ async def run_checks(
     limits: Limits | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Ask the checks of engine.md section 9 of a whole file or of one conversation.
+    """Ask the checks of a whole file or of one conversation (docs/engine/doctor.md).
 
     *only* names ids (``A11``) or families (``A``); all are asked without it, and nothing else is reported.
     *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). Cancelling the

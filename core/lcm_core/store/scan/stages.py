@@ -176,7 +176,10 @@ async def _count_messages(reader: Reader, conversation_id: ConversationId | None
 
 
 async def _columns_backfilled(reader: Reader) -> bool:
-    """Whether the migration step ran that fills the tool columns of parts (engine.md 1.4)."""
+    """Whether the migration step ran that fills the tool columns of parts.
+
+    Source: docs/engine/versions.md, "Migration steps".
+    """
     if not reader.schema.has("lcm_migration_state"):
         return False
     return bool(

@@ -23,7 +23,7 @@ from lcm_core.tokens import MOST_PER_CHARACTER
 
 #: Messages that are fetched at a time; they become columns at once.
 _PAGE = 10_000
-#: SQL: whether a message is a compaction event of 0.1 to 0.6.0 (engine.md 2.2).
+#: SQL: whether a message is a compaction event of 0.1 to 0.6.0 (docs/format.md, "Records of passes").
 _EVENT = "(m.role = 'system' AND m.content GLOB 'LCM compaction * pass (*')"
 _NODE_COLUMNS = (
     ("summary_id", "TEXT"),
@@ -35,7 +35,7 @@ _NODE_COLUMNS = (
     ("source_message_token_count", "INTEGER"),
     ("model", "TEXT"),
 )
-#: Tokens of a sender's label beside what is recorded of them (docs/engine/compaction.md, Weights).
+#: Tokens of a sender's label beside what is recorded of them (docs/engine/compaction.md, "Weights").
 _LABEL_TOKENS = 8
 
 

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 #: Times that one question is sent at most; refusals for their number do not count while others are answered.
 ATTEMPTS: Final = 4
-_FIRST_WAIT: Final = 0.5  #: s; doubled each time (engine.md 8)
+_FIRST_WAIT: Final = 0.5  #: s; doubled each time (docs/engine/settings.md, "Asking a summariser")
 _MOST_WAIT: Final = 8.0
 _LEAST_ROOM: Final = 1_024
 _MOST_ROOM: Final = 32_000
