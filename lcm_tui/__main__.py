@@ -15,7 +15,7 @@ _CANCELLED = 10
 
 
 def main() -> int:
-    """Run the program; the result is its exit code (design.md section 4)."""
+    """Run the program; the result is its exit code (docs/decisions.md, "Exit codes")."""
     own = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else ignored, as under nohup
     if own:
         signal.signal(signal.SIGINT, _leave)

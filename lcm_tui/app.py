@@ -113,7 +113,8 @@ class LcmApp(App[int]):
         self.failure: LcmError | None = None
         self._typed = TypedAhead(self, super().on_event, self._front_loaded)
         if monochrome:
-            # Only an ANSI theme is legible without colours: others become grey on grey (toolkit.md 3.4).
+            # Only an ANSI theme is legible without colours: others become grey on grey (docs/decisions.md,
+            # "Monochrome").
             self.theme = "ansi-dark"
         elif settings.theme.value in self.available_themes:
             self.theme = str(settings.theme.value)
@@ -316,7 +317,7 @@ def run_app(settings: Settings, *, demo: bool = False) -> int:
     """Run the app until the operator leaves it.
 
     Returns:
-        The exit code (design.md section 4).
+        The exit code (docs/decisions.md, "Exit codes").
 
     Raises:
         LcmError: the database could not be opened, or the app failed.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the first screen needs neither, and every start would pay f
 P = ParamSpec("P")
 T = TypeVar("T")
 
-DEFAULT_BUDGET = 128_000  #: tokens; what the engine assumes when its host passes none (engine.md 3)
+DEFAULT_BUDGET = 128_000  #: tokens; assumed when its host passes none (docs/engine/tokens.md, "Budgets")
 #: A key is answered by then.
 ANSWERED_SECONDS = 0.025
 #: Until then the pause behind a key has just begun.

@@ -144,7 +144,7 @@ async def assemble_context(
 
     *zone* is that of the times in wrappers (None: this machine's); *rules* None means those of the engine
     that wrote the file; *live* are the host's own messages, where they are known: they are sent when
-    compaction is due, the context fills the budget and the host cannot compact now (engine.md 2.5);
+    compaction is due, the context fills the budget and the host cannot compact now (docs/engine/tokens.md);
     *with_history* also sums what was ever said, which reads past every message of the conversation; *now*
     judges the cache.
     """

@@ -82,7 +82,7 @@ class CompactionSettings:
 
     @property
     def smallest_condensation(self) -> int:
-        """Tokens that a condensed chunk must have (docs/engine/compaction.md, Condensed chunk)."""
+        """Tokens that a condensed chunk must have (docs/engine/compaction.md, "Condensed chunk")."""
         return max(self.condensed_target_tokens, self.leaf_chunk_tokens // 10)
 
     def threshold(self, budget: int) -> int:
@@ -90,7 +90,7 @@ class CompactionSettings:
         return math.floor(self.context_threshold * budget)
 
     def prefix_target(self, budget: int) -> int:
-        """Tokens that the summaries of a context should come down to (docs/engine/compaction.md, Sweep)."""
+        """Tokens that the summaries of a context should come down to (docs/engine/compaction.md, "Sweep")."""
         if self.prefix_target_tokens is not None:
             return self.prefix_target_tokens
         half = math.floor(max(1, self.threshold(budget)) * 0.5)
@@ -195,8 +195,8 @@ def compaction_rules(schema: Schema) -> CompactionRules:
     """The rules by which the engine that left this schema compacts.
 
     `rules_of` parts the engines at the same column. Files of the versions between the two get the present
-    rules less what is known to be younger than the file (engine.md 1.5, 2.5); how else 0.6 to 0.14 differed,
-    nothing tells.
+    rules less what is known to be younger than the file (docs/engine/versions.md); how else 0.6 to 0.14
+    differed, nothing tells.
     """
     if not schema.has("conversations", "active"):
         return COMPACTION_0_1

@@ -19,14 +19,15 @@ from lcm_core.rules import Rules
 from lcm_core.store.context import ItemId, References, Weight
 from lcm_core.store.statistics import ContextMessage
 
-#: From here on an ordinal is no place in a list but what an interrupted resequencing left (engine.md 9, A9).
+#: From here on an ordinal is no place in a list but what an interrupted resequencing left (docs/format.md,
+#: "Numbering").
 HUGE_ORDINAL = 10_000_000
 
 Weights = Mapping[ItemId, Weight | None]
 
 
 class Finding(StrEnum):
-    """What can be wrong with an item of a context (engine.md 9, A1 to A9 and A15)."""
+    """What can be wrong with an item of a context (docs/engine/doctor.md, "Family A: the context")."""
 
     DANGLING = "dangling"  #: its row is gone
     DUPLICATE = "duplicate"  #: the same row stands elsewhere too

@@ -10,7 +10,7 @@ JsonScalar = str | int | float | bool | None
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every command (design.md section 4)."""
+    """Exit codes of every command (docs/decisions.md, "Exit codes")."""
 
     DONE = 0
     INTERNAL = 1
@@ -29,7 +29,7 @@ class LcmError(Exception):
     """Something that a person can understand and act on.
 
     ``message`` is one sentence: what happened, to what, what to do now. ``code`` is the machine's name
-    for it (engine.md 6.4), ``details`` the values behind the sentence.
+    for it (docs/engine/command.md, "Errors"), ``details`` the values behind the sentence.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL

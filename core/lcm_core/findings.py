@@ -1,8 +1,8 @@
 """What the checks of a database ask, find and report.
 
-A check is a question with an id of engine.md section 9. A finding is one answer of it: rows, a sentence for
-people, how sure it is, and the name of the fix that could mend it without a model. Severity says what such
-damage would mean; confidence says whether this is damage at all.
+A check is a question with an id of its own (docs/decisions.md, "Checks"). A finding is one answer of it:
+rows, a sentence for people, how sure it is, and the name of the fix that could mend it without a model.
+Severity says what such damage would mean; confidence says whether this is damage at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KeyPart = int | str | None
 
 
 class Severity(StrEnum):
-    """What damage of this kind means when it is real (engine.md section 9)."""
+    """What damage of this kind means when it is real (docs/decisions.md, "Checks")."""
 
     ERROR = "E"  #: corrupts the context or the DAG, or loses recall
     WARNING = "W"  #: degraded, or wrong metadata

@@ -47,7 +47,7 @@ def protected(
 
     *newest_first*: the weight of each raw message in tokens, and whether its role is user; no more of them is
     looked at than the rule needs. With *whole_turn* (0.15 on) everything up to the newest user message is
-    protected whatever the limits say, and counts against both (docs/engine/compaction.md, Fresh tail).
+    protected whatever the limits say, and counts against both (docs/engine/compaction.md, "Fresh tail").
     """
     if count <= 0:
         return 0
@@ -71,7 +71,7 @@ def fresh_tail(
 ) -> FreshTail:
     """The fresh tail of a context under *rules*, with an operator's settings on top.
 
-    docs/engine/compaction.md, Fresh tail.
+    docs/engine/compaction.md, "Fresh tail".
     """
     limit = rules.fresh_tail_count if count is None else count
     messages = [item for item in items if item.is_message]

@@ -1,6 +1,6 @@
 """Which lines two texts share, and the edits that lead from one to the other.
 
-The longest common subsequence of rapidfuzz over interned lines (toolkit.md section 5): it compares by hash,
+The longest common subsequence of rapidfuzz over interned lines: it compares by hash,
 so lines become numbers. Lines that only one side has are left out before, so unrelated texts cost nothing,
 and texts that are still long are cut at lines that stand once on each side.
 """

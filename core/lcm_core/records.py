@@ -16,7 +16,7 @@ MessageId = NewType("MessageId", int)
 SummaryId = NewType("SummaryId", str)
 FileId = NewType("FileId", str)
 
-#: A stored time in either of the engine's two formats (engine.md 1.2); `times.parse_utc` reads it.
+#: A stored time in either of the engine's two formats (docs/format.md, "Times"); `times.parse_utc` reads it.
 Timestamp = NewType("Timestamp", str)
 
 
@@ -56,10 +56,10 @@ class Message:
 
     message_id: MessageId
     conversation_id: ConversationId
-    seq: int  #: the engine starts at 1 (engine.md 1.6); gaps are legitimate
+    seq: int  #: the engine starts at 1 (docs/format.md, "Numbering"); gaps are legitimate
     role: str  #: system, user, assistant or tool
     content: str  #: extracted text; may be empty when the parts hold everything
-    tokens: int  #: stored estimate; of which text, see engine.md 2.1
+    tokens: int  #: stored estimate (docs/engine/tokens.md, "What is counted")
     created_at: Timestamp
     large_content: str | None  #: the id of the file that holds the payload; recorded since 0.10.0
     sender: str | None  #: JSON of the sender; recorded since 0.15.2
@@ -97,7 +97,7 @@ class Summary:
     tokens: int  #: stored estimate of the content
     earliest_at: Timestamp | None  #: coverage; recorded since 0.1.2
     latest_at: Timestamp | None
-    descendant_count: int | None  #: summaries below it, repeats counted (engine.md 2.3)
+    descendant_count: int | None  #: below it, repeats counted (docs/format.md, "Numbers beside a summary")
     descendant_tokens: int | None  #: recorded since 0.3.0
     source_message_tokens: int | None  #: recorded since 0.3.0
     created_at: Timestamp

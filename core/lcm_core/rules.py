@@ -1,8 +1,8 @@
 """The rules of an engine version that reading needs, chosen by the schema it left.
 
-Two values of one record: what 0.1 did and what the present engine does (engine.md 2.2, 2.5, 3, 7). Files of
-the versions between them get the present value less what came after their schema. Settings that an operator
-made stand above them.
+Two values of one record: what 0.1 did and what the present engine does (docs/engine/versions.md, "Rules of
+assembly"). Files of the versions between them get the present value less what came after their schema.
+Settings that an operator made stand above them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def rules_of(schema: Schema) -> Rules:
 
 
 def _less_what_came_later(schema: Schema) -> Rules:
-    """The present rules without those whose first version left a column that is not there (engine.md 1.5)."""
+    """The present rules without those whose first version left a column that is not there."""
     has = schema.has
     escapes = schema.is_beta or has("conversation_compaction_maintenance", "retry_attempts")  # 0.12.0
     keeps_turn = schema.is_beta or has("conversations", "archive_cause")  # 0.14.0, the last before 0.15.0

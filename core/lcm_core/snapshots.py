@@ -1,4 +1,4 @@
-"""Puts together again what was sent at the time of a snapshot, as far as the rows still stand (seed 004)."""
+"""Puts together again what was sent at the time of a snapshot, as far as the rows still stand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Makes the text of a database safe to show, and fits it into lines.
 
-Everything that a person sees of a database goes through ``safe_line`` or ``safe_text`` (design.md section 6).
-They remove nothing that carries meaning: what a terminal would obey, hide or merge is written out.
+Everything that a person sees of a database goes through ``safe_line`` or ``safe_text`` (docs/decisions.md,
+"Text of others"). They remove nothing that carries meaning: what a terminal would obey, hide or merge is
+written out.
 
 ======================================================  ==============================================
 what                                                    is shown as

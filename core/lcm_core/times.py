@@ -1,8 +1,8 @@
 """Reads and writes the timestamps of LCM databases.
 
-Two formats stand side by side in one column (engine.md 1.2): ``YYYY-MM-DD HH:MM:SS`` in UTC without saying so
-(SQLite's default) and ISO with milliseconds and ``Z``. As text they sort wrongly against each other, so
-nothing may compare them as text; here they become aware datetimes in UTC.
+Two formats stand side by side in one column (docs/format.md, "Times"): ``YYYY-MM-DD HH:MM:SS`` in UTC without
+saying so (SQLite's default) and ISO with milliseconds and ``Z``. As text they sort wrongly against each
+other, so nothing may compare them as text; here they become aware datetimes in UTC.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def parse_utc(text: str | None) -> datetime | None:
 def engine_moment(text: str | None) -> datetime | None:
     """The moment that the engine reads in a stamp, in UTC, or None where it reads none (never an error).
 
-    Stricter and laxer than `parse_utc` (docs/engine/texts.md, Stamps): a day that a month lacks is one of the
-    next month, 24:00:00 is the next day; an offset has a colon.
+    Stricter and laxer than `parse_utc` (docs/engine/texts.md, "Stamps"): a day that a month lacks is one of
+    the next month, 24:00:00 is the next day; an offset has a colon.
     """
     match = _ENGINE_STAMP.fullmatch(text.strip(BLANKS)) if text else None
     if match is None:
@@ -120,7 +120,7 @@ def format_local(moment: datetime | None, zone: tzinfo | None = None) -> str:
 
 
 def engine_label(moment: datetime, zone: tzinfo | None = None) -> str:
-    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (docs/engine/texts.md, Stamps)."""
+    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (docs/engine/texts.md, "Stamps")."""
     local = _shifted(moment, zone)
     return f"{local.strftime('%Y-%m-%d %H:%M').zfill(16)} {_zone_name(local)}"
 

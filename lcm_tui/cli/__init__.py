@@ -71,7 +71,7 @@ _EPILOG = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; the result is its exit code (design.md section 4)."""
+    """Run the program; the result is its exit code (docs/decisions.md, "Exit codes")."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     output.open_missing_streams()
     handler = logfile.install()

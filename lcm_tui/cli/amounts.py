@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from lcm_tui.cli.options import invalid
 
-#: Days of a unit, as the engine's own pruning counts them (engine.md 6.2).
+#: Days of a unit, as the engine's own pruning counts them (docs/engine/doctor.md, "Its cleaners").
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 #: Bytes of a unit, powers of 1000 as sizes are shown.
 _BYTES = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000}

@@ -1,4 +1,4 @@
-"""Cursors of paged lists, readable by the engine's own command and the other way round (engine.md 6.4)."""
+"""Cursors of paged lists, those of the engine's own command (docs/engine/command.md, "Cursors")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as the JSON objects of the engine's own command: field names, order and meaning (engine.md 6.4).
+"""Records as JSON objects: field names, order and meaning as in docs/engine/command.md, "Commands".
 
 A field of a column that this file does not have is null; `not_recorded` names those fields.
 """

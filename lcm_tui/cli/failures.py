@@ -9,7 +9,7 @@ from lcm_core.settings import Json
 
 
 def error_document(error: LcmError) -> dict[str, Json]:
-    """An error as the engine's envelope holds it (engine.md 6.4)."""
+    """An error as the engine's envelope holds it (docs/engine/command.md, "Envelope")."""
     details: dict[str, Json] = {"details": dict(error.details)} if error.details else {}
     return {"code": error.code, "message": error.message, **details}
 

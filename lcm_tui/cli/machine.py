@@ -1,6 +1,6 @@
 """The two forms that programs read: JSON as JavaScript writes it, and the engine's tab-separated table.
 
-Both are the engine's own (engine.md 6.4), so that a script can use either program.
+Both are the engine's own (docs/engine/command.md, "Envelope"), so that a script can use either program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The options of the commands: their help, and what a value must look like.
 
 Options arrive as text and are checked here, so that every refusal is one sentence of ours with the code and
-details that the engine's own command gives (engine.md 6.4).
+details that the engine's own command gives (docs/engine/command.md, "Errors").
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class TimeOptions:
 
 
 def window(resource: str, page: PageOptions, times: TimeOptions = TimeOptions()) -> Window:
-    """The page and the time that the options of a list ask for (engine.md 6.4)."""
+    """The page and time that a list is asked for (docs/engine/command.md, "Selecting and filtering")."""
     from lcm_core.store.listing import Window
 
     from lcm_tui.cli import cursors

@@ -199,7 +199,7 @@ def first_presentation(arguments: Sequence[str]) -> Presentation:
 
 
 def refusal(error: Exception, known_options: frozenset[str]) -> UsageError:
-    """What typer says of a command line, as one sentence of ours (engine.md 6.4)."""
+    """What typer says of a command line, as one sentence of ours (docs/engine/command.md, "Errors")."""
     context = getattr(error, "ctx", None)
     words = [] if context is None else context.command_path.split()[1:]
     dotted = ".".join(words)

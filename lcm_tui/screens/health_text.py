@@ -56,7 +56,7 @@ def finding_document(
     if finding.check in REPEATING:
         blocks += _repeated(finding, repeated)
     blocks += _rows(finding, rows)
-    rule = f"check {check.id} of family {check.family}, {FAMILIES[check.family]}: engine.md 9"
+    rule = f"check {check.id} of family {check.family}, {FAMILIES[check.family]}"
     return (*blocks, Block(), Block(f"id {key}; {rule}", "dim"))
 
 

@@ -106,7 +106,7 @@ _NAMES = {
 
 
 def _token_check(text: SummaryText) -> list[Block]:
-    """A line when the stored count is none that an estimator gives (engine.md 2.1)."""
+    """A line when the stored count is none that an estimator gives (docs/engine/tokens.md, "Estimators")."""
     if estimator_of(text.content, text.summary.tokens) is not None:
         return []
     newer, older = estimate_weighted(text.content), estimate_utf16(text.content)

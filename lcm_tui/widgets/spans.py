@@ -1,7 +1,8 @@
 """A line of the screen as a value: spans of text, each with the name of a style.
 
 Everything that shows text of a database draws `Line` values, and `strip_of` is the only way from a line to
-the terminal: it makes the text safe there, whatever has been done to it before (design.md section 6).
+the terminal: it makes the text safe there, whatever has been done to it before (docs/decisions.md, "Text of
+others").
 """
 
 from __future__ import annotations

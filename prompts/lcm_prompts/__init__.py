@@ -1,7 +1,7 @@
 """The prompts that lcm-tui sends to a model when it summarises: Jinja2 templates, one for each kind.
 
 ``base.j2`` frames all of them: the system prompt, the operator's own instructions, the rules for the answer
-and the tags around the source. The other four say what to keep at their depth (engine.md 8). Each says its
+and the tags around the source. The other four say what to keep at their depth. Each says its
 version in its first line, which is raised with any change that alters what a model reads, in the frame too.
 """
 

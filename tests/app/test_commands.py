@@ -19,7 +19,7 @@ from lcm_tui.screens.plan import PlanScreen
 from lcm_tui.widgets.scrolling import Scroller
 from lcm_tui.widgets.text import TextView
 
-#: design.md, section 6: what each key means everywhere.
+#: docs/decisions.md, "Keys": what each key means everywhere.
 TABLE = {
     "enter": "open",
     "escape": "back",

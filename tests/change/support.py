@@ -41,7 +41,7 @@ def connect(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def dump(path: Path) -> Rows:
-    """The sorted rows of every table by column name, with types: "same rows" of design.md section 4."""
+    """The sorted rows of every table, with types (docs/decisions.md, "A change is a value")."""
     with connect(path) as connection:
         tables = [
             name

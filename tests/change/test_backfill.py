@@ -105,7 +105,7 @@ def test_a_session_is_imported_once_whole_and_taken_back(
 
 
 def test_nothing_of_a_transcript_is_lost(openclaw_home: Path) -> None:
-    """Every block of every message stands in the parts as the host wrote it (peer-go-tui.md W4)."""
+    """Every block of every message stands in the parts as the host wrote it."""
     path = openclaw_home / "lcm.db"
     assert backfill(openclaw_home, "main", LONG, "--apply", "--yes").code == 0
     with connect(path) as connection:
@@ -432,7 +432,7 @@ def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> 
     exact = [one for one in shown["compaction"]["passes"] if one["exact"]]
     assert sum(len(one["sources"]) for one in exact if one["kind"] == "leaf") == 97
     done = backfill(openclaw_home, "main", LONG, *wishes, *offline, "--apply", "--yes", "--json").data
-    assert len(context_of(path, 9)) == 1  # peer-go-tui.md W21: asked for and not done
+    assert len(context_of(path, 9)) == 1
     assert done["transplant"]["applied"] is True
     assert isinstance(context_of(path, 7)[0][1], str)
     covered = (

@@ -371,7 +371,7 @@ def test_a_schema_without_the_tables_is_told_in_a_sentence(database_copy, table)
     assert caught.value.exit_code.value in (3, 9)
 
 
-# -- against the Go tool (peer-go-tui.md 2) --------------------------------------------------------------
+# -- against the Go tool --------------------------------------------------------------
 
 RECORDED = recorded("go-dissolve.json.gz")
 APPLIED = [

@@ -32,7 +32,7 @@ from tests.change.support import (
 )
 from tests.support import recorded
 
-# -- against the Go tool (peer-go-tui.md 6) --------------------------------------------------------------
+# -- against the Go tool --------------------------------------------------------------
 
 RECORDED = recorded("go-transplant.json.gz")
 APPLIED = [name for name, calls in RECORDED["0.15.3"].items() if calls[1]["diff"]]

@@ -87,7 +87,7 @@ async def test_levels(rules: CompactionRules, answers: list[str], level: Level, 
 async def test_an_answer_that_was_cut_off_or_refused_is_never_kept(
     rules: CompactionRules, reason: str
 ) -> None:
-    """Nothing would ever tell it from a good one (peer-go-tui.md W8)."""
+    """Nothing would ever tell it from a good one (docs/decisions.md, "Drafts")."""
     cut = SummaryReply("Half a sent", "a/model", finished=False, stop_reason=reason)
     done, summarizer = await escalated(rules, cut, "whole")
     assert (done.content, done.level, len(summarizer.asked)) == ("whole", Level.AGGRESSIVE, 2)

@@ -53,7 +53,7 @@ def overlay(
 def covers(brief: FocusBrief, summary: ContextSummary) -> bool:
     """Whether a brief stands for a summary: by messages where both know them, else by time.
 
-    A time that cannot be read is compared as text, as the engine does (peer-go-tui.md 1.7).
+    A time that cannot be read is compared as text, as the engine does.
     """
     if brief.covered_message_seq is not None and summary.last_seq is not None:
         return summary.last_seq <= brief.covered_message_seq

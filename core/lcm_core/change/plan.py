@@ -1,4 +1,4 @@
-"""A change as a value: every row it would touch, before and after (design.md section 4).
+"""A change as a value: every row it would touch, before and after (docs/changes.md, "The plan").
 
 Types only, no I/O. An operation returns a `Plan`; what is previewed is what is committed: the same value.
 """

@@ -106,7 +106,7 @@ class Preview:
         return tuple(one for one in self.shift if one.old is not None and one.new is not None)
 
     def as_json(self) -> dict[str, Json]:
-        """For machines, the same for every operation (design.md section 4)."""
+        """For machines, the same for every operation (docs/decisions.md, "A change is a value")."""
         rows: dict[str, Json] = {
             count.table: {"insert": count.insert, "update": count.update, "delete": count.delete}
             for count in self.rows

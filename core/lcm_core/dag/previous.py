@@ -1,10 +1,10 @@
 """Previous context: which earlier summaries the engine gave to the model when it made a summary.
 
-One rule for compaction, rewrite and repair (docs/engine/texts.md, Previous context). Nothing in the database
-records what was given. It is reconstructed from what does stand there: the row that a summary has tells the
-order in which summaries were made, the edges tell which of them had been consumed by then, the messages
-tell which of them stood before it. Which kind of pass made a leaf can only be concluded, so the choice says
-what it assumes. A condensed summary is given nothing.
+One rule for compaction, rewrite and repair (docs/engine/texts.md, "Previous context"). Nothing in the
+database records what was given. It is reconstructed from what does stand there: the row that a summary has
+tells the order in which summaries were made, the edges tell which of them had been consumed by then, the
+messages tell which of them stood before it. Which kind of pass made a leaf can only be concluded, so the
+choice says what it assumes. A condensed summary is given nothing.
 """
 
 from __future__ import annotations

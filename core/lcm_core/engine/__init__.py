@@ -1,7 +1,8 @@
 """An LCM engine for a Python agent: it stores what the host says, and finds its place again after a restart.
 
-Appends are committed without the journal: what a host would have written anyway is no operation (design.md
-section 4). Calls for one conversation run one after the other, calls for several side by side.
+Appends are committed without the journal: what a host would have written anyway is no operation
+(docs/decisions.md, "A change is a value"). Calls for one conversation run one after the other, calls for
+several side by side.
 """
 
 from __future__ import annotations
@@ -234,9 +235,9 @@ class Engine:
         the assistant.
 
         They are sent of a session that nothing is stored of, and when the host says that it cannot compact
-        now although that is due (engine.md 2.5, 3). *zone* is that of all times (None: that of the settings,
-        else this machine's). A snapshot is kept afterwards (seed 004), unless that
-        fails: `snapshot_problem` says why.
+        now although that is due (docs/engine/tokens.md, "When compaction is due and cannot run"). *zone* is
+        that of all times (None: that of the settings, else this machine's). A snapshot is kept afterwards,
+        unless that fails: `snapshot_problem` says why.
 
         Raises:
             NotFoundError: nothing is stored of this session, and the host holds nothing either.

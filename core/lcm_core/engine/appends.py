@@ -18,7 +18,8 @@ from lcm_core.store.database import Database, Reader
 
 #: How often a plan that another writer has outrun is made again.
 ATTEMPTS: Final = 8
-#: How long a call waits for the lock of the file, in seconds; the engine's own busy timeout (engine.md 1.1).
+#: How long a call waits for the lock of the file, in seconds; the engine's own (docs/engine/versions.md,
+#: "Locks").
 WAIT_SECONDS: Final = 30.0
 
 

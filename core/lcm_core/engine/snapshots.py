@@ -1,4 +1,4 @@
-"""What an `Engine` sent is noted behind the host's back (seed 004): kept in order, and never in its way."""
+"""What an `Engine` sent is noted behind the host's back: kept in order, and never in its way."""
 
 from __future__ import annotations
 

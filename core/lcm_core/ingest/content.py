@@ -1,7 +1,7 @@
 """What a message holds, as parts that a screen can show, whichever place it was read from.
 
-The same parts come out of a host's message (field.md 6.3) and of the rows of ``message_parts``, whose
-metadata keeps the host's block. Block types and roles map as the engine maps them
+The same parts come out of a host's message (docs/host.md, "Messages of the host") and of the rows of
+``message_parts``, whose metadata keeps the host's block. Block types and roles map as the engine maps them
 (docs/engine/ingest.md, "Parts").
 """
 

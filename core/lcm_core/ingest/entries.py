@@ -1,4 +1,4 @@
-"""One line of a transcript as a record (field.md 6.2 and 6.3)."""
+"""One line of a transcript as a record (docs/host.md, "Lines of a transcript")."""
 
 from __future__ import annotations
 

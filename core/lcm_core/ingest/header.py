@@ -1,4 +1,4 @@
-"""The first line of a transcript and the times in it (field.md 6.2)."""
+"""The first line of a transcript and the times in it (docs/host.md, "Lines of a transcript")."""
 
 from __future__ import annotations
 

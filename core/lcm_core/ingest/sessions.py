@@ -1,7 +1,8 @@
 """The session files of a host on disk, found without reading more than the first line of each.
 
-Layout: field.md 6.2. Nothing is opened that leaves the folder through a symbolic link, nothing is opened
-twice while its size and time stay the same, and what cannot be read is reported beside the rest.
+Layout: docs/host.md, "Session files". Nothing is opened that leaves the folder through a symbolic link,
+nothing is opened twice while its size and time stay the same, and what cannot be read is reported beside the
+rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A transcript as the host sees it, a page at a time (field.md 6.2).
+"""A transcript as the host sees it, a page at a time (docs/host.md, "Lines of a transcript").
 
 `index_transcript` reads the file once and notes where its entries lie; `read_entries` reads a page from
 there, so that a file of any size is shown without being held. Entries form a tree by ``parentId``: the path

@@ -1,6 +1,6 @@
 """What may not be stored as it comes: what is there already, and what looks like a replay.
 
-Source: docs/engine/ingest.md, Repeated messages.
+Source: docs/engine/ingest.md, "Repeated messages".
 """
 
 from __future__ import annotations

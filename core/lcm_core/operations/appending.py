@@ -174,7 +174,7 @@ class Target:
         return Append(plan, self.conversation_id, payloads, len(fresh), len(messages) - len(fresh))
 
     def _opened(self, checkpoint: Checkpoint | None) -> list[Edit]:
-        """What comes first. Only what was read from a transcript was bootstrapped (engine.md 9, G8)."""
+        """What comes first. Only what was read from a transcript was bootstrapped."""
         if checkpoint is not None and checkpoint.bootstraps:
             waiting, self.waiting = self.waiting, []
             return [*self.opening, *waiting]

@@ -154,7 +154,7 @@ async def plan_backfill(
 
 
 def kept_by_engine(messages: Sequence[StoredMessage], budget: int) -> int:
-    """How many of the newest messages fit into a budget of tokens (docs/engine/ingest.md, First import)."""
+    """How many of the newest messages fit into a budget of tokens (docs/engine/ingest.md, "First import")."""
     room, count = budget, 0
     for message in reversed(messages):
         if message.whole_tokens > room:

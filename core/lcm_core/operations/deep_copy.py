@@ -1,6 +1,6 @@
 """A deep copy of a subtree into another conversation, as edits: new ids, and seq below the target's first.
 
-Every column that the file has is copied (engine.md 1.4); only what names the row or its conversation is new.
+Every column that the file has is copied; only what names the row or its conversation is new.
 """
 
 from __future__ import annotations

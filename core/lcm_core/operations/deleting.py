@@ -2,7 +2,8 @@
 
 Whatever refers to a row goes before it, so the database is sound after every piece, and what is left can be
 planned anew after any of them: its context first, then what the engine has prepared, briefs, summaries (each
-before what it was made from), messages, what else belongs to it, and the conversation itself (engine.md 1.7).
+before what it was made from), messages, what else belongs to it, and the conversation itself (docs/format.md,
+"Deleting").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Large files behind copied rows: which are referred to, and the same text with the ids of their copies.
 
 A stored file stays where it is; its row is copied, since a row belongs to one conversation and goes with it.
-References are ids of one length (engine.md 1.3), so token estimates stay what they are.
+References are ids of one length (docs/format.md, "Identifiers"), so token estimates stay what they are.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def refer_text(text: str, names: Mapping[str, str]) -> str:
 
 
 def _identity(role: SqlValue, content: SqlValue) -> str:
-    """What the engine takes for the identity of a message without decorations (engine.md 1.3)."""
+    """What the engine takes for the identity of a plain message (docs/engine/ingest.md, "Hashes")."""
     if not isinstance(role, str) or not isinstance(content, str):
         return ""
     return sha256(f"{role}\0{content}".encode("utf-8", "surrogateescape")).hexdigest()

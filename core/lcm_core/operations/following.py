@@ -1,6 +1,6 @@
 """What follows a transcript in a database beside new rows: ids that are adopted, idle turns that go again.
 
-Source: docs/engine/ingest.md, Later reads and Heartbeats.
+Source: docs/engine/ingest.md, "Later reads" and "Heartbeats".
 """
 
 from __future__ import annotations

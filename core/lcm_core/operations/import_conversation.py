@@ -436,7 +436,7 @@ def _ordinal(row: FileRow) -> int:
 async def _conversation(
     reader: Reader, file: ConversationFile, importing: _Importing, now: datetime
 ) -> FileRow:
-    """The conversation's row; of one key only one conversation can be active (engine.md 1.4)."""
+    """The conversation's row; of one key only one can be active (docs/format.md, "conversations")."""
     [row] = file.rows["conversations"]
     key = row.get("session_key")
     if key is None or not reader.schema.has("conversations", "session_key"):

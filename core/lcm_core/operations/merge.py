@@ -1,4 +1,4 @@
-"""Make one conversation again of a session that a rollover split (engine.md 6.2, G4).
+"""Make one conversation again of a session that a rollover split (docs/engine/doctor.md, "Rollover splits").
 
 When the host's session rolled over, the engine archived the conversation and began a new one that knows
 nothing of it. What was archived because somebody meant it (a reset, a deleted session, a cron run) is never
@@ -27,7 +27,7 @@ from lcm_core.store.families import Member, families, records_archiving
 from lcm_core.store.occupied import active_briefs
 from lcm_core.times import parse_utc
 
-#: Why a conversation is archived by a rollover (engine.md 1.4).
+#: Why a conversation is archived by a rollover (docs/format.md, "conversations").
 ROLLOVER: Final = "rollover-fallback"
 #: Causes that somebody meant.
 MEANT: Final = frozenset({"manual-reset", "session-deleted", "cron-rotation"})

@@ -1,4 +1,4 @@
-"""The edits that put older conversations before a newer one, by the engine's own rules (engine.md 6.2).
+"""The edits that put older conversations before a newer one (docs/engine/doctor.md, "Rollover splits").
 
 Messages are numbered from 1 over the merged set, context items from 0; summaries, files and focus briefs go
 along; what the engine notes about an older conversation goes, and compaction of the merged one is asked for.

@@ -1,4 +1,4 @@
-"""Archive or delete whole conversations: which ones, and the plans (demand.md rows 3 and D10).
+"""Archive or delete whole conversations: which, and the plans (docs/decisions.md, "Conversations that go").
 
 Deletion goes in pieces of which each is a plan and a commit of its own; a planner is asked again for what is
 left. What else uses a conversation's rows is looked for first: then it is refused.
@@ -31,7 +31,7 @@ from lcm_core.times import iso_z, parse_utc, sql_utc
 
 #: Rows that are planned before the first of them is committed; what is left is planned afterwards.
 WAVE_ROWS: Final = 8_000
-#: What the engine notes when somebody ends a conversation on purpose (engine.md 1.4): its own repair never
+#: What the engine notes when somebody ends a conversation on purpose: its own repair never
 #: joins such a conversation to a later one.
 CAUSE: Final = "manual-reset"
 #: From this share of the conversations on their texts are measured in one scan of the file.

@@ -1,4 +1,4 @@
-"""What a transcript has and a conversation lacks (docs/engine/ingest.md, Later reads).
+"""What a transcript has and a conversation lacks (docs/engine/ingest.md, "Later reads").
 
 Everything here reads; what follows from it is committed by `lcm_core.operations.appending`.
 """

@@ -48,7 +48,7 @@ class BadKind(StrEnum):
 
     @property
     def check(self) -> str:
-        """The id of the check (engine.md section 9)."""
+        """The id of the check (docs/decisions.md, "Checks")."""
         return _CHECKS[self]
 
 

@@ -234,7 +234,7 @@ class _Above:
         return wanted
 
     def _counted(self, consumer: SummaryId) -> int | None:
-        """What the counter has to say (engine.md 2.3); None: it cannot be told."""
+        """What the counter has to say (docs/format.md, "Numbers beside a summary"); None: unknown."""
         count = 0
         for source in self.sources[consumer]:
             row = self.rows.get(source, {})

@@ -29,7 +29,7 @@ class Subtree:
     def oddities(self) -> tuple[tuple[str | int, ...], ...]:
         """What is wrong in it and harms nobody: a copy may have it too.
 
-        ``(check, summary)``, ``("B15", message)``, ``("B12", consumer, source)`` for an edge (engine.md 9).
+        ``(check, summary)``, ``("B15", message)``, ``("B12", consumer, source)`` for an edge.
         """
         found: list[tuple[str | int, ...]] = []
         sources = Counter(_id(edge, "parent_summary_id") for edge in self.edges)

@@ -2,7 +2,7 @@
 
 A deep copy of the summaries in the source's context, down to messages, parts and large files. The source
 stays as it is. Copied messages come before the target's first one and stand in no context, so the newest by
-seq, and with it the tail that a host reads, stay the target's own (engine.md 1.6).
+seq, and with it the tail that a host reads, stay the target's own (docs/format.md, "Numbering").
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -
 
 
 async def _under_briefs(reader: Reader, target: ConversationId) -> Iterator[str]:
-    """An active brief hides what is older than what it covers, and every copy is (peer-go-tui.md 1.7)."""
+    """An active brief hides what is older than what it covers, and every copy is."""
     briefs = await active_briefs(reader, target)
     return (
         f"Focus brief {brief} stands over the context of conversation {target} and hides the copy from the "

@@ -1,4 +1,4 @@
-"""The engine's own settings: one declarative table, one line per key (engine.md 7.2).
+"""The engine's own settings: one declarative table, one line per key (docs/engine/settings.md).
 
 Precedence is environment, plugin config, default. A value that does not fit is a diagnostic, and the next
 source applies. Defaults are those of the newest engine; rules that depend on the version that wrote a file
@@ -29,7 +29,7 @@ from lcm_core.settings.values import (
     time_zone,
 )
 
-#: Markup that memory plugins inject and the engine strips (engine.md 2.5).
+#: Markup that memory plugins inject and the engine strips (docs/engine/texts.md, "Injected elements").
 INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
 
 
@@ -67,7 +67,7 @@ class EngineSettings:
     host_fallback_mode: Sourced[str] = field(
         default=Sourced("error"), metadata=_row(one_of("error", "capture-only"))
     )
-    #: One that is not known counts as UTC (docs/engine/texts.md, Stamps).
+    #: One that is not known counts as UTC (docs/engine/texts.md, "Stamps").
     timezone: Sourced[str | None] = field(
         default=Sourced(None), metadata=_row(time_zone, env="TZ", otherwise="UTC")
     )

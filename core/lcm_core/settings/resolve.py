@@ -65,7 +65,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that the environment, the config files and the command line decide (engine.md 6.4, 7).
+    """What environment, config files and command line decide together (docs/host.md, "Settings").
 
     Paths are as given, with ``~`` expanded; whether there is something at them is for their users to say.
     """

@@ -1,4 +1,4 @@
-"""What ``config show`` and ``config get`` print (engine.md 6.4)."""
+"""What ``config show`` and ``config get`` print (docs/engine/command.md, "Commands")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The auth profiles that newer hosts keep in SQLite files of their own (field.md 6.5): read, best effort."""
+"""Auth profiles that newer hosts keep in SQLite files, read as best we can (docs/host.md, "Credentials")."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _DOCUMENTS: Final = (("auth_profile_store", "store_json"), ("auth_profile_state"
 def profile_documents(path: Path) -> tuple[str, ...]:
     """The JSON documents about auth profiles in a host's own database, profiles first; none is no mistake.
 
-    The file is opened as a conversation database is (design.md section 5), so nothing is left beside it.
+    The file is opened as a conversation database is (docs/decisions.md, "No trace"), so nothing is left
+    beside it.
 
     Raises:
         DatabaseError: it cannot be read without leaving a trace, or at all.

@@ -1,4 +1,4 @@
-"""How a database file can be opened without leaving a trace beside it (design.md section 5).
+"""How a database file can be opened without leaving a trace beside it (docs/decisions.md, "No trace").
 
 SQLite leaves ``-wal`` and ``-shm`` beside a WAL file that is opened read-only, owned by whoever opened it.
 So the way in depends on what lies in the folder: `choose_access` looks, and changes nothing.

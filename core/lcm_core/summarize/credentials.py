@@ -356,7 +356,7 @@ def _profile_files(state_dir: Path) -> Iterator[tuple[Path, Callable[[Path], Ite
 def _profiles(
     path: Path, documents: Iterable[Mapping[str, Json]], provider: Provider, refusals: list[str]
 ) -> Iterator[Credential]:
-    """The keys of *provider* in the documents of one file (field.md 6.5), the preferred first.
+    """The keys of *provider* in the documents of one file (docs/host.md, "Credentials"), the preferred first.
 
     A later document adds to an earlier one: newer hosts keep the order of the profiles apart from them.
     """

@@ -1,8 +1,8 @@
 """What a summary kept of its source, what it lost and what it invented; no model, no network, no I/O.
 
 All of it is lexical: an identifier that is not in the text word for word counts as lost, one that is not in
-the source as invented. That is an upper bound on what the text is worth (field.md 2.3): a kept number may
-be told of the wrong thing, and a rule told in other words looks lost.
+the source as invented. That is an upper bound on what the text is worth (docs/retention.md): a kept number
+may be told of the wrong thing, and a rule told in other words looks lost.
 """
 
 from __future__ import annotations

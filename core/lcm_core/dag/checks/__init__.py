@@ -1,1 +1,1 @@
-"""The rules of the checks, over records and without I/O: a module per family of engine.md section 9."""
+"""The rules of the checks, over records and without I/O: a module per family (docs/engine/doctor.md)."""

@@ -1,4 +1,4 @@
-"""The checks of families A to D: context, DAG, text and metadata of summaries (engine.md section 9)."""
+"""The checks of families A to D: context, DAG, text and metadata of summaries (docs/engine/doctor.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of families E to G: messages and files, search tables, state (engine.md section 9)."""
+"""The checks of families E to G: messages and files, search tables, state (docs/engine/doctor.md)."""
 
 from __future__ import annotations
 

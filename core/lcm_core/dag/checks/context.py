@@ -1,4 +1,4 @@
-"""Family A: the context list (engine.md section 9)."""
+"""Family A: the context list (docs/engine/doctor.md, "Family A: the context")."""
 
 from __future__ import annotations
 

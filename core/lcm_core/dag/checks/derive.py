@@ -1,4 +1,4 @@
-"""What is recorded beside a summary's text, made again from its sources (engine.md 2.3).
+"""What is recorded beside a summary's text, made again (docs/format.md, "Numbers beside a summary").
 
 Every function gives None where that cannot be told: a version that does not record it, a source that is gone
 or foreign, a count below zero. The checks compare with it, the fixes write it.

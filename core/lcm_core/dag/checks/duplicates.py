@@ -1,4 +1,4 @@
-"""Messages that were stored again: replayed blocks, floods, duplicates (E3, E4; demand.md D8).
+"""Messages that were stored again: replayed blocks, floods, duplicates (E3, E4).
 
 Two messages are the same when role and text are (the identity hash says so where it is recorded). A session
 repeats itself all the time without anything being wrong: a timer's prompt, ``HEARTBEAT_OK``, the same tool
@@ -24,7 +24,7 @@ _MIN_BLOCK: Final = 3
 _LONG_BLOCK: Final = 12
 #: Earlier places of a message that are tried as the beginning of the original.
 _MAX_TRIES: Final = 16
-#: The engine's own flood guard (engine.md 5): identical rows in one second.
+#: The engine's own flood guard (docs/engine/doctor.md, "Flood"): identical rows in one second.
 FLOOD_OF_USER: Final = 3
 FLOOD_OF_OTHERS: Final = 32
 #: So many different messages in one second were stamped at import: their times prove nothing.

@@ -1,4 +1,4 @@
-"""What each check goes by and what each fix does, in words for people (engine.md 1 to 7 and 9)."""
+"""What each check goes by and what each fix does, in words for people (docs/engine/doctor.md)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from lcm_core.records import ContextItem, Conversation, ConversationId, Edge, Me
 SAME_MOMENT: Final = 0.002 / 86_400
 SECOND: Final = 1 / 86_400
 ROLES: Final = ("system", "user", "assistant", "tool")
-#: Ordinals from here on are left over from a renumbering that was cut short (engine.md 1.6).
+#: Ordinals from here on are left over from a renumbering that was cut short (docs/format.md, "Numbering").
 ABNORMAL_ORDINAL: Final = 10_000_000
 
 
@@ -60,7 +60,7 @@ class MessageColumns:
     tokens: array[int]
     days: array[float]  #: 0.0 where the time cannot be read
     roles: bytes  #: index in `ROLES`; 255 for another one
-    events: bytes  #: 1 for a compaction event of 0.1 to 0.6.0 (engine.md 2.2): never in a context
+    events: bytes  #: 1 for a record of a pass (docs/format.md, "Records of passes"): never in a context
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -123,7 +123,7 @@ class Structure:
     foreign_messages: Mapping[int, int | None]  #: owner of messages named here that are not ours; None: gone
     foreign_summaries: Mapping[str, int | None]
     #: By message id, the most that a message may weigh beside its count: for its sender, and uncounted text
-    #: (docs/engine/compaction.md, Weights).
+    #: (docs/engine/compaction.md, "Weights").
     labels: Mapping[int, int] | None = None
     soft_reset: float | None = None  #: when ``/new`` last pruned the context, in days
     records_soft_reset: bool = False  #: whether this version would have recorded it

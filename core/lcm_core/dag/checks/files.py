@@ -14,7 +14,7 @@ from lcm_core.records import ConversationId, LargeFile
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
-#: References as the engine writes them (engine.md 5); a bare id may be anybody's words.
+#: References as the engine writes them (docs/engine/ingest.md, "Payloads"); a bare id may be anybody's words.
 _REFERENCE: Final = re.compile(
     r"(?:\[LCM (?:File|Tool Output|Raw Payload): |\| LCM file: )(file_[a-f0-9]{16})\b", re.IGNORECASE
 )

@@ -1,8 +1,8 @@
 """Messages and summaries that the context does not reach: left out by ``/new``, or lost (A8, A11, B13).
 
-``/new`` takes raw messages and shallow summaries out of the context and keeps their rows (engine.md 5), so
-that something is out of reach proves nothing by itself. The rules are those of the note in engine.md 9; a
-message is also lost when its place in the context is still to be seen as a gap of exactly its size.
+``/new`` takes raw messages and shallow summaries out of the context and keeps their rows, so that something
+is out of reach proves nothing by itself. The rules are those of docs/engine/doctor.md, "Holes"; a message is
+also lost when its place in the context is still to be seen as a gap of exactly its size.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _runs(structure: Structure, wanted: Sequence[bool]) -> list[Block]:
 
 
 class _ResetRule:
-    """Whether ``/new`` explains that the context does not reach a block (engine.md 9, note at its head)."""
+    """Whether ``/new`` explains that the context does not reach a block (docs/engine/doctor.md, "Holes")."""
 
     def __init__(self, structure: Structure, limits: Limits) -> None:
         self._structure, self._retained = structure, limits.retain_depth

@@ -1,4 +1,4 @@
-"""Family B: the structure of the summary DAG (engine.md section 9).
+"""Family B: the structure of the summary DAG (docs/engine/doctor.md, "Family B: the graph").
 
 B3 and B4 are about rows with an end that lies nowhere; `links` judges them.
 """

@@ -1,4 +1,4 @@
-"""Family E, what needs the texts and parts of messages (engine.md 5 and 9), and their token counts (D1).
+"""Family E, what needs the texts and parts of messages, and their token counts (D1).
 
 A scan takes the messages of one conversation in order of seq, in batches, and answers at the end.
 """
@@ -23,7 +23,7 @@ from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimat
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
-#: What the assembler puts in place of a missing tool result (engine.md 2.4); it should never be stored.
+#: What the assembler puts in place of a missing tool result (docs/engine/assembly.md, "Tool pairing").
 SYNTHETIC_RESULT: Final = (
     "[lossless-claw] missing tool result in session history; "
     "inserted synthetic error result for transcript repair."

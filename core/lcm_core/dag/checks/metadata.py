@@ -1,4 +1,4 @@
-"""Family D: what is recorded beside the text of a summary (engine.md 2.3 and section 9).
+"""Family D: what is recorded beside the text of a summary (docs/engine/doctor.md).
 
 A sum is judged only when all that it is made of is there: a lost source is a finding of its own, and so is a
 negative count. D1, D11 and D12 need texts; `quality` and `bodies` judge them.

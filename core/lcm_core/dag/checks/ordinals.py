@@ -1,8 +1,8 @@
 """The order of a context whose renumbering was cut short (A9), or where old stands behind new (A10, A12).
 
-A resequencing goes through ordinals that no list has (engine.md 1.6): below zero, the first item first, so
-that they count backwards; or far above, which keeps the order. Which of it happened shows in the time that
-the items cover, and where that proves nothing there is no fix.
+A resequencing goes through ordinals that no list has (docs/format.md, "Numbering"): below zero, the first
+item first, so that they count backwards; or far above, which keeps the order. Which of it happened shows in
+the time that the items cover, and where that proves nothing there is no fix.
 """
 
 from __future__ import annotations

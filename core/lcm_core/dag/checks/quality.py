@@ -294,7 +294,7 @@ class TextScan:
     def _inherited(
         self, summary_id: SummaryId, message_files: Mapping[int, tuple[str, ...]]
     ) -> Iterator[str]:
-        """The files that a summary's sources name (engine.md 2.3)."""
+        """The files that a summary's sources name (docs/format.md, "Identifiers")."""
         links = self._structure.links.get(summary_id)
         for message_id in () if links is None else links.message_ids:
             yield from message_files.get(message_id, ())

@@ -1,4 +1,4 @@
-"""All checks by id, in the order of engine.md section 9."""
+"""All checks by id, by family and number."""
 
 from __future__ import annotations
 

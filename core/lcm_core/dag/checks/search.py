@@ -1,4 +1,4 @@
-"""Family F: the search tables, which are copies that nothing keeps in step (engine.md 1.4)."""
+"""Family F: the search tables, copies that nothing keeps in step (docs/engine/search.md, "Upkeep")."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _RICH: Final = 20
 _DAY: Final = 1.0
 _HOUR: Final = 1 / 24
 _MOST_RETRIES: Final = 3
-#: Causes that somebody or something meant (engine.md 1.4); a rollover is none of them.
+#: Causes that somebody or something meant (docs/engine/doctor.md, "Rollover splits"); a rollover is none.
 _MEANT: Final = frozenset({"session-deleted", "cron-rotation"})
 _RESET: Final = "manual-reset"
 _ROLLOVER: Final = "rollover-fallback"

@@ -75,7 +75,7 @@ class Copy(StrEnum):
 
 
 def file_ids(text: str) -> list[str]:
-    """The ids of files that a text names, as the engine finds them (engine.md 1.3)."""
+    """The ids of files that a text names, as the engine finds them (docs/format.md, "Identifiers")."""
     return list(dict.fromkeys(match.lower() for match in _FILE_ID.findall(text)))
 
 
@@ -91,7 +91,7 @@ def may_be_copy(content: str, opening: str) -> bool:
 
 
 def copied(content: str, sources: Iterable[str]) -> Copy | None:
-    """Whether a text is its source or the beginning of it (the unmarked fallback of engine.md 8.1)."""
+    """Whether a text is its source or the beginning of it (docs/engine/texts.md, "Fallback")."""
     text, source = squeezed(content), " ".join(filter(None, map(squeezed, sources)))
     if not text or not source.startswith(text):
         return None
@@ -143,7 +143,7 @@ def gives_orders(content: str) -> bool:
 
 
 def has_expansion_hint(content: str) -> bool:
-    """Whether a text says what can be expanded, as the prompts ask for (engine.md 8)."""
+    """Whether a text says what can be expanded (docs/engine/settings.md, "Asking a summariser")."""
     return _EXPANSION.search(content) is not None
 
 

@@ -11,7 +11,7 @@ from lcm_core.findings import Confidence, Finding
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
-#: Times that go back by no more than this come from coarse stamps (engine.md 9.1, row 52).
+#: Times that go back by no more than this come from coarse stamps (docs/format.md, "Times").
 _COARSE: Final = 300 * SECOND
 #: So many messages in one second were stamped when they were imported.
 _STAMPED: Final = 20

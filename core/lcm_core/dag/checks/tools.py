@@ -1,4 +1,4 @@
-"""Tool calls and their results in the parts of a conversation (E7, E8, E11; engine.md 5)."""
+"""Tool calls and their results in the parts of a conversation (E7, E8, E11)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lcm_core.findings import Confidence, Finding, FixId
 
 _BROKEN, _SUSPICIOUS, _BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
-#: Types of blocks that call a tool (engine.md 5, content to message_parts).
+#: Types of blocks that call a tool (docs/engine/ingest.md, "What a block is").
 CALLS: Final = frozenset(
     {
         "toolCall",

@@ -1,4 +1,4 @@
-"""Neighbouring messages that differ only in form (E5; engine.md 9.1, rows 31 and 44)."""
+"""Neighbouring messages that differ only in form (check E5 of docs/engine/doctor.md)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Distance:
 def distance_of(
     totals: Totals, rules: CompactionRules, settings: CompactionSettings, budget: int
 ) -> Distance:
-    """The distance of a context under a *budget* (engine.md 2.2, 2.5).
+    """The distance of a context under a *budget* (docs/engine/compaction.md, "Sweep").
 
     The tokens of the prompt, which a host may have seen to be more, are not in the database.
     """

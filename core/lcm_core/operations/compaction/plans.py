@@ -42,7 +42,7 @@ class Draft:
 
 
 def new_summary_id() -> str:
-    """An id of the engine's form (engine.md 1.3)."""
+    """An id of the engine's form (docs/format.md, "Identifiers")."""
     return f"sum_{secrets.token_hex(8)}"
 
 
@@ -161,7 +161,7 @@ def _summary(
 def _range(source: Source) -> tuple[str | None, str | None]:
     """The times that a summary covers, as the engine stores them; none where one cannot be read.
 
-    docs/engine/compaction.md, Running total.
+    docs/engine/compaction.md, "Running total".
     """
     starts: list[Timestamp | None] = [one.message.created_at for one in source.messages]
     ends = list(starts)
@@ -246,7 +246,7 @@ async def _event(
     rendering: Rendering,
     stamp: str,
 ) -> list[Edit]:
-    """The message that stands for a pass, which no context holds (engine.md 2.2)."""
+    """The message that stands for a pass, which no context holds (docs/format.md, "Records of passes")."""
     conversation = await conversation_store.get_conversation(reader, conversation_id)
     stored = {row[2] or row[1]: row[4] for row in rows}
     before = sum(row[4] for row in rows)

@@ -51,7 +51,7 @@ class Chunk:
 
 
 async def load_context(reader: Reader, conversation_id: ConversationId, rendering: Rendering) -> Loaded:
-    """The whole context with what selection needs to know (docs/engine/compaction.md, Weights)."""
+    """The whole context with what selection needs to know (docs/engine/compaction.md, "Weights")."""
     rows = await standing_rows(reader, conversation_id)
     if not rows:
         return Loaded(conversation_id, Context.of([]))
@@ -169,7 +169,7 @@ async def read_source(reader: Reader, refs: Iterable[int | str], rendering: Rend
 
 
 async def _previous(reader: Reader, due: Pass, rendering: Rendering) -> str | None:
-    """The previous context as the engine joins it (docs/engine/texts.md, Previous context)."""
+    """The previous context as the engine joins it (docs/engine/texts.md, "Previous context")."""
     texts = await summary_store.texts_of(reader, [SummaryId(one) for one in due.previous])
     if due.handed_on:
         return texts[0].content if texts else None

@@ -44,7 +44,8 @@ T = TypeVar("T")
 
 #: How often in a row a chunk may change under our hands before the operation gives up.
 RETRIES = 5
-#: How long a pass waits for the lock, as the engine does (engine.md 1.1): its text has been paid for.
+#: How long a pass waits for the lock, as the engine does (docs/decisions.md, "Locks"): its text has been paid
+#: for.
 WAIT_SECONDS = 30.0
 _LOOK_SECONDS = 0.2
 

@@ -1,4 +1,6 @@
-"""What the engine notes beside a conversation, brought in step with a compaction (engine.md 1.4, 2.5).
+"""What the engine notes beside a conversation, brought in step with a compaction.
+
+Source: docs/format.md, "conversation_compaction_telemetry" and "conversation_compaction_maintenance".
 
 Rows that are there are updated; none is made: an engine that has not noted anything has nothing to correct.
 """

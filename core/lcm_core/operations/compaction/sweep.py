@@ -221,7 +221,8 @@ class Compaction:
     def leaf(self, *, force: bool = True, given: str | None = None, incremental: bool = True) -> Passes:
         """One leaf pass, and (*incremental*) condensed ones up to the depth that is condensed by itself.
 
-        docs/engine/compaction.md, Leaf pass of its own; *given* is a previous context that the caller chose.
+        docs/engine/compaction.md, "Leaf pass of its own"; *given* is a previous context that the caller
+        chose.
         """
         run = self._run()
         if not (force or self.is_over() or self.is_chunk_due()):
@@ -275,8 +276,8 @@ class Compaction:
     ) -> Passes:
         """Leaf passes until nothing is left outside the tail, then condensed ones.
 
-        docs/engine/compaction.md, Sweep. *hard* takes the small fan-out throughout, *stop_at* is the mark in
-        tokens, *threshold* a share of the budget in place of the setting's.
+        docs/engine/compaction.md, "Sweep". *hard* takes the small fan-out throughout, *stop_at* is the mark
+        in tokens, *threshold* a share of the budget in place of the setting's.
         """
         if threshold is not None and 0 <= threshold <= 1:
             own = replace(self, settings=replace(self.settings, context_threshold=threshold))
@@ -368,7 +369,7 @@ class Compaction:
     def _candidate(self, run: _Run, wish: _Wish, depth_limit: int | None) -> tuple[int, range] | None:
         """The shallowest depth with a chunk that is enough; None also when it is too deep.
 
-        What a caller overrides does not count here (docs/engine/compaction.md, Condensed chunk).
+        What a caller overrides does not count here (docs/engine/compaction.md, "Condensed chunk").
         """
         settings, tail = self.settings, run.settings_tail()
         for depth in selection.depths_before(self.context, tail):
@@ -420,7 +421,7 @@ class Compaction:
     ) -> Generator[Pass, Outcome, UnderResult]:
         """Sweep after sweep until the context has no more than *target* tokens (None or 0: the budget).
 
-        docs/engine/compaction.md, Until under; *observed*: tokens of the prompt as a host saw it.
+        docs/engine/compaction.md, "Until under"; *observed*: tokens of the prompt as a host saw it.
         """
         target = target if target is not None and target > 0 else self.budget
         last = max(self.context.tokens, observed)

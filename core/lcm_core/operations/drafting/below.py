@@ -1,7 +1,7 @@
 """The messages that a condensed summary rests on in the end.
 
 Against its direct sources a condensed summary may look complete while they had lost most of it: what is lost
-level by level shows only against the messages below (field.md 2.3).
+level by level shows only against the messages below (docs/decisions.md, "Drafts").
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ async def select_items(
 def sources_first(
     graph: SummaryGraph, wanted: Iterable[SummaryId], rows: Mapping[SummaryId, Summary]
 ) -> list[SummaryId]:
-    """Leaves in order of context, other leaves, then the others by depth, each by time (engine.md 6.2)."""
+    """Leaves in order of context, other leaves, the rest by depth, by time (docs/decisions.md, "Drafts")."""
     place = {one: at for at, one in reversed(list(enumerate(graph.in_context)))}
 
     def key(one: SummaryId) -> tuple[int, int, datetime, str]:
