@@ -76,7 +76,7 @@ class CompactionSettings:
     sweep_deadline_ms: int
     until_under_deadline_ms: int
     overage_factor: float
-    fallback_max_tokens: int | None  #: None: not set, see docs/engine/texts.md, Fallback
+    fallback_max_tokens: int | None  #: None: not set, see docs/engine/texts.md, "Fallback"
     injected_tags: tuple[str, ...]
     instructions: str
 

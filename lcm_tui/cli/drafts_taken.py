@@ -87,7 +87,7 @@ class Taking:
         """The SQL of the drafts that would be taken, as one transaction.
 
         Raises:
-            RefusedError: one can be planned only behind another ("docs/changes.md, As SQL").
+            RefusedError: one can be planned only behind another (docs/changes.md, "As SQL").
             LcmError: a summary is not what its draft was made from.
         """
         async with await Database.open(

@@ -4,7 +4,7 @@ Ids stay what they were as long as they are free; else the conversation, its mes
 parts, files and briefs get new ones. Columns that this database does not have are left out.
 
 What takes longer goes in pieces that keep no host waiting, and nobody takes for the conversation before it is
-whole: until the last one it is archived, without its session ("docs/changes.md, How long the host waits").
+whole: until the last one it is archived, without its session (docs/changes.md, "How long the host waits").
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from lcm_core.store.ingested import Holding, TailMessage, find_holding, known_en
 from lcm_core.store.schema import Schema
 
 #: Messages that are held and committed at a time, and characters and payload bytes after which a piece ends
-#: earlier: a host waits for less than 0.1 s ("docs/changes.md, How long the host waits").
+#: earlier: a host waits for less than 0.1 s (docs/changes.md, "How long the host waits").
 PIECE = 1_000
 _PIECE_CHARACTERS = 1_500_000
 _PIECE_BYTES = 32 * 1024 * 1024

@@ -1,0 +1,181 @@
+"""What code and pages name exists: documents with their headings, links with their anchors, files.
+
+A page is cited as ``docs/engine/assembly.md, "Tool pairing"``; several headings follow with commas and "and".
+Comments and docstrings may cite; no other string of the program may, for a screen names no document.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CODE = ("core", "lcm_tui", "prompts", "tests", "benchmarks")
+#: Folders below which a path in backticks may begin.
+BASES = (ROOT, *(ROOT / below for below in ("core", "core/lcm_core", "core/lcm_core/summarize", "lcm_tui")))
+#: Files of hosts, not ours: the engine looks for this name in messages.
+FOREIGN = frozenset({"heartbeat.md"})
+
+_DOCUMENT = re.compile(r"(?<![\w./*-])(?:[\w.-]+/)*[\w-]+\.md\b(?!\.)")
+_HEADINGS = re.compile(r'(?:,? and|,|:)? "([^"]+)"')
+_BARE = re.compile(r", (?:[A-Z][a-z]+|section [0-9])")
+_LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_PATH = re.compile(r"`((?:[\w.*-]+/)+[\w.*-]*)`")
+
+
+def _files(*endings: str) -> list[Path]:
+    found = [path for folder in CODE for ending in endings for path in (ROOT / folder).rglob(f"*{ending}")]
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+def _pages() -> list[Path]:
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _remarks(text: str) -> Iterator[str]:
+    """Docstrings, and comments of neighbouring lines put together; blanks and breaks are one space."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield " ".join((ast.get_docstring(node) or "").split())
+    last, lines = -1, list[str]()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            if token.start[0] != last + 1:
+                yield " ".join(lines)
+                lines = []
+            lines.append(token.string.lstrip("#: "))
+            last = token.start[0]
+    yield " ".join(lines)
+
+
+def _strings(text: str) -> Iterator[str]:
+    """The texts of a module that are no docstrings."""
+    tree = ast.parse(text)
+    told = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.value
+
+
+@cache
+def _headings(page: Path) -> frozenset[str]:
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    return frozenset(re.findall(r"^#+ (.+?) *$", text, re.MULTILINE))
+
+
+def _anchor(heading: str) -> str:
+    """The fragment that names a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _dangling(text: str, folder: Path) -> Iterator[str]:
+    """The documents and headings that a text names and that do not exist."""
+    for match in _DOCUMENT.finditer(text):
+        name = match[0]
+        if name.lower() in FOREIGN:
+            continue
+        page = next((at for at in (folder / name, ROOT / name) if at.is_file()), None)
+        if page is None:
+            yield name
+            continue
+        at, known = match.end(), _headings(page)
+        if _BARE.match(text, at) and (_DOCUMENT.match(text, at + 2) is None):
+            yield f"{name}: a heading without quotes: {text[at : at + 40]}"
+        while (cited := _HEADINGS.match(text, at)) is not None:
+            if cited[1] not in known:
+                yield f'{name}, "{cited[1]}"'
+            at = cited.end()
+
+
+def _plain(page: Path) -> str:
+    """A page without its fences, each link the path that it leads to from the page's folder."""
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    text = _LINK.sub(lambda link: link[2] if link[2].partition("#")[0].endswith(".md") else link[1], text)
+    return " ".join(re.sub(r"(\.md)#[\w-]+", r"\1", text).split())
+
+
+def test_remarks_in_code_cite_what_exists() -> None:
+    wrong = {}
+    for path in _files(".py"):
+        text = path.read_text(encoding="utf-8")
+        if ".md" in text and (missing := [one for each in _remarks(text) for one in _dangling(each, ROOT)]):
+            wrong[_name(path)] = missing
+    assert wrong == {}
+
+
+def test_no_text_of_the_program_names_a_document() -> None:
+    pages = {page.name for page in _pages()}
+    named = {
+        f"{_name(path)}: {found}"
+        for path in _files(".py")
+        if path.parts[len(ROOT.parts)] in ("core", "lcm_tui", "prompts")
+        and ".md" in path.read_text(encoding="utf-8")
+        for text in _strings(path.read_text(encoding="utf-8"))
+        for found in _DOCUMENT.findall(text)
+        if found in pages or re.search(re.escape(found) + r"(?:,? section)? [0-9]", text)
+    }
+    assert named == set()
+
+
+@pytest.mark.parametrize("page", _pages(), ids=_name)
+def test_pages_cite_what_exists(page: Path) -> None:
+    assert list(_dangling(_plain(page), page.parent)) == []
+
+
+@pytest.mark.parametrize("page", _pages(), ids=_name)
+def test_links_of_pages_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for _, target in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, fragment = target.partition("#")
+        to = (page.parent / name) if name else page
+        if not to.exists() or (fragment and fragment not in map(_anchor, _headings(to))):
+            wrong.append(target)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", _pages(), ids=_name)
+def test_files_that_pages_name_are_there(page: Path) -> None:
+    wrong = []
+    for name in _PATH.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        first = name.partition("/")[0]
+        bases = [base for base in BASES if (base / first).is_dir()]
+        if bases and not any(next(base.glob(name), None) for base in bases):
+            wrong.append(name)
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ('docs/engine/assembly.md, "Tool pairing" and "Blocks".', []),
+        ('docs/engine/assembly.md, "Tool pairing", "Nothing"', ['docs/engine/assembly.md, "Nothing"']),
+        ("nowhere.md 2.1", ["nowhere.md"]),
+        ("docs/engine/nowhere.md", ["docs/engine/nowhere.md"]),
+        ("see docs/engine/words.md, which says it", []),
+        ("when it names HEARTBEAT.md", []),
+    ],
+)
+def test_what_is_missing_is_found(text: str, missing: list[str]) -> None:
+    assert list(_dangling(text, ROOT)) == missing
+
+
+def test_a_heading_needs_quotes() -> None:
+    assert len(list(_dangling("docs/engine/assembly.md, Tool pairing", ROOT))) == 1
