@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.change.asking import answer as answered
 from lcm_core.change.codec import encode_edits
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.history import prunable, prune_history
@@ -125,7 +124,7 @@ async def _load_list(
     reader: Reader, named: Selector, limit: int, below: int | None
 ) -> tuple[int | None, Page[_Listed]]:
     owner = await _owner(reader, named)
-    found = await answered(reader, operations(limit=limit + 1, below=below, conversation_id=owner))
+    found = await reader.run(operations, limit=limit + 1, below=below, conversation_id=owner)
     items = tuple([await _standing(reader, one) for one in found[:limit]])
     last = found[limit - 1] if len(found) > limit else None
     return owner, Page(items, None if last is None else Position(last.created_at, last.place))
@@ -230,11 +229,11 @@ def show(run: Run, operation_id: OperationArgument) -> Answer:
 
 
 async def _load(reader: Reader, wanted: str) -> _Shown:
-    operation = await answered(reader, get(await operation_beginning(reader, wanted)))
+    operation = await reader.run(get, await operation_beginning(reader, wanted))
     edits: Sequence[Edit] | None = None
     by, why_not = operation.undone_by, None
     try:
-        edits = await answered(reader, edits_of(operation))
+        edits = await reader.run(edits_of, operation)
         by = await undone_by(reader, operation.id)
         await (plan_undo if by is None else plan_redo)(reader, operation.id)
     except RefusedError as error:
@@ -250,7 +249,7 @@ async def operation_beginning(reader: Reader, wanted: str) -> str:
     """
     if not wanted:
         raise UsageError("The id of an operation is empty. Give it, or its beginning.", code="EMPTY_ID")
-    found = await answered(reader, beginning(wanted, CANDIDATES + 1))
+    found = await reader.run(beginning, wanted, CANDIDATES + 1)
     return the_one(wanted, found, "operations", "operationId") if found else wanted
 
 
@@ -412,5 +411,5 @@ async def _load_prunable(
     reader: Reader, named: Selector, keep: int | None, before: str | None
 ) -> tuple[int | None, int]:
     owner = await _owner(reader, named)
-    found = await answered(reader, prunable(keep=keep, before=before, conversation_id=owner))
+    found = await reader.run(prunable, keep=keep, before=before, conversation_id=owner)
     return owner, len(found)

@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
-from lcm_core.change.asking import answer
 from lcm_core.change.backup import make_backup
 from lcm_core.change.copying import Progress
 from lcm_core.change.journal import operations
@@ -41,7 +40,7 @@ KEYS: Final = (
 
 async def last_operation_at(reader: Reader) -> datetime | None:
     """When this database was changed by us the last time."""
-    found = await answer(reader, operations(limit=1))
+    found = await reader.run(operations, limit=1)
     return parse_utc(found[0].created_at) if found else None
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from lcm_core.change.asking import answer
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit, Plan
@@ -58,7 +57,7 @@ class History:
 
 async def load_history(reader: Reader, limit: int, conversation_id: int | None) -> History:
     """The newest operations, in one transaction."""
-    found = await answer(reader, operations(limit=limit + 1, conversation_id=conversation_id))
+    found = await reader.run(operations, limit=limit + 1, conversation_id=conversation_id)
     return History(tuple(found[:limit]), undone_now(found), len(found) > limit)
 
 
@@ -316,7 +315,7 @@ class Recorded:
 
 async def load_operation(reader: Reader, one: Operation) -> tuple[tuple[Edit, ...], str | None]:
     """The edits of an operation and what undoes it now."""
-    return await answer(reader, edits_of(one)), await undone_by(reader, one.id)
+    return await reader.run(edits_of, one), await undone_by(reader, one.id)
 
 
 class OperationScreen(PlanView[Recorded]):

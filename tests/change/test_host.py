@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.asking import answer
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import BusyError, RefusedError, StalePlanError
 from lcm_core.change.journal import edits_of, get
 from lcm_core.change.plan import Cells, Delete, Edit, Plan, Update
 from lcm_core.change.undo import in_effect, plan_redo, plan_undo
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Database
+from lcm_core.store.database import Database, Reader
 
 from tests.change.host import Host
 from tests.change.hosting import at_work, enough
@@ -110,8 +109,8 @@ async def purged(path: Path, operator: Operator) -> set[str]:
     async with await Database.open(path) as database:
         for operation_id in operator.operations:
             if await database.read(in_effect, operation_id):
-                operation = await database.read(answer, get(operation_id))
-                for edit in await database.read(answer, edits_of(operation)):
+                operation = await database.read(Reader.run, get, operation_id)
+                for edit in await database.read(Reader.run, edits_of, operation):
                     if isinstance(edit, Delete) and edit.table == "summaries":
                         found.add(str(edit.key["summary_id"]))
     return found

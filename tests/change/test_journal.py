@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from lcm_core import __version__
 from lcm_core.change import exports
-from lcm_core.change.asking import answer
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.errors import DiskFullError, RefusedError, StalePlanError, WouldBreakError
 from lcm_core.change.history import prune_history
@@ -22,7 +21,7 @@ from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo, undone_by
 from lcm_core.errors import ExitCode, NotFoundError
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Database
+from lcm_core.store.database import Database, Reader
 
 from tests.change.support import (
     REAL,
@@ -60,7 +59,7 @@ def redo(path: Path, operation: str) -> Committed:
 
 
 def listed(path: Path, **options: object) -> list[Operation]:
-    return asyncio.run(reading(path, lambda reader: answer(reader, operations(**options))))
+    return asyncio.run(reading(path, lambda reader: reader.run(operations, **options)))
 
 
 def effective(path: Path, operation: str) -> bool:
@@ -379,7 +378,7 @@ def test_a_large_operation_keeps_its_edits_in_a_file_of_ones_own(database_copy, 
     assert export.path.stat().st_size > 2_000
     assert value(path, "SELECT edits FROM lcm_tui_operations") is None
     assert value(path, "SELECT length(resolution) FROM lcm_tui_operations") < 2_000
-    assert asyncio.run(reading(path, lambda reader: answer(reader, edits_of(done.operation)))) == done.edits
+    assert asyncio.run(reading(path, lambda reader: reader.run(edits_of, done.operation))) == done.edits
     undone = commit(path, asyncio.run(planned(path, plan_undo, done.id)))
     assert dump(path) == before
     assert undone.operation is not None
@@ -542,7 +541,7 @@ async def test_one_operation_is_read_by_its_id(database_copy):
     path = database_copy("0.15.3")
     done = await asyncio.to_thread(dissolve, path)
     async with await Database.open(path) as database:
-        assert await database.read(answer, get(done.id)) == done.operation
+        assert await database.read(Reader.run, get, done.id) == done.operation
         with pytest.raises(NotFoundError) as caught:
-            await database.read(answer, get("op_nothing"))
+            await database.read(Reader.run, get, "op_nothing")
     assert caught.value.exit_code == ExitCode.NOT_FOUND

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from lcm_core.change.asking import answer
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.journal import of_batch
@@ -167,7 +166,7 @@ def test_a_batch_that_is_taken_back_is_a_batch(path: Path) -> None:
     assert [plan.undoes for plan in plans] == [second.id, first.id]
     batch = plans[0].batch
     assert batch is not None
-    assert len(asyncio.run(reading(path, lambda reader: answer(reader, of_batch(batch))))) == 2
+    assert len(asyncio.run(reading(path, lambda reader: reader.run(of_batch, batch)))) == 2
     for plan in asyncio.run(planned(path, plan_undo_batch, batch)):
         assert plan.batch not in (None, batch)
         commit(path, plan)

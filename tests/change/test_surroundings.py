@@ -161,7 +161,7 @@ def locked(path: Path) -> Iterator[tuple[Writer, Catalog]]:
 def check(path: Path, edits: list[Edit]) -> bool:
     """Foresee, write, and ask the file; whether the plan fitted at all."""
     with locked(path) as (writer, catalog):
-        verified = writer.answer(verify(edits, catalog.tables))
+        verified = verify(writer, edits, catalog.tables)
         if verified.moved:
             return False
         resolved = resolve(writer, verified.steps, verified.values)
@@ -220,7 +220,7 @@ def test_lines_of_a_cycle_that_only_the_edits_close(database_copy: DatabaseFacto
     back = Cells.of({"summary_id": source, "parent_summary_id": consumer, "ordinal": 0})
     assert check(path, [Insert("summary_parents", back)])
     with locked(path) as (writer, catalog):
-        verified = writer.answer(verify([Insert("summary_parents", back)], catalog.tables))
+        verified = verify(writer, [Insert("summary_parents", back)], catalog.tables)
         foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
     assert {key.split(":")[0] for key in foreseen.after - foreseen.before} >= {"B6", "B12"}
 
@@ -255,7 +255,7 @@ def test_a_message_that_a_summary_far_above_covers(database_copy: DatabaseFactor
     edits = [splice_at(listing, owner, 0, [], [item_row(owner, top)])]
     assert check(path, list(edits))
     with locked(path) as (writer, catalog):
-        verified = writer.answer(verify(edits, catalog.tables))
+        verified = verify(writer, edits, catalog.tables)
         foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
     assert f"A6:{owner}:message:{message}" in foreseen.after
 
@@ -273,7 +273,7 @@ def test_what_is_in_another_context_is_lost_from_none(database_copy: DatabaseFac
     edits = [splice_at(listing, 1, len(rows) - 1, rows[-1:], [])]
     assert check(path, list(edits))
     with locked(path) as (writer, catalog):
-        verified = writer.answer(verify(edits, catalog.tables))
+        verified = verify(writer, edits, catalog.tables)
         foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
     assert foreseen.after == frozenset()
     assert f"A5:1:message:{message}" in foreseen.before
@@ -318,7 +318,7 @@ def copied(path: Path, refs: list[str]) -> int:
     edits = [splice_at(listing, 1, len(rows) - 1, rows[-1:], [item_row(1, ref) for ref in refs])]
     assert check(path, list(edits))
     with locked(path) as (writer, catalog):
-        verified = writer.answer(verify(edits, catalog.tables))
+        verified = verify(writer, edits, catalog.tables)
         resolved = resolve(writer, verified.steps, verified.values)
         with surroundings(writer, catalog, resolved.edits) as copy:
             return copy.memory.row_changes

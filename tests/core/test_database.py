@@ -23,10 +23,14 @@ from lcm_core.change.backup import make_backup
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, ExitCode
 from lcm_core.store import handle as handle_module
 from lcm_core.store import opening as opening_module
+from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import READINGS, Change, Database, Reader
 from lcm_core.store.opening import Access, file_state, private_copy, sidecar
 
 from tests.conftest import DatabaseFactory
+
+#: What a database is read with.
+Load = Callable[..., Awaitable[Any]]
 
 COUNT = "SELECT count(*) FROM messages"
 #: Takes minutes.
@@ -63,6 +67,14 @@ def write(path: Path, title: str = "changed") -> None:
 
 async def value(reader: Reader, sql: str, *parameters: object) -> object:
     return await reader.value(sql, *parameters)
+
+
+async def value_in_thread(reader: Reader, sql: str, *parameters: SqlValue) -> object:
+    return await reader.run(lambda db: db.rows(sql, parameters)[0][0])
+
+
+#: A statement that is awaited, and one of a load that runs as a whole in a thread.
+BOTH_WAYS = pytest.mark.parametrize("load", [value, value_in_thread])
 
 
 def listing(folder: Path, *, times: bool = True) -> dict[str, tuple[int, ...]]:
@@ -515,10 +527,13 @@ async def test_a_read_sees_one_state_of_the_file(database: Path):
             assert await opened.read(value, "SELECT title FROM conversations LIMIT 1") == "b"
 
 
-async def test_a_cancelled_read_stops_its_statement_and_leaves_the_connection_usable(database: Path):
+@BOTH_WAYS
+async def test_a_cancelled_read_stops_its_statement_and_leaves_the_connection_usable(
+    database: Path, load: Load
+):
     async with await Database.open(database) as opened:
         for _ in range(3):
-            slow = asyncio.create_task(opened.read(value, SLOW))
+            slow = asyncio.create_task(opened.read(load, SLOW))
             await asyncio.sleep(0.05)
             slow.cancel()
             async with asyncio.timeout(60):  # the statement itself would take minutes
@@ -527,11 +542,33 @@ async def test_a_cancelled_read_stops_its_statement_and_leaves_the_connection_us
             assert await opened.read(value, COUNT) > 0
 
 
+async def test_a_load_in_a_thread_asks_nothing_more_once_its_caller_is_cancelled(database: Path):
+    asking, ended = threading.Event(), threading.Event()
+
+    def load(db: Rows) -> None:
+        try:
+            while db.tuples("SELECT 1"):
+                asking.set()
+        finally:
+            ended.set()
+
+    async with await Database.open(database) as opened:
+        reading = asyncio.create_task(opened.read(Reader.run, load))
+        await asyncio.to_thread(asking.wait)
+        reading.cancel()
+        async with asyncio.timeout(60):
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+        assert ended.is_set()  # the caller goes on when the thread is done with the connection
+        assert await opened.read(value, COUNT) > 0
+
+
+@BOTH_WAYS
 @pytest.mark.parametrize("steps", range(8))
-async def test_a_read_can_be_cancelled_at_any_moment(database: Path, steps: int):
+async def test_a_read_can_be_cancelled_at_any_moment(database: Path, steps: int, load: Load):
     async with await Database.open(database) as opened:
         await asyncio.gather(*(opened.read(value, COUNT) for _ in range(2)))
-        reads = [asyncio.create_task(opened.read(value, SLOW)) for _ in range(4)]  # two need a new connection
+        reads = [asyncio.create_task(opened.read(load, SLOW)) for _ in range(4)]  # two need a new connection
         for _ in range(steps):
             await asyncio.sleep(0)
         for read in reads:
@@ -555,9 +592,10 @@ async def test_a_read_that_fails_leaves_the_connection_usable(database: Path):
         assert await opened.read(value, COUNT) > 0
 
 
-async def test_closing_stops_what_runs_and_closed_is_said_in_a_sentence(database: Path):
+@BOTH_WAYS
+async def test_closing_stops_what_runs_and_closed_is_said_in_a_sentence(database: Path, load: Load):
     opened = await Database.open(database)
-    running = [asyncio.create_task(opened.read(value, SLOW)) for _ in range(2)]
+    running = [asyncio.create_task(opened.read(load, SLOW)) for _ in range(2)]
     await asyncio.sleep(0.05)
     async with asyncio.timeout(60):
         await opened.close()
@@ -569,8 +607,9 @@ async def test_closing_stops_what_runs_and_closed_is_said_in_a_sentence(database
     await opened.close()
 
 
+@pytest.mark.parametrize("asked", ["reader.value(sql)", "reader.run(lambda db: db.rows(sql))"])
 @pytest.mark.parametrize("leaving", ["await database.close()", "pass", "raise SystemExit"])
-def test_a_process_ends_while_a_read_runs(database: Path, leaving: str):
+def test_a_process_ends_while_a_read_runs(database: Path, leaving: str, asked: str):
     script = f"""
 import asyncio, sys
 from pathlib import Path
@@ -578,7 +617,8 @@ from typing import Any
 from lcm_core.store.database import Database
 
 async def slow(reader):
-    await reader.value({SLOW!r})
+    sql = {SLOW!r}
+    await {asked}
 
 async def main():
     database = await Database.open(Path(sys.argv[1]))

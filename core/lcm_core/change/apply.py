@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
-from lcm_core.change.asking import Ask, Asking
-from lcm_core.change.connection import Fault, Writer, as_bytes
+from lcm_core.change.connection import Fault, Writer
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
@@ -34,6 +33,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.symbols import Values, fill_row, substitute
 from lcm_core.change.verify import CONTEXT, Context, Step, quoted
+from lcm_core.store.connecting import Rows, as_bytes
 
 _LAST_ID = 2**63 - 1
 #: What two writers can both want: a row that took the place of ours since it was planned.
@@ -72,11 +72,11 @@ def resolve(writer: Writer, steps: Sequence[Step], values: Values) -> Resolved:
     Raises:
         RefusedError: a table has no ids left.
     """
-    known = writer.answer(with_new_ids([step.edit for step in steps], values))
+    known = with_new_ids(writer, [step.edit for step in steps], values)
     return Resolved(tuple([substitute(step.edit, known) for step in steps]), known)
 
 
-def with_new_ids(edits: Iterable[Edit], values: Values) -> Asking[Values]:
+def with_new_ids(db: Rows, edits: Iterable[Edit], values: Values) -> Values:
     """*values* and the ids that the database would give new rows next.
 
     Raises:
@@ -91,7 +91,7 @@ def with_new_ids(edits: Iterable[Edit], values: Values) -> Asking[Values]:
         cell = edit.row.get(key)
         if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID:
             if edit.table not in last:
-                last[edit.table] = yield from last_id(edit.table, key)
+                last[edit.table] = last_id(db, edit.table, key)
             if last[edit.table] >= _LAST_ID:
                 raise RefusedError(f"Table {edit.table} has no ids left. Nothing was changed.")
             last[edit.table] += 1
@@ -101,11 +101,11 @@ def with_new_ids(edits: Iterable[Edit], values: Values) -> Asking[Values]:
     return known
 
 
-def last_id(table: str, key: str) -> Asking[int]:
+def last_id(db: Rows, table: str, key: str) -> int:
     """The largest id that a table has or ever had (``sqlite_sequence``, where it remembers)."""
-    rows = list((yield Ask(f"SELECT max({quoted(key)}) FROM {quoted(table)}")))
-    if (yield Ask("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'")):
-        rows += yield Ask("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,))
+    rows = db.rows(f"SELECT max({quoted(key)}) FROM {quoted(table)}")
+    if db.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"):
+        rows += db.rows("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,))
     return max([0, *(row[0] for row in rows if isinstance(row[0], int))])
 
 

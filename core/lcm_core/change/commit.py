@@ -290,7 +290,7 @@ def _prepare(
         WouldBreakError: it would leave an error that was not there.
         RefusedError: a table has no ids left.
     """
-    verified = writer.answer(verify(plan.edits, catalog.tables))
+    verified = verify(writer, plan.edits, catalog.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
     resolved = resolve(writer, verified.steps, verified.values)

@@ -13,18 +13,14 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from lcm_core.change.asking import Asking
 from lcm_core.change.copying import Stop, check_wanted, name_of
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.change.plan import SqlValue
 from lcm_core.errors import DatabaseError, DatabaseMissingError
-from lcm_core.store.connecting import Connection
-from lcm_core.store.database import Row
+from lcm_core.store.connecting import Connection, Row
 from lcm_core.store.opening import explain
-
-T = TypeVar("T")
 
 #: Parameters of one statement at most; SQLite allows 32,766 since 3.32.
 CHUNK = 30_000
@@ -72,17 +68,11 @@ class Writer:
         deadline = time.monotonic() + self._wait
         while True:
             try:
-                return self._execute(sql, parameters)
+                return self._connection.execute(sql, parameters)
             except sqlite3.OperationalError as error:
                 if self._waits_whole or not _waits(error) or time.monotonic() >= deadline:
                     raise
                 self._check_wanted()
-
-    def _execute(self, sql: str, parameters: Sequence[SqlValue]) -> sqlite3.Cursor:
-        try:
-            return self._connection.execute(sql, parameters)
-        except UnicodeEncodeError:
-            return self._connection.execute(*as_bytes(sql, parameters))
 
     def execute_many(self, sql: str, parameters: Iterable[Sequence[SqlValue]]) -> int:
         """Run one statement for many rows, whose text has to be valid UTF-8; how many rows it changed."""
@@ -91,6 +81,12 @@ class Writer:
     def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
         """All rows of a query."""
         return self.execute(sql, parameters).fetchall()
+
+    def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
+        """The same without names."""
+        cursor = self.execute(sql, parameters)
+        cursor.row_factory = None
+        return cursor.fetchall()
 
     def value(self, sql: str, parameters: Sequence[SqlValue] = ()) -> Any:
         """The first column of the first row, or None."""
@@ -105,19 +101,6 @@ class Writer:
             chunk = wanted[start : start + self._chunk]
             found += self.rows(sql.replace("?*", ", ".join("?" * len(chunk))), chunk)
         return found
-
-    def answer(self, asking: Asking[T]) -> T:
-        """Carry a computation through that asks its way (`lcm_core.change.asking`)."""
-        try:
-            ask = next(asking)
-            while True:
-                cursor = self.execute(ask.sql, ask.parameters)
-                if ask.plain:
-                    cursor.row_factory = None
-                ask = asking.send(cursor.fetchall())
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -308,17 +291,6 @@ def _waits(error: sqlite3.OperationalError) -> bool:
 def _roll_back(writer: Writer) -> None:
     with contextlib.suppress(sqlite3.Error):
         writer.rollback()
-
-
-def as_bytes(sql: str, parameters: Sequence[SqlValue]) -> tuple[str, tuple[SqlValue, ...]]:
-    """The statement with text that is not valid UTF-8 bound as the bytes that stood in the file."""
-    pieces = sql.split("?")
-    texts = [isinstance(value, str) for value in parameters]
-    bound = tuple(
-        [one.encode("utf-8", "surrogateescape") if isinstance(one, str) else one for one in parameters]
-    )
-    marks = ["CAST(? AS TEXT)" if text else "?" for text in texts]
-    return "".join(piece + mark for piece, mark in zip(pieces, [*marks, ""], strict=True)), bound
 
 
 Fault = Callable[[str], None]

@@ -49,7 +49,7 @@ def forget_history(
         writer.begin()
         drop_snapshots(writer, [conversation_id])
         wanted: list[str] = []
-        if writer.answer(exists()):
+        if exists(writer):
             named = _names(writer, conversation_id)
             wanted = [one.id for one in _all(writer) if _concerns(writer, one, conversation_id, named)]
         files = forget(writer, wanted)
@@ -82,7 +82,7 @@ _SUMMARIES_OF: Final = "SELECT summary_id FROM summaries WHERE conversation_id =
 def _all(writer: Writer) -> Iterable[Operation]:
     """Every operation, the newest first."""
     below: int | None = None
-    while page := writer.answer(operations(below=below)):
+    while page := operations(writer, below=below):
         yield from page
         below = page[-1].place
 
@@ -93,7 +93,7 @@ def _concerns(
     if operation.conversation_id == conversation_id:
         return True
     try:
-        edits = writer.answer(edits_of(operation))
+        edits = edits_of(writer, operation)
     except RefusedError:  # what cannot be read any more may hold anything
         return operation.conversation_id is None
     return any(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lcm_core.change.asking import Ask, Asking
 from lcm_core.change.connection import open_writer
 from lcm_core.change.copying import Stop
 from lcm_core.change.exports import remove_export
 from lcm_core.change.journal import TABLE, exists, forget
 from lcm_core.change.plan import SqlValue
+from lcm_core.store.connecting import Rows
 from lcm_core.store.guard import undisturbed
 
 
@@ -34,10 +34,10 @@ def prune_history(
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
     with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
-        if not writer.answer(exists()):
+        if not exists(writer):
             return 0
         writer.begin()
-        wanted = writer.answer(prunable(keep=keep, before=before, conversation_id=conversation_id))
+        wanted = prunable(writer, keep=keep, before=before, conversation_id=conversation_id)
         files = forget(writer, wanted)
         writer.commit()
     for file in files:
@@ -46,12 +46,12 @@ def prune_history(
 
 
 def prunable(
-    *, keep: int | None = None, before: str | None = None, conversation_id: int | None = None
-) -> Asking[list[SqlValue]]:
+    db: Rows, *, keep: int | None = None, before: str | None = None, conversation_id: int | None = None
+) -> list[SqlValue]:
     """The ids of the operations that `prune_history` would forget, the oldest first."""
-    if not (yield from exists()):
+    if not exists(db):
         return []
-    rows = yield Ask(
+    rows = db.rows(
         f"""SELECT id, undoes, (? IS NULL OR julianday(created_at) < julianday(?))
         AND (? IS NULL OR conversation_id = ?)
         AND (? IS NULL OR rowid NOT IN (SELECT rowid FROM {TABLE} ORDER BY rowid DESC LIMIT ifnull(?, 0)))

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lcm_core.change.asking import Ask, Asking
 from lcm_core.change.codec import (
     CodecError,
     decode_edits,
@@ -34,6 +33,7 @@ from lcm_core.change.plan import Edit, RowCount, SqlValue
 from lcm_core.change.symbols import Values, substitute
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Timestamp
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Row
 from lcm_core.store.typed import GREATEST, LEAST, number, text
 
@@ -96,12 +96,12 @@ class Entry:
 
 
 def operations(
-    *, limit: int = PAGE, below: int | None = None, conversation_id: int | None = None
-) -> Asking[list[Operation]]:
+    db: Rows, *, limit: int = PAGE, below: int | None = None, conversation_id: int | None = None
+) -> list[Operation]:
     """The newest operations, or those *below* a place; none where nothing was ever changed."""
-    if not (yield from exists()):
+    if not exists(db):
         return []
-    rows = yield Ask(
+    rows = db.rows(
         f"""SELECT {_COLUMNS} FROM {TABLE} WHERE (? IS NULL OR rowid < ?)
         AND (? IS NULL OR conversation_id = ?) ORDER BY rowid DESC LIMIT ?""",
         (below, below, conversation_id, conversation_id, limit),
@@ -109,21 +109,21 @@ def operations(
     return [_operation(row) for row in rows]
 
 
-def find(operation_id: str) -> Asking[Operation | None]:
+def find(db: Rows, operation_id: str) -> Operation | None:
     """An operation by its id."""
-    if not (yield from exists()):
+    if not exists(db):
         return None
-    rows = yield Ask(f"SELECT {_COLUMNS} FROM {TABLE} WHERE id = ?", (operation_id,))
+    rows = db.rows(f"SELECT {_COLUMNS} FROM {TABLE} WHERE id = ?", (operation_id,))
     return _operation(rows[0]) if rows else None
 
 
-def get(operation_id: str) -> Asking[Operation]:
+def get(db: Rows, operation_id: str) -> Operation:
     """An operation by its id.
 
     Raises:
         NotFoundError: the journal does not hold it.
     """
-    found = yield from find(operation_id)
+    found = find(db, operation_id)
     if found is None:
         raise NotFoundError(
             f"There is no operation {operation_id} in this database's history. `lcm-tui history list` shows "
@@ -134,12 +134,12 @@ def get(operation_id: str) -> Asking[Operation]:
     return found
 
 
-def beginning(start: str, limit: int) -> Asking[list[str]]:
+def beginning(db: Rows, start: str, limit: int) -> list[str]:
     """The ids of operations that begin so, the newest first, *limit* at most."""
-    if not (yield from exists()):
+    if not exists(db):
         return []
     sql = f"SELECT id FROM {TABLE} WHERE substr(id, 1, length(?)) = ? ORDER BY rowid DESC LIMIT ?"
-    return [text(row["id"]) or "" for row in (yield Ask(sql, (start, start, limit)))]
+    return [text(row["id"]) or "" for row in db.rows(sql, (start, start, limit))]
 
 
 def undone_now(found: Iterable[Operation]) -> dict[str, str | None]:
@@ -157,13 +157,13 @@ def undone_now(found: Iterable[Operation]) -> dict[str, str | None]:
     return {name: None if holds else end for name, (end, holds) in last.items()}
 
 
-def edits_of(operation: Operation) -> Asking[tuple[Edit, ...]]:
+def edits_of(db: Rows, operation: Operation) -> tuple[Edit, ...]:
     """What an operation did, as it was committed: whole rows, real ids. Reads its export if it has one.
 
     Raises:
         RefusedError: its edits cannot be read any more.
     """
-    rows = yield Ask(f"SELECT edits, resolution FROM {TABLE} WHERE id = ?", (operation.id,))
+    rows = db.rows(f"SELECT edits, resolution FROM {TABLE} WHERE id = ?", (operation.id,))
     if not rows:
         raise RefusedError(f"Operation {operation.id} is no longer in the history. Nothing was changed.")
     packed = read_export(operation.export) if operation.export else rows[0]["edits"]
@@ -176,15 +176,15 @@ def edits_of(operation: Operation) -> Asking[tuple[Edit, ...]]:
         ) from error
 
 
-def of_batch(batch: str) -> Asking[list[Operation]]:
+def of_batch(db: Rows, batch: str) -> list[Operation]:
     """The operations that were committed together, the newest first.
 
     Raises:
         NotFoundError: the journal holds none of this batch.
     """
     rows: Sequence[Row] = ()
-    if (yield from exists()):
-        rows = yield Ask(f"SELECT {_COLUMNS} FROM {TABLE} WHERE batch = ? ORDER BY rowid DESC", (batch,))
+    if exists(db):
+        rows = db.rows(f"SELECT {_COLUMNS} FROM {TABLE} WHERE batch = ? ORDER BY rowid DESC", (batch,))
     if not rows:
         raise NotFoundError(
             f"There is no batch {batch} in this database's history. `lcm-tui history list` shows those that "
@@ -195,9 +195,9 @@ def of_batch(batch: str) -> Asking[list[Operation]]:
     return [_operation(row) for row in rows]
 
 
-def exists() -> Asking[bool]:
+def exists(db: Rows) -> bool:
     """Whether anything was ever changed in this file by us."""
-    rows = yield Ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (TABLE,))
+    rows = db.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (TABLE,))
     return bool(rows)
 
 
@@ -324,7 +324,7 @@ def mark_undone(writer: Writer, undone: str, by: str) -> None:
 def forget(writer: Writer, ids: Iterable[SqlValue]) -> list[Path]:
     """Delete operations, within the caller's transaction, and name the exports that lose their use."""
     wanted = list(ids)
-    if not wanted or not writer.answer(exists()):
+    if not wanted or not exists(writer):
         return []
     rows = writer.rows_in(
         f"SELECT export_path FROM {TABLE} WHERE id IN (?*) AND export_path NOT NULL", wanted

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
-SqlValue = None | int | float | str | bytes
+from lcm_core.store.connecting import SqlValue as SqlValue
 
 
 class SymbolKind(StrEnum):

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from lcm_core.change.apply import with_new_ids
-from lcm_core.change.asking import Ask, Asking, answer
 from lcm_core.change.codec import Json, encode_edits
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.place import Listing
@@ -34,6 +33,7 @@ from lcm_core.change.sql_text import script_of
 from lcm_core.change.symbols import Values
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.change.waiting import host_waits, waiting_words
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
 from lcm_core.store.prepared import BATCHES, ENDED
 from lcm_core.store.schema import Schema
@@ -151,17 +151,17 @@ async def preview(reader: Reader, plan: Plan) -> Preview:
     Raises:
         StalePlanError: the database moved on since the plan was made.
     """
-    return await answer(reader, _preview(plan, reader.schema))
+    return await reader.run(_preview, plan, reader.schema)
 
 
-def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
-    verified = yield from verify(plan.edits, schema.tables)
+def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
+    verified = verify(db, plan.edits, schema.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
     shift: list[Shifted] = []
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)
-    tokens = yield from _tokens(verified, plan.conversation_id if schema.has("context_items") else None)
+    tokens = _tokens(db, verified, plan.conversation_id if schema.has("context_items") else None)
     waits = _host_waits(plan, verified.steps, schema)
     warnings = [*plan.warnings, *([words] if (words := waiting_words(waits)) else [])]
     warnings += (
@@ -171,7 +171,7 @@ def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
     )
     if not waits_for_locks(schema):
         warnings.append(STOP_THE_HOST)
-    warnings += yield from _given_up(verified, schema)
+    warnings += _given_up(db, verified, schema)
     return Preview(
         plan,
         verified.steps,
@@ -179,7 +179,7 @@ def _preview(plan: Plan, schema: Schema) -> Asking[Preview]:
         tokens,
         row_counts(verified.edits),
         tuple(warnings),
-        (yield from with_new_ids(verified.edits, verified.values)),
+        with_new_ids(db, verified.edits, verified.values),
         schema,
         waits,
     )
@@ -192,12 +192,12 @@ def _host_waits(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
     )
 
 
-def _given_up(verified: Verified, schema: Schema) -> Asking[list[str]]:
+def _given_up(db: Rows, verified: Verified, schema: Schema) -> list[str]:
     """What a 1.x engine has prepared and gives up when this is done (docs/engine/prepared.md)."""
     owners = [one for one in verified.contexts if isinstance(one, int)] if schema.has(BATCHES) else []
     found: list[str] = []
     for owner in owners:
-        rows = yield Ask(f"SELECT batch_id, status FROM {BATCHES} WHERE conversation_id = ?", (owner,))
+        rows = db.rows(f"SELECT batch_id, status FROM {BATCHES} WHERE conversation_id = ?", (owner,))
         if any(status not in ENDED for _, status in rows):
             found.append(
                 f"The engine is preparing a compaction of conversation {owner} and gives up what it has "
@@ -230,7 +230,7 @@ def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shi
             yield Shifted(owner, ref, None, ordinal)
 
 
-def _tokens(verified: Verified, conversation_id: int | None) -> Asking[Tokens]:
+def _tokens(db: Rows, verified: Verified, conversation_id: int | None) -> Tokens:
     """The sums of the touched contexts; a row that the plan makes weighs what the plan says.
 
     Where no list changes but something is counted anew: those of the plan's conversation.
@@ -248,14 +248,14 @@ def _tokens(verified: Verified, conversation_id: int | None) -> Asking[Tokens]:
     new: list[Ref] = [ref for one in verified.contexts.values() for ref in one.after.refs]
     if made and not verified.contexts and conversation_id is not None:
         sql = "SELECT message_id, summary_id FROM context_items WHERE conversation_id = ?"
-        rows = yield Ask(sql, (conversation_id,))
+        rows = db.rows(sql, (conversation_id,))
         old = new = [message if summary is None else summary for message, summary in rows]
-    stored = yield from _weights({*old, *new})
+    stored = _weights(db, {*old, *new})
     weights = {**stored, **made}
     return Tokens(sum(stored.get(ref, 0) for ref in old), sum(weights.get(ref, 0) for ref in new))
 
 
-def _weights(refs: set[Ref]) -> Asking[Mapping[Ref, int]]:
+def _weights(db: Rows, refs: set[Ref]) -> Mapping[Ref, int]:
     found: dict[Ref, int] = {}
     for table, column, kind in (("messages", "message_id", int), ("summaries", "summary_id", str)):
         keys = [ref for ref in refs if isinstance(ref, kind)]
@@ -263,7 +263,7 @@ def _weights(refs: set[Ref]) -> Asking[Mapping[Ref, int]]:
             chunk = tuple(key for key in keys[start : start + CHUNK] if isinstance(key, int | str))
             marks = ", ".join("?" * len(chunk))
             sql = f"SELECT {column}, CAST(token_count AS INTEGER) FROM {table} WHERE {column} IN ({marks})"
-            rows = yield Ask(sql, chunk)
+            rows = db.rows(sql, chunk)
             found.update((row[0], row[1] or 0) for row in rows)
     return found
 

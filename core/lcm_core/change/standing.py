@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lcm_core.change.asking import Asking
 from lcm_core.change.errors import Moved
 from lcm_core.change.journal import PAGE, Operation, edits_of, find, operations
 from lcm_core.change.plan import (
@@ -27,6 +26,7 @@ from lcm_core.change.plan import (
     ref_of,
 )
 from lcm_core.change.verify import Tables, verify
+from lcm_core.store.connecting import Rows
 
 #: Of so many operations at most it is tried which can be spared; of more, all that may stand on it are taken.
 TRIED = 24
@@ -55,16 +55,16 @@ class Back:
     redo: bool = False  #: what holds is that it was undone: taking that back makes it again
 
 
-def back_of(first: Operation, last: Operation, *, redo: bool) -> Asking[Back]:
+def back_of(db: Rows, first: Operation, last: Operation, *, redo: bool) -> Back:
     """What takes back the end of a chain.
 
     Raises:
         RefusedError: its record cannot be read.
     """
-    return Back(first, last, inverse((yield from edits_of(last))), redo)
+    return Back(first, last, inverse(edits_of(db, last)), redo)
 
 
-def standing_on(wanted: Sequence[Back], tables: Tables) -> Asking[tuple[Back, ...]]:
+def standing_on(db: Rows, wanted: Sequence[Back], tables: Tables) -> tuple[Back, ...]:
     """The later operations that have to be taken back with *wanted*, newest first.
 
     None where nothing stands on them, or where they cannot be taken back even then: somebody else changed
@@ -73,35 +73,35 @@ def standing_on(wanted: Sequence[Back], tables: Tables) -> Asking[tuple[Back, ..
     Raises:
         RefusedError: the record of a later operation cannot be read.
     """
-    found = yield from _may_stand(wanted)
-    if not found or (yield from moved_of([*found, *wanted], tables)):
+    found = _may_stand(db, wanted)
+    if not found or moved_of(db, [*found, *wanted], tables):
         return ()
     spared = len(found) <= TRIED
     while spared:  # what is spared may have been all that another one was needed for
         spared = False
         for one in found:
             fewer = tuple(each for each in found if each is not one)
-            if not _needs(one, [*fewer, *wanted]) and not (yield from moved_of([*fewer, *wanted], tables)):
+            if not _needs(one, [*fewer, *wanted]) and not moved_of(db, [*fewer, *wanted], tables):
                 found, spared = fewer, True
     return found
 
 
-def moved_of(backs: Iterable[Back], tables: Tables) -> Asking[tuple[Moved, ...]]:
+def moved_of(db: Rows, backs: Iterable[Back], tables: Tables) -> tuple[Moved, ...]:
     """What is in the way of taking some operations back, one after the other."""
     edits = [edit for back in backs for edit in back.edits]
-    return (yield from verify(edits, tables)).moved
+    return verify(db, edits, tables).moved
 
 
-def _may_stand(wanted: Sequence[Back]) -> Asking[tuple[Back, ...]]:
+def _may_stand(db: Rows, wanted: Sequence[Back]) -> tuple[Back, ...]:
     """Later operations that name a row of these, or of one another; newest first."""
     named = {one for back in wanted for one in _named(back.edits)}
     known = {back.last.id for back in wanted}
     found: list[Back] = []
-    for last in reversed((yield from _later(min(back.last.place for back in wanted)))):
+    for last in reversed(_later(db, min(back.last.place for back in wanted))):
         if last.id in known:
             continue
-        first, redo = yield from _first(last)
-        back = yield from back_of(first, last, redo=redo)
+        first, redo = _first(db, last)
+        back = back_of(db, first, last, redo=redo)
         names = set(_named(back.edits))
         if not names.isdisjoint(named):
             named |= names
@@ -109,11 +109,11 @@ def _may_stand(wanted: Sequence[Back]) -> Asking[tuple[Back, ...]]:
     return tuple(reversed(found))
 
 
-def _later(place: int) -> Asking[list[Operation]]:
+def _later(db: Rows, place: int) -> list[Operation]:
     """What holds of the operations behind a place, newest first: what nothing undid."""
     found: list[Operation] = []
     below: int | None = None
-    while page := (yield from operations(limit=PAGE, below=below)):
+    while page := operations(db, limit=PAGE, below=below):
         found += (one for one in page if one.place > place and one.undone_by is None)
         if page[-1].place <= place:
             break
@@ -121,12 +121,12 @@ def _later(place: int) -> Asking[list[Operation]]:
     return found
 
 
-def _first(last: Operation) -> Asking[tuple[Operation, bool]]:
+def _first(db: Rows, last: Operation) -> tuple[Operation, bool]:
     """The change at the beginning of a chain, and whether its end undid it."""
     first, undone, seen = last, False, {last.id}
     while first.undoes is not None and first.undoes not in seen:
         seen.add(first.undoes)
-        before = yield from find(first.undoes)
+        before = find(db, first.undoes)
         if before is None:
             break
         first, undone = before, not undone

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from lcm_core.change.asking import Asking, answer
 from lcm_core.change.errors import Moved, RefusedError, said
 from lcm_core.change.journal import PAGE, Operation, find, get, of_batch, operations
 from lcm_core.change.plan import Delete, Edit, Plan, Splice, ref_of
 from lcm_core.change.standing import Back, back_of, moved_of, standing_on
 from lcm_core.change.verify import Tables, verify
 from lcm_core.errors import NotFoundError
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
 
 
@@ -68,7 +68,7 @@ async def plan_undo(reader: Reader, operation_id: str) -> Plan:
         NotUndoableError: its rows have changed since.
         RefusedError: it has been undone already, or its record cannot be read.
     """
-    return await answer(reader, _plan(operation_id, reader.schema.tables, redo=False))
+    return await reader.run(_plan, operation_id, reader.schema.tables, redo=False)
 
 
 async def plan_undo_with_later(reader: Reader, operation_id: str) -> list[Plan]:
@@ -76,7 +76,7 @@ async def plan_undo_with_later(reader: Reader, operation_id: str) -> list[Plan]:
 
     Raises as `plan_undo` does; `NotUndoableError` only where that is not enough.
     """
-    return await answer(reader, _plan_with_later(operation_id, reader.schema.tables))
+    return await reader.run(_plan_with_later, operation_id, reader.schema.tables)
 
 
 async def plan_redo(reader: Reader, operation_id: str) -> Plan:
@@ -87,7 +87,7 @@ async def plan_redo(reader: Reader, operation_id: str) -> Plan:
         NotUndoableError: its rows have changed since.
         RefusedError: it is in effect, or its record cannot be read.
     """
-    return await answer(reader, _plan(operation_id, reader.schema.tables, redo=True))
+    return await reader.run(_plan, operation_id, reader.schema.tables, redo=True)
 
 
 async def plan_undo_batch(reader: Reader, batch: str) -> list[Plan]:
@@ -100,12 +100,12 @@ async def plan_undo_batch(reader: Reader, batch: str) -> list[Plan]:
         NotUndoableError: rows of one of its operations have changed since.
         RefusedError: all of it has been undone already, or a record cannot be read.
     """
-    return await answer(reader, _plan_batch(batch, reader.schema.tables, redo=False))
+    return await reader.run(_plan_batch, batch, reader.schema.tables, redo=False)
 
 
 async def plan_redo_batch(reader: Reader, batch: str) -> list[Plan]:
     """Make again what was committed together and has been undone; refused as `plan_undo_batch` is."""
-    return await answer(reader, _plan_batch(batch, reader.schema.tables, redo=True))
+    return await reader.run(_plan_batch, batch, reader.schema.tables, redo=True)
 
 
 async def latest(reader: Reader, *, undone: bool = False) -> Operation:
@@ -114,7 +114,7 @@ async def latest(reader: Reader, *, undone: bool = False) -> Operation:
     Raises:
         NotFoundError: there is none.
     """
-    found = await answer(reader, _latest(undone))
+    found = await reader.run(_latest, undone)
     if found is None:
         what = "has been undone" if undone else "is in effect"
         raise NotFoundError(
@@ -136,19 +136,19 @@ async def undone_by(reader: Reader, operation_id: str) -> str | None:
         NotFoundError: the history does not hold it.
         RefusedError: the history no longer holds what undid it.
     """
-    chain = await answer(reader, _chain(operation_id))
+    chain = await reader.run(_chain, operation_id)
     return None if len(chain) % 2 else chain[-1].id
 
 
-def _plan(operation_id: str, tables: Tables, *, redo: bool) -> Asking[Plan]:
-    wanted = yield from _wanted(operation_id, redo=redo)
-    [plan] = yield from _plans([wanted], tables)
+def _plan(db: Rows, operation_id: str, tables: Tables, *, redo: bool) -> Plan:
+    wanted = _wanted(db, operation_id, redo=redo)
+    [plan] = _plans(db, [wanted], tables)
     return plan
 
 
-def _wanted(operation_id: str, *, redo: bool) -> Asking[Back]:
+def _wanted(db: Rows, operation_id: str, *, redo: bool) -> Back:
     """The operation that is meant, if there is anything to take back or to make again."""
-    chain = yield from _chain(operation_id)
+    chain = _chain(db, operation_id)
     first, last = chain[0], chain[-1]
     undone = len(chain) % 2 == 0
     if undone and not redo:
@@ -158,24 +158,24 @@ def _wanted(operation_id: str, *, redo: bool) -> Asking[Back]:
         )
     if redo and not undone:
         raise RefusedError(f"Operation {first.id} ({first.title}) is in effect: there is nothing to redo.")
-    return (yield from back_of(first, last, redo=redo))
+    return back_of(db, first, last, redo=redo)
 
 
-def _plan_with_later(operation_id: str, tables: Tables) -> Asking[list[Plan]]:
-    wanted = yield from _wanted(operation_id, redo=False)
-    standing = yield from standing_on([wanted], tables)
-    return (yield from _plans([*standing, wanted], tables))
+def _plan_with_later(db: Rows, operation_id: str, tables: Tables) -> list[Plan]:
+    wanted = _wanted(db, operation_id, redo=False)
+    standing = standing_on(db, [wanted], tables)
+    return _plans(db, [*standing, wanted], tables)
 
 
-def _plans(backs: Sequence[Back], tables: Tables) -> Asking[list[Plan]]:
+def _plans(db: Rows, backs: Sequence[Back], tables: Tables) -> list[Plan]:
     """What takes back what holds now, each plan seeing what those before it do; several are a batch."""
-    verified = yield from verify([edit for back in backs for edit in back.edits], tables)
+    verified = verify(db, [edit for back in backs for edit in back.edits], tables)
     moved = verified.moved
     standing: tuple[Back, ...] = ()
     if moved or _rows_go(backs):
-        standing = yield from standing_on(backs, tables)
+        standing = standing_on(db, backs, tables)
     if moved or standing:
-        raise (yield from _not_undoable(backs, standing, tables))
+        raise _not_undoable(db, backs, standing, tables)
     left = iter(verified.edits)
     batch = f"batch_{secrets.token_hex(8)}" if len(backs) > 1 else None
     return [
@@ -190,13 +190,13 @@ def _rows_go(backs: Iterable[Back]) -> bool:
 
 
 def _not_undoable(
-    backs: Sequence[Back], standing: Sequence[Back], tables: Tables
-) -> Asking[NotUndoableError]:
+    db: Rows, backs: Sequence[Back], standing: Sequence[Back], tables: Tables
+) -> NotUndoableError:
     """Which of several operations it is whose rows have moved, and what depends on it."""
     number = 0
     moved: tuple[Moved, ...] = ()
     for number in range(len(backs)):
-        if moved := (yield from moved_of(backs[: number + 1], tables)):
+        if moved := moved_of(db, backs[: number + 1], tables):
             break
     doing = "redone" if backs[number].redo else "undone"
     return NotUndoableError(backs[number].first, doing, moved, [one.last for one in standing])
@@ -217,24 +217,24 @@ def _inverse_plan(back: Back, edits: tuple[Edit, ...], defaulted: Iterable[str])
     )
 
 
-def _plan_batch(batch: str, tables: Tables, *, redo: bool) -> Asking[list[Plan]]:
+def _plan_batch(db: Rows, batch: str, tables: Tables, *, redo: bool) -> list[Plan]:
     backs = []
-    for operation in (yield from of_batch(batch)):
-        chain = yield from _chain(operation.id)
+    for operation in of_batch(db, batch):
+        chain = _chain(db, operation.id)
         if (len(chain) % 2 == 0) is redo:
-            backs.append((yield from back_of(operation, chain[-1], redo=redo)))
+            backs.append(back_of(db, operation, chain[-1], redo=redo))
     if not backs:
         state = "is in effect: there is nothing to redo" if redo else "has been undone already"
         raise RefusedError(f"All of batch {batch} {state}.")
     backs.sort(key=lambda back: back.last.place, reverse=True)
-    return (yield from _plans(backs, tables))
+    return _plans(db, backs, tables)
 
 
-def _latest(undone: bool) -> Asking[Operation | None]:
+def _latest(db: Rows, undone: bool) -> Operation | None:
     seen: dict[str, Operation] = {}
     found: tuple[int, Operation] | None = None
     below: int | None = None
-    while page := (yield from operations(limit=PAGE, below=below)):
+    while page := operations(db, limit=PAGE, below=below):
         for operation in page:
             seen[operation.id] = operation
             if operation.undoes is not None:
@@ -258,12 +258,12 @@ def _links(operation: Operation, seen: Mapping[str, Operation]) -> Iterator[Oper
         following = None if following.undone_by is None else seen.get(following.undone_by)
 
 
-def _chain(operation_id: str) -> Asking[list[Operation]]:
+def _chain(db: Rows, operation_id: str) -> list[Operation]:
     """An operation, what undid it, what undid that, and so on."""
-    chain = [(yield from get(operation_id))]
+    chain = [get(db, operation_id)]
     seen = {operation_id}
     while (following := chain[-1].undone_by) is not None:
-        operation = yield from find(following)
+        operation = find(db, following)
         if operation is None or following in seen:
             raise RefusedError(
                 f"Operation {chain[-1].id} was undone by {following}, which is no longer in the history: "

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lcm_core.change.asking import Ask, Asking
 from lcm_core.change.errors import Moved
 from lcm_core.change.moved import context_name, differences, item_name, row_name
 from lcm_core.change.place import (
@@ -43,6 +42,7 @@ from lcm_core.change.plan import (
     ref_of,
 )
 from lcm_core.change.symbols import Values, fill_row, substitute
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import CHUNK
 
 CONTEXT = "context_items"
@@ -87,14 +87,14 @@ class Verified:
         return tuple(step.edit for step in self.steps)
 
 
-def verify(edits: Iterable[Edit], tables: Tables) -> Asking[Verified]:
+def verify(db: Rows, edits: Iterable[Edit], tables: Tables) -> Verified:
     """Compare *edits* with the database; *tables* as its schema has them."""
     edits = tuple(edits)
-    state = _State(tables)
-    yield from _look_for_new(state, edits)
+    state = _State(db, tables)
+    _look_for_new(state, edits)
     steps = []
     for edit in edits:
-        step = yield from _step(state, edit)
+        step = _step(state, edit)
         if step is not None:
             steps.append(step)
     return Verified(
@@ -110,6 +110,7 @@ def verify(edits: Iterable[Edit], tables: Tables) -> Asking[Verified]:
 class _State:
     """What is known so far."""
 
+    db: Rows
     tables: Tables
     rows: _Rows = field(default_factory=dict)
     contexts: dict[Owner, Listing] = field(default_factory=dict)
@@ -132,28 +133,28 @@ class _State:
         return not lacking
 
 
-def _step(state: _State, edit: Edit) -> Asking[Step | None]:
+def _step(state: _State, edit: Edit) -> Step | None:
     match edit:
         case Insert(table="context_items"):
-            return (yield from _append(state, edit))
+            return _append(state, edit)
         case Update(table="context_items") | Delete(table="context_items"):
             raise ValueError("context items change by Splice and Renumber only")
         case Insert():
-            return (yield from _insert(state, edit))
+            return _insert(state, edit)
         case Update():
-            return (yield from _update(state, edit))
+            return _update(state, edit)
         case Delete():
-            return (yield from _delete(state, edit))
+            return _delete(state, edit)
         case Splice():
-            return (yield from _splice(state, edit))
+            return _splice(state, edit)
         case Renumber():
-            return (yield from _renumber(state, edit))
+            return _renumber(state, edit)
 
 
 # -- rows ------------------------------------------------------------------------------------------------
 
 
-def _insert(state: _State, edit: Insert) -> Asking[Step | None]:
+def _insert(state: _State, edit: Insert) -> Step | None:
     columns = edit.row.columns
     if (edit.table, columns) not in state.shapes:
         if not state.know(edit.table, columns):
@@ -163,22 +164,22 @@ def _insert(state: _State, edit: Insert) -> Asking[Step | None]:
     row = fill_row(edit.row, state.values)
     for cell in row.cells:
         if isinstance(cell, Symbol) and cell.kind is SymbolKind.SEQ:
-            state.values[cell.name] = yield from _next_seq(state, row["conversation_id"])
+            state.values[cell.name] = _next_seq(state, row["conversation_id"])
             row = fill_row(row, state.values)
     key = key_of(edit.table, row)
-    if (yield from _standing(state, edit.table, key)) is not None:
+    if _standing(state, edit.table, key) is not None:
         state.moved.append(Moved(row_name(edit.table, key), "not there", "there"))
         return None
     state.rows[edit.table, key] = row
     return Step(edit if row is edit.row else Insert(edit.table, row))
 
 
-def _update(state: _State, edit: Update) -> Asking[Step | None]:
+def _update(state: _State, edit: Update) -> Step | None:
     if not state.know(edit.table, {*edit.key.columns, *edit.before.columns, *edit.after.columns}):
         return None
     filled = substitute(edit, state.values)
     assert isinstance(filled, Update)
-    standing = yield from _unchanged(state, filled.table, filled.key, filled.before)
+    standing = _unchanged(state, filled.table, filled.key, filled.before)
     if standing is None:
         return None
     row = Cells.of({**standing.as_dict(), **filled.after.as_dict()})
@@ -187,21 +188,21 @@ def _update(state: _State, edit: Update) -> Asking[Step | None]:
     return Step(filled)
 
 
-def _delete(state: _State, edit: Delete) -> Asking[Step | None]:
+def _delete(state: _State, edit: Delete) -> Step | None:
     if not state.know(edit.table, {*edit.key.columns, *edit.before.columns}):
         return None
     filled = substitute(edit, state.values)
     assert isinstance(filled, Delete)
-    standing = yield from _unchanged(state, filled.table, filled.key, filled.before)
+    standing = _unchanged(state, filled.table, filled.key, filled.before)
     if standing is None:
         return None
     state.rows[filled.table, filled.key] = None
     return Step(Delete(filled.table, filled.key, standing))
 
 
-def _unchanged(state: _State, table: str, key: Cells, before: Cells) -> Asking[Cells | None]:
+def _unchanged(state: _State, table: str, key: Cells, before: Cells) -> Cells | None:
     """The whole row when it still holds *before*; else what moved is noted."""
-    standing = yield from _standing(state, table, key)
+    standing = _standing(state, table, key)
     if standing is None:
         state.moved.append(Moved(row_name(table, key), "there", "gone"))
         return None
@@ -210,7 +211,7 @@ def _unchanged(state: _State, table: str, key: Cells, before: Cells) -> Asking[C
     return None if moved else standing
 
 
-def _look_for_new(state: _State, edits: Iterable[Edit]) -> Asking[None]:
+def _look_for_new(state: _State, edits: Iterable[Edit]) -> None:
     """Ask for the keys of many new rows at once: most are free, and need no question each."""
     wanted: dict[str, list[Cell]] = {}
     for edit in edits:
@@ -226,11 +227,11 @@ def _look_for_new(state: _State, edits: Iterable[Edit]) -> Asking[None]:
         for start in range(0, len(keys), CHUNK):
             some = tuple([key for key in keys[start : start + CHUNK] if not isinstance(key, Symbol)])
             sql = f"SELECT {name} FROM {quoted(table)} WHERE {name} IN ({', '.join('?' * len(some))})"
-            taken.update(row[0] for row in (yield Ask(sql, some)))
+            taken.update(row[0] for row in state.db.rows(sql, some))
         state.absent[table] = set(keys) - taken
 
 
-def _standing(state: _State, table: str, key: Cells) -> Asking[Cells | None]:
+def _standing(state: _State, table: str, key: Cells) -> Cells | None:
     """The whole row that a key names, as the edits so far leave it."""
     if (table, key) in state.rows:
         return state.rows[table, key]
@@ -240,19 +241,19 @@ def _standing(state: _State, table: str, key: Cells) -> Asking[Cells | None]:
     if len(parameters) < len(key.cells):
         return None
     where = " AND ".join(f"{quoted(name)} IS ?" for name in key.columns)
-    rows = yield Ask(f"SELECT * FROM {quoted(table)} WHERE {where} LIMIT 2", parameters)
+    rows = state.db.rows(f"SELECT * FROM {quoted(table)} WHERE {where} LIMIT 2", parameters)
     if len(rows) > 1:
         state.moved.append(Moved(row_name(table, key), "one row", "several"))
     return Cells.of(dict(rows[0])) if rows else None
 
 
-def _next_seq(state: _State, owner: Cell) -> Asking[int]:
+def _next_seq(state: _State, owner: Cell) -> int:
     if not isinstance(owner, int | Symbol):
         raise TypeError("a message belongs to a conversation")
     if owner not in state.last_seq:
         state.last_seq[owner] = 0
         if isinstance(owner, int):
-            [row] = yield Ask("SELECT max(seq) FROM messages WHERE conversation_id = ?", (owner,))
+            [row] = state.db.rows("SELECT max(seq) FROM messages WHERE conversation_id = ?", (owner,))
             state.last_seq[owner] = row[0] or 0
     state.last_seq[owner] += 1
     return state.last_seq[owner]
@@ -261,13 +262,12 @@ def _next_seq(state: _State, owner: Cell) -> Asking[int]:
 # -- contexts --------------------------------------------------------------------------------------------
 
 
-def read_context(conversation_id: int) -> Asking[Listing]:
+def read_context(db: Rows, conversation_id: int) -> Listing:
     """The items of a context in order; nothing of what they refer to."""
-    rows = yield Ask(
+    rows = db.tuples(
         """SELECT ordinal, message_id, summary_id, rowid FROM context_items
         WHERE conversation_id = ? ORDER BY ordinal""",
         (conversation_id,),
-        plain=True,
     )
     if not rows:
         return Listing.of(())
@@ -277,9 +277,9 @@ def read_context(conversation_id: int) -> Asking[Listing]:
     return Listing(list(ordinals), refs, list(rowids))
 
 
-def _context(state: _State, owner: Owner) -> Asking[Listing]:
+def _context(state: _State, owner: Owner) -> Listing:
     if owner not in state.contexts:
-        listing = (yield from read_context(owner)) if isinstance(owner, int) else Listing.of(())
+        listing = read_context(state.db, owner) if isinstance(owner, int) else Listing.of(())
         if set(map(type, listing.ordinals)) > {int}:
             state.moved.append(Moved(context_name(owner), "numbered", "with an ordinal that is no number"))
             listing = Listing.of(())
@@ -287,7 +287,7 @@ def _context(state: _State, owner: Owner) -> Asking[Listing]:
     return state.contexts[owner]
 
 
-def _append(state: _State, edit: Insert) -> Asking[Step | None]:
+def _append(state: _State, edit: Insert) -> Step | None:
     """An item at the end of a context, as the splice that undo can find again."""
     if not state.know(CONTEXT, edit.row.columns):
         return None
@@ -297,13 +297,13 @@ def _append(state: _State, edit: Insert) -> Asking[Step | None]:
         raise ValueError("context items change by Splice and Renumber only")
     if not isinstance(owner, int | Symbol):
         raise TypeError("a context item belongs to a conversation")
-    listing = yield from _context(state, owner)
+    listing = _context(state, owner)
     state.values[ordinal.name] = listing.ordinals[-1] + 1 if len(listing) else 0
     end = Splice(owner, listing.item(len(listing) - 1), None, (), (row.but(ordinal=0),), 1)
-    return (yield from _splice(state, end))
+    return _splice(state, end)
 
 
-def _splice(state: _State, edit: Splice) -> Asking[Step | None]:
+def _splice(state: _State, edit: Splice) -> Step | None:
     filled = substitute(edit, state.values)
     assert isinstance(filled, Splice)
     shapes = {row.columns for row in filled.inserted}
@@ -312,14 +312,14 @@ def _splice(state: _State, edit: Splice) -> Asking[Step | None]:
     for columns in shapes:
         state.defaulted |= {f"{CONTEXT}.{name}" for name in state.tables[CONTEXT] - set(columns)}
     owner = filled.conversation_id
-    listing = yield from _context(state, owner)
+    listing = _context(state, owner)
     covering: dict[Ref, frozenset[str]] = {}
     for anchor in open_anchors(listing, filled):
-        covering[anchor.ref] = yield from _covering(anchor)
-    return (yield from _spliced(state, listing, filled, covering))
+        covering[anchor.ref] = _covering(state.db, anchor)
+    return _spliced(state, listing, filled, covering)
 
 
-def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) -> Asking[Step | None]:
+def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) -> Step | None:
     owner = edit.conversation_id
     place = locate(listing, edit, covering)
     if isinstance(place, str):
@@ -329,7 +329,7 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
         return None
     removed = []
     for at, planned in enumerate(edit.removed, place.start):
-        standing = yield from _context_row(listing, at)
+        standing = _context_row(state.db, listing, at)
         name = f"{context_name(owner)}: {item_name(listing.refs[at])}"
         state.moved += differences(name, planned.without("ordinal"), standing)
         removed.append(standing)
@@ -337,19 +337,19 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
     return Step(done.splice, done.shifts, done.rowids)
 
 
-def _context_row(listing: Listing, at: int) -> Asking[Cells]:
+def _context_row(db: Rows, listing: Listing, at: int) -> Cells:
     """The whole row of an item, with the ordinal that it has by now."""
     row = listing.rows[at]
     if isinstance(row, Cells):
         return row.but(ordinal=listing.ordinals[at])
-    [found] = yield Ask("SELECT * FROM context_items WHERE rowid = ?", (row,))
+    [found] = db.rows("SELECT * FROM context_items WHERE rowid = ?", (row,))
     return Cells.of({**dict(found), "ordinal": listing.ordinals[at]})
 
 
-def _renumber(state: _State, edit: Renumber) -> Asking[Step | None]:
+def _renumber(state: _State, edit: Renumber) -> Step | None:
     if not state.know(CONTEXT, ()):
         return None
-    listing = yield from _context(state, edit.conversation_id)
+    listing = _context(state, edit.conversation_id)
     done = carry_out_renumber(listing, edit)
     if isinstance(done, str):
         state.moved.append(Moved(context_name(edit.conversation_id), "as planned", done))
@@ -357,12 +357,12 @@ def _renumber(state: _State, edit: Renumber) -> Asking[Step | None]:
     return Step(done.edit, done.shifts, done.rowids)
 
 
-def _covering(anchor: Item) -> Asking[frozenset[str]]:
+def _covering(db: Rows, anchor: Item) -> frozenset[str]:
     """The summaries that an item was made into, directly or through others."""
     first = "summary_messages WHERE message_id" if anchor.item_type == "message" else _CONSUMERS
     if isinstance(anchor.ref, Symbol) or anchor.ref is None:
         return frozenset()
-    rows = yield Ask(
+    rows = db.rows(
         f"""WITH RECURSIVE above(id) AS (SELECT summary_id FROM {first} = ?
         UNION SELECT edge.summary_id FROM above CROSS JOIN summary_parents AS edge
         ON edge.parent_summary_id = above.id) SELECT id FROM above""",

@@ -23,6 +23,7 @@ from lcm_core.ingest.payload_files import payload_path
 from lcm_core.ingest.payloads import Payload
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.records import ConversationId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.ingested import (
     Holding,
@@ -37,7 +38,7 @@ from lcm_core.store.ingested import (
     next_conversation_id,
     next_message_id,
 )
-from lcm_core.store.rows import Stored, StoredRow
+from lcm_core.store.rows import StoredRow
 from lcm_core.store.schema import Schema
 from lcm_core.times import sql_utc
 
@@ -232,7 +233,7 @@ class Target:
     def _checkpoint_edits(self, checkpoint: Checkpoint, last: StoredMessage | None) -> Iterator[Edit]:
         """Note how far the transcript was read."""
         present = self.state
-        values: dict[str, Stored] = {
+        values: dict[str, SqlValue] = {
             "session_file_path": checkpoint.path,
             "last_seen_size": checkpoint.size,
             "last_seen_mtime_ms": checkpoint.modified_ms,
@@ -254,7 +255,7 @@ class Target:
         values = {name: value for name, value in values.items() if self.schema.has(_STATE, name)}
         self.state = {**(present or _FIRST_STATE), **values, "updated_at": self.stamp}
         if present is None:
-            more: dict[str, Stored] = {
+            more: dict[str, SqlValue] = {
                 "conversation_id": self.conversation_id,
                 "fork_bounded": int(checkpoint.bounded),
                 "fork_source_message_count": checkpoint.messages if self.is_empty else 0,

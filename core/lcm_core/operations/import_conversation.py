@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lcm_core.change.apply import last_id
-from lcm_core.change.asking import answer
 from lcm_core.change.breaks import context_key, summary_key
 from lcm_core.change.errors import RefusedError
 from lcm_core.change.journal import operations
@@ -178,7 +177,7 @@ async def _refuse_half(reader: Reader, file: ConversationFile, marker: str) -> N
     for row in await rows_by(reader, "conversations", "session_id", [marker]):
         half = row["conversation_id"]
         assert isinstance(half, int)
-        found = await answer(reader, operations(limit=1, conversation_id=half))
+        found = await reader.run(operations, limit=1, conversation_id=half)
         batch = found[0].batch if found else None
         take = (
             f"`lcm-tui history undo --batch {batch} --apply`" if batch else f"`lcm-tui prune {half} --delete`"
@@ -422,7 +421,7 @@ _NOUNS: Final = {
 
 async def _next_id(reader: Reader, table: str, column: str, count: int = 1) -> int:
     """The first of some ids that a table has not used yet."""
-    last = await answer(reader, last_id(table, column))
+    last = await reader.run(last_id, table, column)
     if last > _LAST_ID - count:
         raise RefusedError(f"Table {table} has no ids left. Nothing was changed.")
     return last + 1

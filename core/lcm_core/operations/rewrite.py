@@ -10,7 +10,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lcm_core.change.asking import answer
 from lcm_core.change.errors import Moved, RefusedError, StalePlanError
 from lcm_core.change.journal import edits_of, get
 from lcm_core.change.plan import Plan, SqlValue, Symbol, Update
@@ -28,7 +27,7 @@ from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
-from lcm_core.store.rows import Stored, StoredRow
+from lcm_core.store.rows import StoredRow
 from lcm_core.store.scan.texts import known_files
 from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.reading import Rendering
@@ -116,10 +115,10 @@ async def plan_restore(reader: Reader, operation_id: str, *, rendering: Renderin
         ChangedMeanwhileError: the text is no longer what the operation wrote.
         RefusedError: the operation rewrote no summary.
     """
-    operation = await answer(reader, get(operation_id))
+    operation = await reader.run(get, operation_id)
     texts = [
         edit
-        for edit in await answer(reader, edits_of(operation))
+        for edit in await reader.run(edits_of, operation)
         if isinstance(edit, Update) and edit.table == "summaries" and "content" in edit.after
     ]
     if len(texts) != 1 or operation.conversation_id is None:
@@ -203,14 +202,14 @@ class _Above:
 
     consumers: Sequence[SummaryId]  #: sources before their consumers
     sources: Mapping[SummaryId, Sequence[SummaryId]]
-    rows: Mapping[Stored, StoredRow]
+    rows: Mapping[SqlValue, StoredRow]
     wrong: list[SummaryId] = field(default_factory=list)
 
     def follow(
         self, summary_id: SummaryId, grown: int, files: Iterable[str]
-    ) -> dict[Stored, Mapping[str, SqlValue]]:
+    ) -> dict[SqlValue, Mapping[str, SqlValue]]:
         """The columns that follow when *summary_id* has *grown* by some tokens and names more *files*."""
-        wanted: dict[Stored, Mapping[str, SqlValue]] = {}
+        wanted: dict[SqlValue, Mapping[str, SqlValue]] = {}
         growth = {summary_id: grown}
         named = {summary_id: list(dict.fromkeys(files))}
         for consumer in self.consumers:

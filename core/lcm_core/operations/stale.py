@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from lcm_core.change.asking import answer
 from lcm_core.change.journal import PAGE, Operation, edits_of, operations
 from lcm_core.change.plan import Cells, Update
 from lcm_core.records import ConversationId, Summary, SummaryId
@@ -62,7 +61,7 @@ async def _operations(reader: Reader, conversation_id: ConversationId) -> list[O
     found: list[Operation] = []
     below: int | None = None
     while True:
-        page = await answer(reader, operations(limit=PAGE, below=below, conversation_id=conversation_id))
+        page = await reader.run(operations, limit=PAGE, below=below, conversation_id=conversation_id)
         found += page
         if len(page) < PAGE:
             return found[::-1]
@@ -82,7 +81,7 @@ async def _turns(reader: Reader, operation: Operation) -> list[_Turn]:
     """The texts that an operation changed."""
     return [
         _Turn(SummaryId(str(edit.key["summary_id"])), _digest(edit.before), _digest(edit.after))
-        for edit in await answer(reader, edits_of(operation))
+        for edit in await reader.run(edits_of, operation)
         if isinstance(edit, Update) and edit.table == "summaries" and "content" in edit.after
     ]
 

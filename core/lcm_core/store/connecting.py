@@ -1,14 +1,38 @@
-"""The one kind of connection that this program makes: no text of the file is a reason to fail otherwise."""
+"""The one kind of connection that this program makes, and what a load asks whose work is done in one piece.
+
+No text of the file is a reason to fail otherwise than with `sqlite3.Error`.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from operator import methodcaller
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+from lcm_core.store.typed import parameter
+
+#: A value as SQLite stores it; invalid UTF-8 as surrogate escapes.
+SqlValue = None | int | float | str | bytes
+Row = sqlite3.Row
 
 #: TEXT may hold invalid UTF-8: what cannot be decoded survives as surrogate escapes. No function of Python's
 #: own, for it is called for each text that is read.
 DECODE: Final = methodcaller("decode", "utf-8", "surrogateescape")
+
+
+class Rows(Protocol):
+    """Queries within one transaction, every value as it is stored.
+
+    A function over it is a load for both: a reader runs it in a thread (`Reader.run`), the connection that
+    commits calls it. So what a preview finds and what a commit checks is the same code.
+    """
+
+    def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
+        """All rows of a query, addressed by column name."""
+
+    def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query that are only taken apart: without names they take half the time."""
 
 
 class Connection(sqlite3.Connection):
@@ -18,30 +42,68 @@ class Connection(sqlite3.Connection):
         super().__init__(*args, **options)
         self.text_factory = DECODE
 
-    def execute(self, *given: Any) -> sqlite3.Cursor:
-        """As `sqlite3.Connection.execute`.
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        """As `sqlite3.Connection.execute`; text that is no UTF-8 is bound as the bytes that it was read from.
 
         Raises:
             sqlite3.Error: also where SQLite's message quotes bytes of the file, which Python cannot decode.
         """
         try:
-            return super().execute(*given)
+            return super().execute(sql, parameters)
+        except UnicodeEncodeError:
+            return super().execute(*as_bytes(sql, parameters))
         except UnicodeDecodeError as error:
-            raise _told(error) from error
+            raise _said(error) from error
 
     def executemany(self, *given: Any) -> sqlite3.Cursor:
         """As `sqlite3.Connection.executemany`; raises as `execute`."""
         try:
             return super().executemany(*given)
         except UnicodeDecodeError as error:
-            raise _told(error) from error
+            raise _said(error) from error
 
 
-def _told(error: UnicodeDecodeError) -> sqlite3.DatabaseError:
+class ReadConnection(Connection):
+    """One that only reads: whatever is asked for can be bound, and is found or not."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        """The same; a number beyond 64 bits is asked for as a real, a lone surrogate as its bytes."""
+        try:
+            return super().execute(sql, parameters)
+        except OverflowError:
+            return super().execute(sql, tuple(map(parameter, parameters)))
+        except UnicodeEncodeError:  # typed or pasted, for nothing that is read has such a surrogate
+            return super().execute(*as_bytes(sql, parameters, "surrogatepass"))
+
+
+def as_bytes(
+    sql: str, parameters: Sequence[SqlValue], otherwise: str = ""
+) -> tuple[str, tuple[SqlValue, ...]]:
+    """The statement with text that is not valid UTF-8 bound as the bytes that stand in the file.
+
+    Raises:
+        UnicodeEncodeError: a text holds a surrogate that no byte was read as, and nothing else is to be done.
+    """
+    pieces = sql.split("?")
+    marks = ["CAST(? AS TEXT)" if isinstance(value, str) else "?" for value in parameters]
+    bound = tuple([_raw(value, otherwise) if isinstance(value, str) else value for value in parameters])
+    return "".join(piece + mark for piece, mark in zip(pieces, [*marks, ""], strict=True)), bound
+
+
+def _raw(text: str, otherwise: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        if not otherwise:
+            raise
+        return text.encode("utf-8", otherwise)
+
+
+def _said(error: UnicodeDecodeError) -> sqlite3.DatabaseError:
     """SQLite's complaint, as far as it is known: its code is lost with the message."""
     text = error.object.decode("utf-8", "backslashreplace")
     malformed = text.startswith("malformed")
-    told = sqlite3.DatabaseError(text)
-    told.sqlite_errorcode = sqlite3.SQLITE_CORRUPT if malformed else sqlite3.SQLITE_ERROR
-    told.sqlite_errorname = "SQLITE_CORRUPT" if malformed else "SQLITE_ERROR"
-    return told
+    said = sqlite3.DatabaseError(text)
+    said.sqlite_errorcode = sqlite3.SQLITE_CORRUPT if malformed else sqlite3.SQLITE_ERROR
+    said.sqlite_errorname = "SQLITE_CORRUPT" if malformed else "SQLITE_ERROR"
+    return said

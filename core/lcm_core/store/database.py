@@ -11,24 +11,23 @@ import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-import aiosqlite
-
 from lcm_core.errors import DatabaseBusyError, DatabaseError
-from lcm_core.store.handle import Handle, WayInChanged, error_name, open_handle
+from lcm_core.store.connecting import Row as Row
+from lcm_core.store.connecting import Rows, SqlValue
+from lcm_core.store.handle import Handle, Link, WayInChanged, error_name, open_handle
 from lcm_core.store.opening import Access, FileState, explain, file_state
 from lcm_core.store.schema import Schema
-from lcm_core.store.typed import parameter, typed
+from lcm_core.store.typed import typed
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Row = sqlite3.Row
 
 #: SQLite holds at most 999 parameters in one statement in its oldest supported builds.
 CHUNK = 500
@@ -44,8 +43,9 @@ REST_SECONDS = 0.5
 class Reader:
     """One read transaction: every statement sees the same state of the file."""
 
-    def __init__(self, connection: aiosqlite.Connection, schema: Schema) -> None:
-        self._connection = connection
+    def __init__(self, link: Link, schema: Schema) -> None:
+        self._link = link
+        self._connection = link.connection
         self.schema = schema
         self.statements = 0
 
@@ -56,12 +56,7 @@ class Reader:
     async def stored(self, sql: str, *parameters: object) -> list[Row]:
         """The same with every value as it is stored, for what changes rows or puts them back."""
         self.statements += 1
-        try:
-            return list(await self._connection.execute_fetchall(sql, parameters))
-        except UnicodeEncodeError:
-            return list(await self._connection.execute_fetchall(*_as_bytes(sql, parameters)))
-        except OverflowError:
-            return list(await self._connection.execute_fetchall(sql, tuple(map(parameter, parameters))))
+        return list(await self._connection.execute_fetchall(sql, parameters))
 
     async def tuples(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """All rows of a query that are only taken apart: without names they take half the time."""
@@ -70,6 +65,18 @@ class Reader:
         cursor = await self._connection.execute(sql, parameters)
         cursor.row_factory = None
         return cast(list[tuple[Any, ...]], await cursor.fetchall())
+
+    async def run(self, load: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run *load* as a whole in a thread, over this transaction; values are as they are stored.
+
+        It can be the same function that a commit calls. Cancelling the caller interrupts its statement, and
+        awaits its end.
+        """
+        rows = _Rows(self._link.direct)
+        try:
+            return await self._link.in_thread(partial(load, rows, *args, **kwargs), rows.end)
+        finally:
+            self.statements += rows.statements
 
     async def row(self, sql: str, *parameters: object) -> Row | None:
         """The first row of a query, or None."""
@@ -97,6 +104,33 @@ class Reader:
             marks = ", ".join("?" * len(chunk))
             found += await self.stored(sql.replace("?*", marks), *parameters, *chunk)
         return found
+
+
+class _Rows:
+    """What a load asks that runs in a thread (`lcm_core.store.connecting.Rows`)."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._ended = False
+        self.statements = 0
+
+    def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
+        return self._execute(sql, parameters).fetchall()
+
+    def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
+        cursor = self._execute(sql, parameters)
+        cursor.row_factory = None
+        return cursor.fetchall()
+
+    def end(self) -> None:
+        """Ask nothing any more: the next statement is refused as one is that was interrupted."""
+        self._ended = True
+
+    def _execute(self, sql: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+        if self._ended:
+            raise sqlite3.OperationalError("interrupted")
+        self.statements += 1
+        return self._connection.execute(sql, parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +290,8 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        async with handle.transaction() as connection:
-            reader = Reader(connection, handle.schema)
+        async with handle.transaction() as link:
+            reader = Reader(link, handle.schema)
             try:
                 return await load(reader, *args, **kwargs)
             finally:
@@ -290,18 +324,3 @@ class Database:
     def _explain(self, error: sqlite3.Error) -> DatabaseError:
         self._current()
         return explain(error_name(error), str(error), self.path)
-
-
-def _as_bytes(sql: str, parameters: tuple[object, ...]) -> tuple[str, list[object]]:
-    """The query with text that is not valid UTF-8 bound as the bytes that stand in the file."""
-    pieces = sql.split("?")
-    bound = [_raw(value) if isinstance(value, str) else value for value in parameters]
-    marks = ["CAST(? AS TEXT)" if isinstance(value, str) else "?" for value in parameters]
-    return "".join(piece + mark for piece, mark in zip(pieces, [*marks, ""], strict=True)), bound
-
-
-def _raw(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # typed or pasted, for nothing that is read has such a surrogate
-        return text.encode("utf-8", "surrogatepass")

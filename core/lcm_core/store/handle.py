@@ -10,15 +10,16 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError
-from lcm_core.store.connecting import Connection
+from lcm_core.store.connecting import ReadConnection
 from lcm_core.store.opening import (
     TICK_NS,
     Access,
@@ -53,6 +54,32 @@ class _WrittenMeanwhileError(Exception):
     """What was read without a lock may be torn."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """One connection: as it is awaited, and as it is for what runs in one piece in a thread of its own."""
+
+    connection: aiosqlite.Connection
+    direct: sqlite3.Connection
+
+    async def in_thread(self, work: Callable[[], T], end: Callable[[], None]) -> T:
+        """Run *work* in a thread; cancelling the caller calls *end*, interrupts, and awaits its end."""
+        running = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            end()
+            await _to_the_end(self._interrupt_until(running))
+            raise
+
+    async def _interrupt_until(self, running: asyncio.Future[T]) -> None:
+        """A statement that has been asked for but not begun would not notice one interrupt."""
+        while not running.done():
+            self.direct.interrupt()
+            await asyncio.wait((running,), timeout=AGAIN_SECONDS)
+        if not running.cancelled():
+            running.exception()
+
+
 class Handle:
     """Connections to one state of the file system; made by `open_handle`."""
 
@@ -68,31 +95,31 @@ class Handle:
         self.schema_number = 0  #: what SQLite counts up at every change of the schema
         self.keep_until = 0.0  #: a copy is not made anew before this (`time.monotonic`)
         self._busy_seconds = busy_seconds
-        self._idle: list[aiosqlite.Connection] = []
-        self._busy: set[aiosqlite.Connection] = set()
+        self._idle: list[Link] = []
+        self._busy: set[Link] = set()
         self._users = 0
         self._used_at = 0.0  #: when the last read ended, monotonic
         self._retired = False
         self._closed = asyncio.Event()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[aiosqlite.Connection]:
+    async def transaction(self) -> AsyncIterator[Link]:
         """A connection in a read transaction; cancelling the caller interrupts what runs in it."""
         self._users += 1
-        connection: aiosqlite.Connection | None = None
+        link: Link | None = None
         cancelled = False
         try:
             while not self._idle:
                 await _to_the_end(self._connect())
-            connection = self._idle.pop()
-            self._busy.add(connection)
-            await connection.execute("BEGIN")
-            yield connection
+            link = self._idle.pop()
+            self._busy.add(link)
+            await link.connection.execute("BEGIN")
+            yield link
         except asyncio.CancelledError:
             cancelled = True
             raise
         finally:
-            await _to_the_end(self._give_back(connection, interrupt=cancelled))
+            await _to_the_end(self._give_back(link, interrupt=cancelled))
 
     @property
     def closed(self) -> bool:
@@ -123,8 +150,8 @@ class Handle:
         """Interrupt the reads that run, and close."""
         await self.retire()
         while not self._closed.is_set():
-            for connection in tuple(self._busy):
-                await connection.interrupt()
+            for link in tuple(self._busy):
+                link.direct.interrupt()
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def read_schema(self) -> None:
@@ -135,14 +162,14 @@ class Handle:
             sqlite3.Error: the file cannot be read.
         """
         tables: dict[str, set[str]] = {}
-        async with self.transaction() as connection:
+        async with self.transaction() as link:
             # One statement, for every start waits for it; of no table there are no columns.
-            listed = await connection.execute_fetchall(
+            listed = await link.connection.execute_fetchall(
                 """SELECT t.name, c.name FROM sqlite_master AS t LEFT JOIN pragma_table_info(
                 CASE WHEN t.sql LIKE 'CREATE VIRTUAL%' THEN NULL ELSE t.name END) AS c
                 WHERE t.type = 'table'"""
             )
-            self.schema_number = await _pragma(connection, "schema_version")
+            self.schema_number = await _pragma(link, "schema_version")
         for table, column in listed:
             columns = tables.setdefault(table, set())
             if column is not None:
@@ -171,16 +198,22 @@ class Handle:
             wanted = await asyncio.to_thread(choose_access, self.path)
             return wanted is Access.COPY and time.monotonic() < self.keep_until
         try:
-            async with self.transaction() as connection:
-                number = await _pragma(connection, "schema_version")
-                mode = await _pragma(connection, "journal_mode")
+            async with self.transaction() as link:
+                number = await _pragma(link, "schema_version")
+                mode = await _pragma(link, "journal_mode")
         except sqlite3.Error:
             return False
         return bool(number == self.schema_number and (mode == "wal") == self._beside_wal)
 
     async def _connect(self) -> None:
-        connection = await aiosqlite.Connection(self._open, iter_chunk_size=64)
-        self._idle.append(connection)
+        opened: list[sqlite3.Connection] = []
+
+        def opening() -> sqlite3.Connection:
+            opened.append(self._open())
+            return opened[0]
+
+        connection = await aiosqlite.Connection(opening, iter_chunk_size=64)
+        self._idle.append(Link(connection, opened[0]))
         if self._closed.is_set():
             await self._close()
 
@@ -196,10 +229,11 @@ class Handle:
         connection = sqlite3.connect(
             f"{path.as_uri()}?{query}",
             uri=True,
-            factory=Connection,
+            factory=ReadConnection,
             isolation_level=None,
             timeout=0 if self._beside_wal else self._busy_seconds,
             cached_statements=64,
+            check_same_thread=False,  # `Link.in_thread`; never two at a time
         )
         try:
             connection.row_factory = sqlite3.Row
@@ -213,15 +247,15 @@ class Handle:
             raise
         return connection
 
-    async def _give_back(self, connection: aiosqlite.Connection | None, *, interrupt: bool) -> None:
+    async def _give_back(self, link: Link | None, *, interrupt: bool) -> None:
         try:
-            if connection is not None:
-                settled = await _settle(connection, interrupt=interrupt)
-                self._busy.discard(connection)
+            if link is not None:
+                settled = await _settle(link.connection, interrupt=interrupt)
+                self._busy.discard(link)
                 if settled:
-                    self._idle.append(connection)
+                    self._idle.append(link)
                 else:
-                    await connection.close()
+                    await link.connection.close()
         finally:
             self._used_at = time.monotonic()
             await self._leave()
@@ -233,7 +267,7 @@ class Handle:
 
     async def _close(self) -> None:
         while self._idle:
-            await self._idle.pop().close()
+            await self._idle.pop().connection.close()
         if self.access is Access.COPY:
             await asyncio.to_thread(remove_copy, self.location)
         self._closed.set()
@@ -351,9 +385,9 @@ class _Copying:
                 remove_copy(self._made)
 
 
-async def _close_all(connections: Iterable[aiosqlite.Connection]) -> None:
-    for connection in connections:
-        await connection.close()
+async def _close_all(links: Iterable[Link]) -> None:
+    for link in links:
+        await link.connection.close()
 
 
 async def _settle(connection: aiosqlite.Connection, *, interrupt: bool) -> bool:
@@ -382,8 +416,8 @@ async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def _pragma(connection: aiosqlite.Connection, name: str) -> Any:
-    [row] = await connection.execute_fetchall(f"PRAGMA {name}")
+async def _pragma(link: Link, name: str) -> Any:
+    [row] = await link.connection.execute_fetchall(f"PRAGMA {name}")
     return row[0]
 
 

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from lcm_core.records import ConversationId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader, Row
-from lcm_core.store.rows import Stored, StoredRow, rows_by
+from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.steps import next_step
 
 #: Conversations that are asked for; None: all of them, and rows of none.
@@ -29,8 +30,8 @@ class UncalledPart:
 
 
 async def columns_by(
-    reader: Reader, table: str, key: str, keys: Iterable[Stored], columns: Collection[str]
-) -> dict[Stored, StoredRow]:
+    reader: Reader, table: str, key: str, keys: Iterable[SqlValue], columns: Collection[str]
+) -> dict[SqlValue, StoredRow]:
     """Some columns of rows, by the value of *key*; columns that this file does not have are left out."""
     known = [name for name in columns if reader.schema.has(table, name)]
     names = ", ".join(f'"{name}"' for name in [key, *known])
@@ -68,7 +69,7 @@ async def orphan_part_rows(reader: Reader, owners: Owners) -> list[Named]:
     """The parts whose message is gone, of the conversations whose session they name."""
     if not reader.schema.has("message_parts"):
         return []
-    lost: list[Stored] = []
+    lost: list[SqlValue] = []
     step = await next_step(reader, "message_parts", "message_id", _STEP, None)
     while step is not None:
         rows = await reader.stored(

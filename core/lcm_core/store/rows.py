@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 
-#: A value as SQLite stores it; invalid UTF-8 as surrogate escapes.
-Stored = int | float | str | bytes | None
 #: A whole row by column.
-StoredRow = Mapping[str, Stored]
+StoredRow = Mapping[str, SqlValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class ReferringColumn:
     on_delete: str  #: CASCADE, RESTRICT, SET NULL ...
 
 
-async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[Stored]) -> list[StoredRow]:
+async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[SqlValue]) -> list[StoredRow]:
     """The whole rows of a table whose *column* holds one of *keys*; none where the table is absent."""
     if not reader.schema.has(table, column):
         return []

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lcm_core.records import ConversationId, Timestamp
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment_key, stored_form
 
-#: A value as SQLite stores it.
-Stored = str | int | float | bytes | None
 #: A row of a state table by column, without the conversation's id; columns of other versions are absent.
-StateRow = Mapping[str, Stored]
+StateRow = Mapping[str, SqlValue]
 
 TELEMETRY = "conversation_compaction_telemetry"
 MAINTENANCE = "conversation_compaction_maintenance"

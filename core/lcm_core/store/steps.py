@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.rows import Stored
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A run of values of a column in SQLite's order: all behind one of them, up to and with another."""
 
-    after: Stored = None  #: None: from the first one on, NULL too
-    until: Stored = None  #: None: to the last one
+    after: SqlValue = None  #: None: from the first one on, NULL too
+    until: SqlValue = None  #: None: to the last one
 
     def where(self, column: str) -> str:
         """SQL that is true of the values of the run; `bounds` are its parameters."""
@@ -25,7 +25,7 @@ class Step:
         return " AND ".join(filter(None, (first, last))) or "1"
 
     @property
-    def bounds(self) -> tuple[Stored, ...]:
+    def bounds(self) -> tuple[SqlValue, ...]:
         """The parameters of `where`."""
         return tuple(bound for bound in (self.after, self.until) if bound is not None)
 
@@ -48,7 +48,7 @@ async def next_step(
     size: int,
     last: Step | None,
     *,
-    of: tuple[str, Stored] | None = None,
+    of: tuple[str, SqlValue] | None = None,
 ) -> Step | None:
     """The step after *last*, or the first one; None when that was the last.
 

@@ -11,12 +11,11 @@ from lcm_core.operations.fix.wishes import Chosen
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import parts_without_call
-from lcm_core.store.rows import Stored
 
 
 async def filled_tool_columns(reader: Reader, owner: ConversationId, chosen: Chosen) -> list[Edit]:
     """The tool call ids that only metadata holds, into their column; a column that holds something stays."""
-    wanted: dict[Stored, Mapping[str, SqlValue]] = {}
+    wanted: dict[SqlValue, Mapping[str, SqlValue]] = {}
     for part in await parts_without_call(reader, owner):
         tool = tool_part(part.role, part.part_type, None, part.metadata)
         if tool is not None and part.part_id in chosen:

@@ -29,7 +29,6 @@ from lcm_core.operations.fix.wishes import NOTHING, Chosen, Wishes, wishes_of
 from lcm_core.records import SummaryId
 from lcm_core.store import mending
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import Stored
 from lcm_core.store.scan.duplicates import scan_messages
 from lcm_core.store.scan.structure import load_structure
 from lcm_core.times import sql_utc
@@ -213,7 +212,7 @@ class _Mending:
                 f"{counted(len(lost), 'message')} of conversation {self.before.id} cannot be counted again: "
                 "what the host sent is not in the database"
             )
-        counts: dict[Stored, Mapping[str, SqlValue]] = {
+        counts: dict[SqlValue, Mapping[str, SqlValue]] = {
             now.messages.ids[place]: {"token_count": count}
             for place, count in enumerate(now.messages.tokens)
             if count != self.before.messages.tokens[place]

@@ -12,7 +12,7 @@ from lcm_core.dag.checks.facts import NO_LINKS, Node, Structure
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
-from lcm_core.store.rows import Stored, StoredRow, rows_by
+from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.times import iso_z
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ def deletes(table: str, rows: Iterable[StoredRow]) -> list[Edit]:
 
 
 async def updates(
-    reader: Reader, table: str, key: str, wanted: Mapping[Stored, Mapping[str, SqlValue]]
+    reader: Reader, table: str, key: str, wanted: Mapping[SqlValue, Mapping[str, SqlValue]]
 ) -> list[Edit]:
     """Other values for some columns of rows that are there; what they hold already is no change."""
     columns = list(dict.fromkeys(name for values in wanted.values() for name in values))
@@ -58,7 +58,7 @@ async def summary_updates(
     reader: Reader, before: Structure, after: Structure, file_ids: Mapping[SummaryId, str]
 ) -> list[Edit]:
     """What changed in the rows of summaries."""
-    wanted: dict[Stored, Mapping[str, SqlValue]] = {}
+    wanted: dict[SqlValue, Mapping[str, SqlValue]] = {}
     for summary_id, node in after.nodes.items():
         changed = _columns(before.nodes[summary_id], node)
         if summary_id in file_ids:
@@ -101,12 +101,12 @@ async def line_edits(reader: Reader, before: Structure, after: Structure) -> lis
     return edits
 
 
-def _by_message(structure: Structure, summary_id: SummaryId) -> dict[Stored, int]:
+def _by_message(structure: Structure, summary_id: SummaryId) -> dict[SqlValue, int]:
     links = structure.links.get(summary_id, NO_LINKS)
     return dict(zip(links.message_ids, links.ordinals, strict=True))
 
 
-def _by_source(structure: Structure, summary_id: SummaryId) -> dict[Stored, int]:
+def _by_source(structure: Structure, summary_id: SummaryId) -> dict[SqlValue, int]:
     return {edge.source: edge.ordinal for edge in structure.edges.get(summary_id, ())}
 
 
@@ -114,7 +114,7 @@ async def _lines(
     reader: Reader,
     table: str,
     column: str,
-    changed: Mapping[SummaryId, tuple[Mapping[Stored, int], Mapping[Stored, int]]],
+    changed: Mapping[SummaryId, tuple[Mapping[SqlValue, int], Mapping[SqlValue, int]]],
 ) -> list[Edit]:
     """Links or edges of some summaries: ordinals by what they lead to, before and after."""
     edits: list[Edit] = []

@@ -16,9 +16,9 @@ from lcm_core.dag.checks.texts import file_ids
 from lcm_core.ingest.storing import storing_rules
 from lcm_core.operations.fix.wishes import Chosen
 from lcm_core.records import Message, MessageId, MessagePart, SummaryId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
-from lcm_core.store.rows import Stored
 from lcm_core.store.scan.texts import bodies_of, files_named, known_files
 from lcm_core.store.standing import whole_messages
 from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, estimate_weighted
@@ -133,7 +133,7 @@ async def relisted(reader: Reader, structure: Structure, chosen: Chosen) -> Mapp
         for body in await bodies_of(reader, batch):
             named[body.summary_id] = file_ids(body.content)
     in_messages: dict[int, tuple[str, ...]] = {}
-    after: Stored = -(2**63)
+    after: SqlValue = -(2**63)
     while after is not None:
         found, after = await files_named(reader, structure.id, after)
         in_messages |= found

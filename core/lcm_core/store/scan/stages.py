@@ -32,8 +32,8 @@ from lcm_core.dag.checks.quality import TextScan
 from lcm_core.dag.checks.search import MessageSearchScan, SummarySearchScan
 from lcm_core.findings import Confidence, Finding
 from lcm_core.records import ConversationId, MessageId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import Stored
 from lcm_core.store.scan import files as disk
 from lcm_core.store.scan import links, messages, texts
 from lcm_core.store.scan import search as fts
@@ -205,7 +205,7 @@ async def _read_texts(
             await asyncio.to_thread(scan.compare, summary_id, contents[summary_id], sources)
             run.moved()
     named: dict[int, tuple[str, ...]] = {}
-    after: Stored = -(2**63)
+    after: SqlValue = -(2**63)
     while known and after is not None:
         found, after = await run.database.read(texts.files_named, structure.id, after)
         run.moved()

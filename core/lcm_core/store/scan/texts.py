@@ -8,8 +8,8 @@ from lcm_core.dag.checks.quality import Body
 from lcm_core.dag.checks.texts import file_ids
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import Stored
 from lcm_core.store.scan.messages import MOST_CHARACTERS
 
 #: Summaries of one batch.
@@ -94,8 +94,8 @@ async def source_texts(reader: Reader, summary_id: SummaryId) -> list[str]:
 
 
 async def files_named(
-    reader: Reader, conversation_id: ConversationId, after: Stored
-) -> tuple[dict[int, tuple[str, ...]], Stored]:
+    reader: Reader, conversation_id: ConversationId, after: SqlValue
+) -> tuple[dict[int, tuple[str, ...]], SqlValue]:
     """File ids in the texts of the messages after a seq, and where to go on; None at the end.
 
     A seq as it is stored: text is behind all numbers.
