@@ -195,3 +195,22 @@ def _put(database: sqlite3.Connection, table: str, column: str, rowid: int, valu
     database.execute(
         f"UPDATE OR IGNORE {table} SET {column} = CAST(? AS TEXT) WHERE rowid = ?", (value, rowid)
     )
+
+
+def enormous(path: Path, size: int = 12_000_000) -> Path:
+    """Give conversation 3 a message, a summary and a part that are longer than the checks look into."""
+    text = f"replace(hex(zeroblob({size} / 2)), '0', 'x')"
+    with _opened(path) as database:
+        for table, column, key in (
+            ("messages", "content", "message_id"),
+            ("summaries", "content", "summary_id"),
+        ):
+            database.execute(
+                f"""UPDATE {table} SET {column} = {text} WHERE {key} = (SELECT {key} FROM context_items
+                WHERE conversation_id = 3 AND {key} IS NOT NULL ORDER BY ordinal LIMIT 1)"""
+            )
+        part = """part_id = (SELECT part_id FROM message_parts AS p JOIN context_items AS c
+            ON c.message_id = p.message_id WHERE c.conversation_id = 3 ORDER BY c.ordinal DESC LIMIT 1)"""
+        raw = f"""'{{"raw":{{"type":"text","text":"' || {text} || '"}}}}'"""
+        database.execute(f"UPDATE message_parts SET metadata = {raw}, text_content = {text} WHERE {part}")
+    return path

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from lcm_tui.screens.base import CommandScreen
 from lcm_tui.screens.history import HistoryScreen
 from tests.app import hostile
-from tests.app.screens import WAYS, open_screen
+from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import open_app, said, settled, strips, wait_for
 from tests.support import unpack_database
 
@@ -119,3 +119,17 @@ async def test_every_hostile_id_can_be_copied_and_pastes_as_one_line(hostile_hom
         check(pilot)
     assert len(set(copied)) > len(hostile.SAMPLES)
     assert not [text for text in copied if unsafe_in(text)]
+
+
+async def test_texts_of_twelve_million_characters_stop_no_screen(tmp_path: Path):
+    """Lists draw their beginning, and of a text no more is laid out than is seen."""
+    path = hostile.enormous(unpack_database("0.15.3", tmp_path / "lcm.db"))
+    async with open_app(path, state_dir=tmp_path, size=(80, 24)) as pilot:
+        for name in ("ConversationScreen", "DagScreen", "ContextScreen", "ItemScreen"):
+            screen = await open_screen(pilot, name)
+            for key in ("end", "home"):
+                await pilot.press(key)
+                await settled(pilot)
+                check(pilot)
+            assert pilot.app.screen is screen
+            await leave(pilot)

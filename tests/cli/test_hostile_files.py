@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.hostile import enormous
 from tests.cli.support import run
 from tests.conftest import WRITTEN, DatabaseFactory
+from tests.support import unpack_database
 
 #: The versions of the file format for writing and reading, sizes, counters: what SQLite looks at first.
 HEADER = (*range(16, 28), 40, 44, 56, 92, 95)
@@ -110,3 +112,18 @@ def test_a_copy_of_a_table_with_a_name_of_no_utf8_is_backed_up(
     (tmp_path / "out").mkdir()
     assert run("backup", "--to", tmp_path / "out" / "copy.db", "--db", path).code == 0
     assert run("conversations", "list", "--db", path).code == 0
+
+
+def test_texts_of_twelve_million_characters_are_no_obstacle(tmp_path: Path):
+    """A message, a summary and a payload so long: lists show the beginning, checks say what they left out."""
+    path = enormous(unpack_database("0.15.3", tmp_path / "lcm.db"))
+    for words in ("conversations list", "conversations show 3", "messages list 3", "context show 3"):
+        for form in ([], ["--json"]):
+            told = run(*words.split(), "--db", path, *form)
+            assert (told.code, told.err) == (0, "")
+            assert len(told.out) < 100_000
+    assert run("context", "show", "3", "--assembled", "--db", path).code == 0
+    told = run("doctor", "3", "--db", path)
+    assert (told.code, told.err) == (6, "")
+    assert "it did not look into 1 messages of conversation 3" in told.out
+    assert "it did not look into 1 summaries of conversation 3" in told.out
