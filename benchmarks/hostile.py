@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
+import os
 import sqlite3
 import sys
 import tempfile
@@ -12,12 +14,22 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from lcm_core.settings import Options, resolve
+from textual.pilot import Pilot
+
+from lcm_tui.app import LcmApp
 from lcm_tui.cli import main as run
 from lcm_tui.demo import unpack_demo
+from lcm_tui.screens.base import DataScreen
+from lcm_tui.screens.conversations import ConversationsScreen
 
 BAR_SECONDS = 10.0
 ITEMS = 500_000
 CHARACTERS = 200_000_000
+#: Screens by the key that leads from the list of conversations, with the first one selected, to them.
+SCREENS = {"the list": "", "the conversation": "enter", "the DAG": "s", "the context": "c"}
+#: After so long a screen counts as one that never comes.
+PATIENCE_SECONDS = 120.0
 COMMANDS = (
     ("conversations", "list"),
     ("conversations", "show", "1"),
@@ -62,8 +74,34 @@ def endless_view(database: sqlite3.Connection) -> None:
 KINDS: tuple[Callable[[sqlite3.Connection], None], ...] = (many_items, long_texts, endless_view)
 
 
+async def first_page(database: Path, key: str) -> float:
+    """Seconds from the start of the app, or from a key in its list, until a screen shows what it read."""
+    settings = resolve(Options(db=database), {"LCM_TUI_CONFIG": os.devnull}, home=database.parent)
+    begun = time.monotonic()
+    app = LcmApp(settings)
+    async with app.run_test(size=(160, 50)) as pilot:
+        await _loaded(pilot)
+        first = app.screen
+        if isinstance(first, ConversationsScreen) and key:
+            first.table.select(1)
+            begun = time.monotonic()
+            await pilot.press(key)
+            await _loaded(pilot, instead_of=first)
+        return time.monotonic() - begun
+
+
+async def _loaded(pilot: Pilot[int], instead_of: object = None) -> None:
+    """Wait until a screen is in front that has shown what it read, `PATIENCE_SECONDS` at most."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        screen = pilot.app.screen
+        if screen is not instead_of and isinstance(screen, DataScreen) and screen.loaded:
+            return
+        await asyncio.sleep(0.01)
+
+
 def main() -> int:
-    """Print the seconds of every command on every file; 1 when one missed the bar."""
+    """Print the seconds of every command and screen on every file; 1 when one missed the bar."""
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         for kind in KINDS:
@@ -79,6 +117,10 @@ def main() -> int:
                 taken = time.monotonic() - begun
                 missed += taken > BAR_SECONDS
                 print(f"{kind.__name__:14}{' '.join(words):34}exit {code}  {taken:6.1f} s")
+            for title, key in SCREENS.items():
+                taken = asyncio.run(first_page(home.database, key))
+                missed += taken > BAR_SECONDS
+                print(f"{kind.__name__:14}{'app: ' + title:42}{taken:6.1f} s", flush=True)
     print(f"{missed} over {BAR_SECONDS:.0f} s")
     return int(missed > 0)
 
