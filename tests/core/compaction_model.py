@@ -6,7 +6,7 @@ of a pass is asked of a function; there is no database, no clock but a counter o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,6 +100,7 @@ class Model:
     ask: Callable[[int, int, list[Item]], Answer]
     passes: list[tuple[int, tuple[int | str, ...], tuple[str, ...]]] = field(default_factory=list)
     seconds: int = 0
+    ordinals: Sequence[int] = ()  #: at which the items stand; none are given: from 0
 
     # -- what is looked at -------------------------------------------------------------------------------
 
@@ -124,6 +125,9 @@ class Model:
             taken.append(at)
         return min(taken) if taken else len(self.items)
 
+    def ordinal(self, at: int) -> int:
+        return self.ordinals[at] if self.ordinals else at
+
     def callers_tail(self, call: Caller) -> int:
         return self.tail_begins(call.tail if call.tail and call.tail > 0 else self.config.tail)
 
@@ -135,7 +139,7 @@ class Model:
         chosen: list[int] = []
         weight = 0
         for at in range(self.callers_tail(call)):
-            if at <= above:
+            if self.ordinal(at) <= above:
                 continue
             if not self.items[at].is_message:
                 if chosen:
@@ -206,6 +210,7 @@ class Model:
             return answer, 0
         removed = sum(item.weight if depth == 0 else item.stored for item in sources)
         name = f"made_{number}"
+        self.ordinals = ()
         self.items[chunk[0] : chunk[-1] + 1] = [
             Item(name, answer.tokens, answer.tokens, depth=depth, blank=answer.blank)
         ]
@@ -264,7 +269,7 @@ class Model:
                 state.auth = True
                 return
             if answer.kind == "skipped":
-                skipped = chunk[-1]
+                skipped = self.ordinal(chunk[-1])
                 continue
             last = f"made_{len(self.passes) - 1}"
             state.acted = True

@@ -8,7 +8,8 @@ no place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -317,6 +318,15 @@ def carry_out_renumber(listing: Listing, edit: Renumber) -> Renumbered | str:
     return Renumbered(
         Renumber(edit.conversation_id, moves), shifts, _rowids([listing.rows[at] for at in turn])
     )
+
+
+def moves_from_zero(listing: Listing) -> Iterator[Move]:
+    """The moves of the items whose ordinal is not their place in the list."""
+    copies, seen = Counter(listing.refs), Counter[Ref]()
+    for at, (ref, ordinal) in enumerate(zip(listing.refs, listing.ordinals, strict=True)):
+        if ordinal != at:
+            yield Move(Item(ref, seen[ref], copies[ref]), ordinal, at)
+        seen[ref] += 1
 
 
 def _counted(listing: Listing, at: int, places: Mapping[Ref, list[int]]) -> Item:

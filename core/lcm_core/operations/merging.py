@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,15 +15,13 @@ from itertools import chain
 from typing import Final
 
 from lcm_core.change.breaks import context_key
-from lcm_core.change.place import Listing, splice_at
+from lcm_core.change.place import Listing, moves_from_zero, splice_at
 from lcm_core.change.plan import (
     KEYS,
     Cells,
     Delete,
     Edit,
     Insert,
-    Item,
-    Move,
     Ref,
     Renumber,
     SqlValue,
@@ -189,7 +186,7 @@ class Merging:
         listing = _listing(self.contexts[self.target])
         if coming:
             yield splice_at(listing, self.target, 0, [], coming)
-        moves = tuple(_renumbered(listing))
+        moves = tuple(moves_from_zero(listing))
         if moves:
             yield Renumber(self.target, moves)
 
@@ -247,15 +244,6 @@ def _listing(rows: Sequence[Cells]) -> Listing:
         assert isinstance(ordinal, int)
         found.append((ordinal, ref_of(row)))
     return Listing.of(found)
-
-
-def _renumbered(listing: Listing) -> Iterator[Move]:
-    """The items whose ordinal is not their place."""
-    copies, seen = Counter(listing.refs), Counter[Ref]()
-    for place, (ref, ordinal) in enumerate(zip(listing.refs, listing.ordinals, strict=True)):
-        if ordinal != place:
-            yield Move(Item(ref, seen[ref], copies[ref]), ordinal, place)
-        seen[ref] += 1
 
 
 def _update(

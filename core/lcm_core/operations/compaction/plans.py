@@ -9,11 +9,12 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 from lcm_core.change.errors import Moved, StalePlanError
-from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, Symbol, SymbolKind
+from lcm_core.change.place import Listing, moves_from_zero, splice_at
+from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Renumber, Symbol, SymbolKind
 from lcm_core.compaction_rules import SourceRules
 from lcm_core.operations.compaction.host import still_resting
 from lcm_core.operations.compaction.reading import Chunk, read_source
@@ -80,7 +81,7 @@ async def plan_pass(
     ]
     edits += _links(draft)
     edits += await still_resting(reader, conversation_id, now)
-    edits.append(await _splice(reader, conversation_id, standing, start, draft, stamp))
+    edits += await _splice(reader, conversation_id, standing, start, draft, stamp)
     if rendering.rules.sweep.writes_events:
         rows = await standing_rows(reader, conversation_id)
         edits += await _event(reader, conversation_id, draft, rows, rendering, stamp)
@@ -219,7 +220,11 @@ async def _splice(
     start: int,
     draft: Draft,
     stamp: str,
-) -> Splice:
+) -> list[Edit]:
+    """The summary in place of the run, and the whole context numbered from 0, as the engine leaves it.
+
+    docs/engine/compaction.md, "A pass".
+    """
     listing = Listing.of(standing)
     end = start + len(draft.chunk.refs)
     removed = await context_rows(reader, conversation_id, standing[start][0], standing[end - 1][0])
@@ -232,7 +237,10 @@ async def _splice(
             "created_at": stamp,
         }
     )
-    return splice_at(listing, conversation_id, start, [Cells.of(row) for row in removed], [item])
+    splice = splice_at(listing, conversation_id, start, [Cells.of(row) for row in removed], [item])
+    in_order = all(left < right for left, right in pairwise(listing.ordinals))
+    moves = tuple(moves_from_zero(listing)) if in_order else ()
+    return [splice, Renumber(conversation_id, moves)] if moves else [splice]
 
 
 # -- what an engine up to 0.6.0 notes of a pass ----------------------------------------------------------

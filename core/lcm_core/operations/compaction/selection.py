@@ -83,16 +83,12 @@ class Context:
         self.ordinals, self.tokens = other.ordinals, other.tokens
 
     def replace(self, run: range, summary: Standing) -> None:
-        """A summary takes the place of a run, and what follows moves up."""
+        """A summary takes the place of a run, and the whole context is numbered from 0."""
         stored = summary.weight if summary.stored is None else summary.stored
         self.tokens += stored - sum(self.stored[run.start : run.stop])
         for column, value in zip(self._columns, summary._replace(stored=stored), strict=False):
             column[run.start : run.stop] = [value]
-        gone, old = len(run) - 1, self.ordinals
-        if isinstance(old, range):
-            self.ordinals = range(old.start, old.stop - gone)
-        else:
-            self.ordinals = [*old[: run.start + 1], *(one - gone for one in old[run.stop :])]
+        self.ordinals = range(len(self.refs))
 
     def is_message(self, at: int) -> bool:
         """Whether there is a raw message that may be compacted."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lcm_core.change.place import Listing, Place, carry_out, carry_out_renumber
-from lcm_core.change.plan import Cells, Edit, Item, Move, Ref, Renumber, Splice, ref_of
+from lcm_core.change.place import Listing, Place, carry_out, carry_out_renumber, moves_from_zero
+from lcm_core.change.plan import Cells, Edit, Move, Renumber, Splice, ref_of
 from lcm_core.operations.fix.context import Entry, in_order
 
 #: So many splices at most: each looks through the whole list, and runs that lie close become one.
@@ -34,7 +34,7 @@ def edits_of_list(
     if not renumbered or listing.ordinals == list(range(len(listing))):
         return edits  # what came took the only gaps
     whole = Listing.of([(_ordinal(row), ref_of(row)) for row in rows])
-    moves = tuple(_moves(whole))
+    moves = tuple(moves_from_zero(whole))
     return _spliced(conversation_id, rows, entries, stamp, moves)[1]
 
 
@@ -63,17 +63,6 @@ def _ordinal(row: Cells) -> int:
     if not isinstance(ordinal, int):
         raise TypeError("an ordinal is a number")
     return ordinal
-
-
-def _moves(listing: Listing) -> Iterator[Move]:
-    copies: dict[Ref, int] = {}
-    for ref in listing.refs:
-        copies[ref] = copies.get(ref, 0) + 1
-    seen: dict[Ref, int] = {}
-    for at, (ref, ordinal) in enumerate(zip(listing.refs, listing.ordinals, strict=True)):
-        if ordinal != at:
-            yield Move(Item(ref, seen.get(ref, 0), copies[ref]), ordinal, at)
-        seen[ref] = seen.get(ref, 0) + 1
 
 
 def _row(conversation_id: int, entry: Entry, rows: Sequence[Cells], stamp: str) -> Cells:
