@@ -164,7 +164,7 @@ def test_both_formats_of_time_are_compared_as_times(database_copy):
     assert said(path, 7, 1) == [wanted]
 
 
-# -- the tail stays the target's own (W14) ---------------------------------------------------------------
+# -- the tail stays the target's own ---------------------------------------------------------------------
 
 
 def tail(path: Path, conversation: int) -> list[Row]:

@@ -54,7 +54,7 @@ def by_content(found_rows: list[Row], key: str, files: Files) -> dict[Any, str]:
 
 @pytest.mark.parametrize("name", APPLIED)
 def test_the_rows_are_those_of_the_go_tool(database_copy, name):
-    """But for ids and clocks, for the order and numbers of messages (W14), and for what it forgets."""
+    """But for ids and clocks, for the order and numbers of messages, and for what it forgets."""
     path = database_copy("0.15.3")
     call = RECORDED["0.15.3"][name][1]
     source, target = map(int, call["args"][1:3])

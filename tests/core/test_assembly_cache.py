@@ -1,4 +1,4 @@
-"""Whether a prompt cache is warm: the cases of seed 004, for every provider alike."""
+"""Whether a prompt cache is warm: every case, for every provider alike."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_a_variable_that_holds_no_address_is_named(tmp_path: Path, address: str)
 
 
 def test_a_key_of_one_provider_is_no_key_of_another(tmp_path: Path):
-    """The Go tool sends a GitHub token to OpenAI's host (W5)."""
+    """The Go tool sends a GitHub token to OpenAI's host."""
     environ = {"ANTHROPIC_API_KEY": KEY, "GITHUB_TOKEN": KEY, "OPENAI_API_KEY": KEY}
     with pytest.raises(CredentialError, match="OPENROUTER_API_KEY"):
         chosen(tmp_path, environ, provider="openrouter", model="x/y")

@@ -1,4 +1,6 @@
-"""Whether a provider's prompt cache is warm, so that changing the prompt now would cost (seed 004).
+"""Whether a provider's prompt cache is warm, so that changing the prompt now would cost.
+
+Source: docs/engine/assembly.md, "Whether a prompt cache is warm".
 
 One policy for all providers: what counts is what was observed, not who was asked.
 """

@@ -91,7 +91,10 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a host has to know to trust the result (seed 004)."""
+    """What a host has to know to trust the result.
+
+    Source: docs/engine/assembly.md, "What is said of an assembly".
+    """
 
     source: Source
     prompt_authoritative: bool  #: whether the host may take the size of the result for the size of the prompt
@@ -107,7 +110,7 @@ class Metadata:
     fallback_reason: str | None
 
     def document(self) -> JsonObject:
-        """The fields under the names that the seed gives them."""
+        """The fields under their names for hosts."""
         return {
             "source": str(self.source),
             "promptAuthoritative": self.prompt_authoritative,

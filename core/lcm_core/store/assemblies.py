@@ -1,4 +1,4 @@
-"""Snapshots of assemblies: what an `Engine` noted of each context that it gave to a host (seed 004).
+"""Snapshots of assemblies: what an `Engine` noted of each context that it gave to a host.
 
 Table ``lcm_tui_assemblies`` is our own; `lcm_core.change.snapshots` writes it. A snapshot holds numbers and
 references, never a text: what was sent is put together again from the rows that still stand, and the hash of

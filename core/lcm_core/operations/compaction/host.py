@@ -2,8 +2,9 @@
 
 An engine up to 0.15 remembers the ordinals of a chunk, asks its model, and then takes out whatever stands at
 those ordinals. A pass of ours in between moves them, and the host would take messages out of its context that
-no summary covers. It notes that it has begun (docs/format.md, "conversation_compaction_maintenance"), so we
-wait for it.
+no summary covers. It notes that it has begun, so we wait for it.
+
+Source: docs/engine/compaction.md, "Two that compact at once".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the engine notes beside a conversation, brought in step with a compaction.
 
-Source: docs/format.md, "conversation_compaction_telemetry" and "conversation_compaction_maintenance".
+Source: docs/engine/compaction.md, "What is noted beside a conversation".
 
 Rows that are there are updated; none is made: an engine that has not noted anything has nothing to correct.
 """

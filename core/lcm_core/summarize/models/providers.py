@@ -1,6 +1,6 @@
 """Who can be asked for a summary, and whether a provider and a model fit.
 
-A pair that does not fit is refused before any call (the Go tool posts Claude models to OpenAI's host: W20).
+A pair that does not fit is refused before any call (the Go tool posts Claude models to OpenAI's host).
 """
 
 from __future__ import annotations
