@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Final
 
+from lcm_core.api import limits_of as limits_of_engine
 from lcm_core.settings import Settings, Source
 from lcm_core.store.scan import Folders, Limits
 
@@ -13,18 +14,8 @@ WHOLE_BYTES: Final = 1_000_000_000
 
 
 def limits_of(settings: Settings) -> Limits:
-    """What the checks measure against, as the engine is configured."""
-    engine = settings.engine
-    return Limits(
-        now=datetime.now(UTC),
-        retain_depth=engine.new_session_retain_depth.value,
-        leaf_target=engine.leaf_target_tokens.value,
-        condensed_target=engine.condensed_target_tokens.value,
-        overage=engine.summary_max_overage_factor.value,
-        fresh_tail=engine.fresh_tail_count.value,
-        large_payload=engine.large_file_token_threshold.value,
-        seconds=settings.check_seconds.value,
-    )
+    """What the checks measure against, as the engine is configured, and for how long one is waited for."""
+    return replace(limits_of_engine(settings.engine), seconds=settings.check_seconds.value)
 
 
 def folders_of(settings: Settings) -> Folders:

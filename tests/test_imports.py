@@ -15,7 +15,14 @@ print(*sys.modules, sep="\\n")
 STARTING = ("lcm_tui.cli", "lcm_tui.app", "lcm_tui.screens.conversations")
 #: What later screens need, commands that print, config files and time zones.
 LATER = {
-    *("lcm_core.assemble", "lcm_core.change", "lcm_core.dag", "lcm_core.ingest", "lcm_core.operations"),
+    *(
+        "lcm_core.api",
+        "lcm_core.assemble",
+        "lcm_core.change",
+        "lcm_core.dag",
+        "lcm_core.ingest",
+        "lcm_core.operations",
+    ),
     *("lcm_core.rules", "lcm_core.settings.json5", "lcm_core.settings.show", "lcm_core.summarize"),
     *("lcm_core.store.listing", "lcm_core.store.messages", "lcm_core.store.summaries", "lcm_core.store.sums"),
     *("lcm_core.tokens", "lcm_tui.cli.cursors", "lcm_tui.cli.machine", "lcm_tui.cli.readable"),

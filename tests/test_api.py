@@ -1,0 +1,143 @@
+"""The public face of the core: its page runs as it stands, and it needs no terminal (docs/python.md)."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lcm_core import api
+
+from lcm_tui.demo import unpack_demo
+from tests.change.support import connect
+from tests.test_imports import modules_after_importing
+
+PAGE = (Path(__file__).parents[1] / "docs" / "python.md").read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+#: Ends the examples: what they loaded that only a terminal or a model needs.
+LOADED = """
+import sys
+print(sorted({"textual", "rich", "typer", "lcm_tui", "anthropic", "openai"} & set(sys.modules)))
+"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return shutil.copy(unpack_demo(tmp_path / "demo").database, tmp_path / "lcm.db")
+
+
+def test_the_examples_print_what_the_page_says_and_load_no_terminal(database: Path):
+    assert len(EXAMPLES) == PAGE.count("```python") > 0
+    source = "\n".join([*(code for code, _ in EXAMPLES), LOADED])
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=database.parent, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "".join(said for _, said in EXAMPLES) + "[]\n"
+
+
+def test_the_core_is_loaded_when_it_is_used():
+    assert not any(name.startswith("lcm_core.") for name in modules_after_importing("lcm_core"))
+    later = {
+        f"lcm_core.{name}" for name in ("assemble", "change", "dag", "engine", "operations", "summarize")
+    }
+    assert modules_after_importing("lcm_core.api").isdisjoint(later)
+
+
+@pytest.mark.parametrize("name", api.__all__)
+def test_a_public_name_is_there_says_what_it_is_and_stands_on_the_page(name: str):
+    value = getattr(api, name)
+    assert inspect.getdoc(value)
+    assert f"`{name}`" in PAGE
+
+
+def test_type_checkers_see_each_name_where_it_is_loaded_from():
+    tree = ast.parse(inspect.getsource(api))
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == api._LATER
+
+
+def test_what_is_not_public_is_no_attribute():
+    with pytest.raises(AttributeError, match="no attribute 'Dissolve'"):
+        api.Dissolve  # noqa: B018
+
+
+@pytest.mark.parametrize("method", [name for name in vars(api.LcmDatabase) if not name.startswith("_")])
+def test_a_method_says_what_it_does(method: str):
+    assert inspect.getdoc(getattr(api.LcmDatabase, method))
+
+
+async def test_pages_of_messages_are_whole_and_go_on(database: Path):
+    with connect(database) as connection:
+        connection.execute(
+            "UPDATE messages SET content = ? WHERE conversation_id = 1 AND seq = 3", ["x" * 9_000]
+        )
+    async with await api.LcmDatabase.open(database) as opened:
+        one = await opened.conversation(1)
+        whole = await opened.messages(one.conversation_id, limit=10**30)
+        pages: list[api.Message] = []
+        while page := await opened.messages(
+            one.conversation_id, from_seq=pages[-1].seq + 1 if pages else None, limit=37
+        ):
+            pages += page
+        parts = await opened.parts([message.message_id for message in whole])
+    assert pages == whole
+    assert max(len(message.content) for message in whole) == 9_000
+    assert all(part.message_id == owner for owner, found in parts.items() for part in found)
+
+
+async def test_mistakes_are_told_in_one_sentence(database: Path):
+    async with await api.LcmDatabase.open(database) as opened:
+        one = (await opened.conversation(1)).conversation_id
+        with pytest.raises(api.UsageError, match="at least 1 message"):
+            await opened.messages(one, limit=0)
+        with pytest.raises(api.UsageError, match="at least 1 token"):
+            await opened.assemble(one, budget=0)
+        with pytest.raises(api.NotFoundError):
+            await opened.assemble(api.ConversationId(2**70), budget=1)
+        with pytest.raises(api.NotFoundError):
+            await opened.conversation("agent:nobody:main")
+        with pytest.raises(api.UsageError):
+            await opened.check(only=["Z1"])
+        with pytest.raises(api.RefusedError, match="nothing to change"):
+            await opened.plan_fixes([])
+        with pytest.raises(api.NotFoundError):
+            await opened.plan(api.plan_undo, "op_0000000000000000")
+        assert await opened.history(limit=-1) == await opened.history(limit=10**30) == []
+    with pytest.raises(api.DatabaseMissingError):
+        await api.LcmDatabase.open(database.with_name("none.db"))
+
+
+async def test_a_plan_that_the_database_has_outrun_changes_nothing(database: Path):
+    async with await api.LcmDatabase.open(database) as opened:
+        graph = await opened.graph(api.ConversationId(1))
+        root = next(one for one in graph.roots if graph.nodes[one].kind == "condensed")
+        first, second = [
+            await opened.plan(api.plan_dissolve, api.ConversationId(1), [root]) for _ in range(2)
+        ]
+        [done] = await opened.commit(first)
+        with pytest.raises(api.StalePlanError):
+            await opened.commit(second)
+        assert [one.id for one in await opened.history()] == [done.id]
+
+
+async def test_what_the_checks_found_is_mended(database: Path):
+    with connect(database) as connection:
+        connection.execute("UPDATE summaries SET depth = 7 WHERE kind = 'leaf' AND conversation_id = 1")
+    one = api.ConversationId(1)
+    async with await api.LcmDatabase.open(database) as opened:
+        found = [*(await opened.check(one, only=["B9"])).findings(api.Confidence.BROKEN)]
+        assert found
+        await opened.commit(await opened.plan_fixes(found))
+        assert (await opened.check(one, only=["B9"])).clean
