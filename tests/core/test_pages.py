@@ -1,0 +1,79 @@
+"""The pages of the format say what the code holds: every table, column, index, feature and setting."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from lcm_core.change.schema_new_tables import (
+    INDEXES,
+    MIGRATION_STEPS,
+    OBSOLETE_INDEXES,
+    SEARCH_TABLES,
+    TABLES,
+    Table,
+)
+from lcm_core.settings.engine import KEYS, EngineSettings
+from lcm_core.store.schema import FEATURES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def _sections(page: str) -> dict[str, str]:
+    """What stands under each heading of a page."""
+    pieces = re.split(r"^#+ (.+)$", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+FORMAT = _sections("format.md")
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_column_is_on_the_page_of_the_format(table: Table) -> None:
+    section = next(text for heading, text in FORMAT.items() if table.name in heading.split())
+    assert {name for name, _ in table.columns} <= _words(section)
+
+
+def test_every_index_and_search_table_is_on_a_page() -> None:
+    rows = {line for line in FORMAT["Indexes"].splitlines() if line.startswith("|")}
+    for index in INDEXES:
+        [row] = [one for one in rows if index.name in _words(one.split("|")[1])]
+        assert {index.table, *index.columns} <= _words(row)
+        assert index.unique == ("**unique**" in row)
+    assert {one.name for one in SEARCH_TABLES} <= _words(_sections("engine/search.md")["Tables"])
+    assert {*OBSOLETE_INDEXES} <= _words(FORMAT["The file itself"])
+
+
+def test_every_feature_is_told_with_its_version() -> None:
+    rows = [
+        line.split("|") for line in _sections("engine/versions.md")["Features"].splitlines() if "|" in line
+    ]
+    told = {cells[1].strip(): cells[2] for cells in rows}
+    for tag, table, column in FEATURES:
+        assert (column or table) in _words(told["after 0.15.3" if "+" in tag else tag])
+    steps = _sections("engine/versions.md")["Migration steps"]
+    assert all(f"{name} {version}" in steps for name, version in MIGRATION_STEPS)
+
+
+@pytest.mark.parametrize("attribute", KEYS)
+def test_every_setting_is_on_the_page_with_its_names_and_default(attribute: str) -> None:
+    key = KEYS[attribute]
+    rows = [
+        line.split("|")
+        for line in _sections("engine/settings.md")["Settings and defaults"].splitlines()
+        if "|" in line
+    ]
+    [(_, names, default, *_)] = [cells for cells in rows if key.name in re.findall(r"[\w.]+", cells[1])]
+    assert set(key.plugin) <= _words(names)
+    usual = {f"LCM_{re.sub(r'(?=[A-Z])', '_', name).upper()}" for name in key.plugin}
+    assert set(key.env) - usual <= _words(names)
+    value = getattr(EngineSettings(), attribute).value
+    if isinstance(value, bool | str) and value != "":
+        assert str(value).lower() in default
+    elif isinstance(value, int | float):
+        assert f"{value:,}".removesuffix(".0") in default
