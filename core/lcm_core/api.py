@@ -25,6 +25,7 @@ from lcm_core.errors import (
     ExitCode,
     LcmError,
     NotFoundError,
+    RefusedError,
     UsageError,
 )
 from lcm_core.records import (
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from lcm_core.assemble.export import api_request
     from lcm_core.assemble.result import Assembled
     from lcm_core.change.commit import Committed
-    from lcm_core.change.errors import RefusedError, StalePlanError
+    from lcm_core.change.errors import StalePlanError
     from lcm_core.change.journal import Operation
     from lcm_core.change.plan import Plan
     from lcm_core.change.planning import Planned
@@ -134,7 +135,6 @@ _LATER: Final = {
     "Plan": "lcm_core.change.plan",
     "Planned": "lcm_core.change.planning",
     "Preview": "lcm_core.change.preview",
-    "RefusedError": "lcm_core.change.errors",
     "Report": "lcm_core.findings",
     "Session": "lcm_core.engine",
     "Settings": "lcm_core.settings.resolve",

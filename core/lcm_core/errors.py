@@ -79,7 +79,7 @@ class DatabaseMissingError(DatabaseError):
 
 
 class DatabaseQueryError(DatabaseError):
-    """A statement failed on an open database: damage, or a table that an operation needs is missing."""
+    """A statement failed on an open database."""
 
     default_code = "DATABASE_QUERY_FAILED"
 
@@ -89,3 +89,21 @@ class DatabaseBusyError(DatabaseError):
 
     exit_code = ExitCode.BUSY
     default_code = "DATABASE_BUSY"
+
+
+class SearchUnavailableError(DatabaseQueryError):
+    """This program's SQLite lacks a module or tokenizer that a search table of the file needs."""
+
+
+class RefusedError(LcmError):
+    """Something that is understood and not done: it would do harm, or nothing."""
+
+    exit_code = ExitCode.REFUSED
+    default_code = "REFUSED"
+
+
+class CancelledError(LcmError):
+    """The user stopped it."""
+
+    exit_code = ExitCode.CANCELLED
+    default_code = "CANCELLED"

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import typer
-from lcm_core.errors import ExitCode, LcmError
+from lcm_core.errors import CancelledError, ExitCode, LcmError
 
 from lcm_tui import logfile
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import PROGRAM, Answer
 from lcm_tui.cli.completing import COMPLETION_VARIABLE, complete
-from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.launch import open_app
 from lcm_tui.cli.registry import (
     PARSING_ERROR,

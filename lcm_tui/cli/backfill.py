@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.change.errors import RefusedError
-from lcm_core.errors import UsageError
+from lcm_core.errors import RefusedError, UsageError
 from lcm_core.ingest.host_file import HostFile, read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Plan
 from lcm_core.compaction_rules import CompactionSettings
+from lcm_core.errors import RefusedError
 from lcm_core.operations.backfill import Backfill
 from lcm_core.operations.compaction.reading import Loaded, load_context
 from lcm_core.operations.compaction.selection import Context, Standing
@@ -25,6 +25,7 @@ from lcm_tui.cli import changing, compact_report, modelling, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.compact import CompactWork
+from lcm_tui.cli.failures import NobodyToAskError
 from lcm_tui.cli.readable import Block, Note
 from lcm_tui.cli.selecting import Selector
 
@@ -182,6 +183,8 @@ class Steps:
 
             try:
                 told = _joined(told, "transplant", changing.run_change(self.run, "backfill", plan, agreed))
+            except NobodyToAskError:
+                raise
             except RefusedError as error:  # there is nothing (left) to copy; the import stays
                 document: JsonObject = {"applied": False, "reason": error.message}
                 told = dataclasses.replace(

@@ -14,12 +14,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.copying import CancelledError as GivenUpError
 from lcm_core.change.errors import ReplacedError, StalePlanError, said
 from lcm_core.change.plan import Plan, RowCount, row_counts
 from lcm_core.change.planning import first_preview
 from lcm_core.change.preview import Preview
-from lcm_core.errors import ExitCode, LcmError
+from lcm_core.errors import CancelledError, ExitCode, LcmError
 from lcm_core.settings import JsonObject
 from lcm_core.store.database import Database, Reader
 
@@ -27,7 +26,6 @@ from lcm_tui.cli import answer, output
 from lcm_tui.cli.answer import PROGRAM, Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.previews import (
     preview_blocks,
     preview_document,
@@ -238,7 +236,7 @@ class _Changing:
                         stopped=stopped,
                     )
                     done.append(_Done(plan, committed, row_counts(committed.edits)))
-            except GivenUpError as error:
+            except CancelledError as error:
                 raise CancelledError(_STOPPED if done else error.message) from None
             except KeyboardInterrupt:
                 raise CancelledError(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from lcm_core.compaction_rules import NAMED, CompactionSettings
-from lcm_core.errors import ExitCode, LcmError, UsageError
+from lcm_core.errors import CancelledError, ExitCode, LcmError, UsageError
 from lcm_core.operations.compaction.forecast import Foresight, foresee
 from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback, setting_of
 from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
@@ -26,7 +26,6 @@ from lcm_tui.cli import answer as answers
 from lcm_tui.cli import changing, compact_report, modelling, options, output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
-from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.readable import Note
 from lcm_tui.cli.registry import command
 from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, TypeAlias
 
 import typer
+from lcm_core.errors import RefusedError
 from lcm_core.settings import Json
 from lcm_core.settings.show import config_value, config_view
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.failures import RefusedError
 from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Prose, Table
 from lcm_tui.cli.registry import Group, command

@@ -12,7 +12,7 @@ from lcm_core.change.resync import resync
 from lcm_core.dag.checks.duplicates import Repetition
 from lcm_core.dag.checks.explained import without_fix
 from lcm_core.dag.checks.registry import choose
-from lcm_core.errors import ExitCode, LcmError, NotFoundError, UsageError
+from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.findings import Confidence, Finding, FixId, Report, key_of
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.records import ConversationId
@@ -29,7 +29,6 @@ from lcm_tui.cli.changing import Proposal
 from lcm_tui.cli.checking import CheckMeter
 from lcm_tui.cli.doctor_report import finding_document, report_blocks, report_document
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.failures import RefusedError
 from lcm_tui.cli.options import invalid
 from lcm_tui.cli.readable import Block, Column, Note, Table, counted
 from lcm_tui.cli.registry import command

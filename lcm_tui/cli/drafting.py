@@ -17,7 +17,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.compaction_rules import compaction_rules, compaction_settings
-from lcm_core.errors import LcmError, NotFoundError, UsageError
+from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, Options, new_batch_id
 from lcm_core.operations.drafting.items import Item, State, broken_off
 from lcm_core.operations.drafting.keeping import Header, Keeper, Kept, drafts_folder, unfinished
@@ -43,7 +43,6 @@ from lcm_tui.cli.drafting_outcome import STOPPED, Outcome, Selection, answer_of,
 from lcm_tui.cli.drafting_retention import measured, messages_below, retention_in
 from lcm_tui.cli.drafts_file import refuse_existing, write_drafts
 from lcm_tui.cli.drafts_taken import Taking
-from lcm_tui.cli.failures import CancelledError, RefusedError
 from lcm_tui.cli.prompts import Folder
 from lcm_tui.cli.readable import Note, counted
 from lcm_tui.cli.working import StatusLine, ask_before_change, can_ask, interruptible

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lcm_core.errors import ExitCode, LcmError
+from lcm_core.errors import CancelledError, ExitCode, LcmError
 from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.items import SETTLED, Item, State
 from lcm_core.operations.drafting.rules import Rule
@@ -17,7 +17,6 @@ from lcm_core.summarize.request import HopelessError
 from lcm_tui.cli import drafting_report as report
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.modelling import Modelling
 from lcm_tui.cli.readable import Block, Note, counted
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.drafting.documents import DamagedError, item_document, item_from, text_of
 from lcm_core.operations.drafting.items import Item, State
@@ -21,7 +21,6 @@ from lcm_core.summarize.request import NO_USAGE
 from lcm_core.tokens import Estimator
 
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.failures import RefusedError
 
 _FORMAT: Final = "lcm-tui drafts for review"
 _VERSION: Final = 1

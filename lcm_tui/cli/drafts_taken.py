@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lcm_core.change.errors import RefusedError, StalePlanError
+from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan
 from lcm_core.change.planning import joined
 from lcm_core.change.preview import preview
-from lcm_core.errors import LcmError
+from lcm_core.errors import CancelledError, LcmError, RefusedError
 from lcm_core.operations.drafting.batch import Batch, Options
 from lcm_core.operations.drafting.items import Item, State
 from lcm_core.operations.drafting.material import Setting
@@ -29,7 +29,6 @@ from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Outcome, Selection, answer_of, tell
 from lcm_tui.cli.drafts_file import Reviewed, read_drafts
-from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.modelling import Modelling
 from lcm_tui.cli.readable import Note, counted
 from lcm_tui.cli.working import ask_before_change, interruptible

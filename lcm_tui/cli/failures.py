@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from lcm_core.errors import ExitCode, LcmError
+from lcm_core.errors import LcmError, RefusedError
 from lcm_core.settings import Json
 
 
@@ -14,15 +12,10 @@ def error_document(error: LcmError) -> dict[str, Json]:
     return {"code": error.code, "message": error.message, **details}
 
 
-class RefusedError(LcmError):
-    """Something that is understood and not done."""
+class NobodyToAskError(RefusedError):
+    """What has to be agreed to, where no terminal is there to ask at."""
 
-    exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
-    default_code: ClassVar[str] = "REFUSED"
-
-
-class CancelledError(LcmError):
-    """The user stopped it."""
-
-    exit_code: ClassVar[ExitCode] = ExitCode.CANCELLED
-    default_code: ClassVar[str] = "CANCELLED"
+    def __init__(self) -> None:
+        super().__init__(
+            "Nobody can be asked without a terminal, so nothing was changed: add --yes to agree."
+        )

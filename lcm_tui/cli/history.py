@@ -8,7 +8,6 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.change.codec import encode_edits
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.history import prunable, prune_history
 from lcm_core.change.journal import Operation, beginning, edits_of, get, operations
 from lcm_core.change.plan import Edit, Plan
@@ -24,7 +23,7 @@ from lcm_core.change.undo import (
     undone_by,
 )
 from lcm_core.change.verify import Step
-from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Position

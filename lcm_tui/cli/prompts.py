@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.diff import compare, unified_text
-from lcm_core.errors import LcmError
+from lcm_core.errors import LcmError, RefusedError
 from lcm_core.own_folders import make_private
 from lcm_core.settings import Json
 from lcm_core.summarize.prompts import (
@@ -28,7 +28,6 @@ from lcm_prompts import SUFFIX, TEMPLATES
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.failures import RefusedError
 from lcm_tui.cli.options import readable_text, whole_number
 from lcm_tui.cli.readable import Block, Column, Facts, Note, Prose, Table
 from lcm_tui.cli.registry import Group, command

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.forgetting import rewrite_file, scrub
 from lcm_core.change.plan import Plan
-from lcm_core.errors import LcmError, UsageError
+from lcm_core.errors import LcmError, RefusedError, UsageError
 from lcm_core.operations.conversation_file import (
     Exported,
     default_folder,

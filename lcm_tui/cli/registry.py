@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeAlias, get_type_hints
 
 import typer
-from lcm_core.errors import LcmError, UsageError
+from lcm_core.errors import CancelledError, LcmError, UsageError
 from lcm_core.settings import Options, OutputFormat, Source, resolve
 from typer.core import TyperGroup
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import PROGRAM, Answer, Run
-from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.options import Presentation
 from lcm_tui.cli.parameters import expanded, gathered
 

@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.change.copying import CancelledError as GivenUpError
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.reindex import Rebuilt, SearchTable, reindex, search_tables
-from lcm_core.errors import ExitCode, LcmError
+from lcm_core.errors import CancelledError, ExitCode, LcmError, RefusedError
 
 from lcm_tui.cli import answer, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.readable import Block, Column, Note, Table
 from lcm_tui.cli.registry import command
 from lcm_tui.cli.working import ask_before_change, interruptible
@@ -69,7 +66,7 @@ def _rebuild(run: Run, found: Sequence[SearchTable], done: list[Rebuilt]) -> Lcm
         try:
             for one in found:
                 done += reindex(path, [one.table], wait=answer.BUSY_SECONDS, stopped=stopped)
-        except (GivenUpError, KeyboardInterrupt):
+        except (CancelledError, KeyboardInterrupt):
             return _ended(CancelledError(_STOPPED), done)
         except LcmError as error:
             return _ended(error, done)

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from types import FrameType
 
 from lcm_core.change.copying import Progress, Step
+from lcm_core.errors import CancelledError
 from lcm_core.text import clip, safe_line
 
-from lcm_tui.cli.failures import CancelledError, RefusedError
+from lcm_tui.cli.failures import NobodyToAskError
 
 _PAUSE_SECONDS = 0.1
 #: Before so long has passed nothing is said of what is left.
@@ -170,13 +171,11 @@ def ask_to_type(question: str, wanted: str) -> None:
     """Have a person type something that nobody types without meaning it.
 
     Raises:
-        RefusedError: there is no terminal.
+        NobodyToAskError: there is no terminal.
         CancelledError: something else was typed.
     """
     if not can_ask():
-        raise RefusedError(
-            "Nobody can be asked without a terminal, so nothing was changed: add --yes to agree."
-        )
+        raise NobodyToAskError
     sys.stderr.write(f"{safe_line(question)} ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != wanted:
@@ -187,13 +186,11 @@ def ask_before_change(question: str, *, yes: bool) -> None:
     """Ask unless *yes* answers; without a terminal nobody can be asked.
 
     Raises:
-        RefusedError: there is no terminal, and no *yes*.
+        NobodyToAskError: there is no terminal, and no *yes*.
         CancelledError: the answer is no.
     """
     if yes:
         return
     if not can_ask():
-        raise RefusedError(
-            "Nobody can be asked without a terminal, so nothing was changed: add --yes to agree."
-        )
+        raise NobodyToAskError
     ask(question)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lcm_core.change.commit import Committed
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Plan
+from lcm_core.errors import RefusedError
 from lcm_core.ingest.host_file import read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState
 from lcm_core.operations.backfill import Backfill, plan_backfill, session_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.dag.checks.explained import FIXES
-from lcm_core.errors import LcmError
+from lcm_core.errors import LcmError, RefusedError
 from lcm_core.findings import Finding, FixId
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import get_conversation
@@ -154,7 +154,6 @@ class Mending(Examining):
             self.app.notify(f"There is nothing to change: {why}.", severity="warning", timeout=6)
 
     def _preview_fixes(self, chosen: Sequence[Finding], first: Fixes) -> None:
-        from lcm_core.change.errors import RefusedError
         from lcm_core.operations.fix import Keep, plan_fixes
 
         from lcm_tui.screens.plan import Choice, PlanScreen

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit, Plan
 from lcm_core.change.undo import (
@@ -19,7 +18,7 @@ from lcm_core.change.undo import (
     plan_undo_with_later,
     undone_by,
 )
-from lcm_core.errors import LcmError
+from lcm_core.errors import LcmError, RefusedError
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 from lcm_core.times import format_local, parse_utc

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from lcm_core.change.commit import Committed, commit_plan
-from lcm_core.change.copying import CancelledError, check_wanted
+from lcm_core.change.copying import check_wanted
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.plan import Plan
 from lcm_core.change.planning import Planned, Planner, plan_for
-from lcm_core.errors import LcmError
+from lcm_core.errors import CancelledError, LcmError
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings

@@ -12,11 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.forgetting import Scrubbed, scrub
 from lcm_core.change.plan import Plan
 from lcm_core.change.planning import Planned
-from lcm_core.errors import LcmError
+from lcm_core.errors import LcmError, RefusedError
 from lcm_core.operations.conversation_file import Exported, default_folder, export_conversation
 from lcm_core.operations.forgetting import Traces, forget_traces, forgetting_means
 from lcm_core.operations.prune import plan_archive, plan_delete

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import Committed, commit_plan
-from lcm_core.change.errors import BusyError, RefusedError
+from lcm_core.change.errors import BusyError
 from lcm_core.change.plan import Plan
+from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database, Reader

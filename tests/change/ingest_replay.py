@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lcm_core.change.errors import RefusedError
 from lcm_core.engine import Engine, Session
+from lcm_core.errors import RefusedError
 from lcm_core.ingest.identity import entry_hash, identity_of
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import Source, Sourced

@@ -18,10 +18,16 @@ from pathlib import Path
 import pytest
 from lcm_core.change import backup, copying
 from lcm_core.change.backup import check_backup, estimate_backup, make_backup
-from lcm_core.change.copying import CancelledError, Progress, Step
-from lcm_core.change.errors import DiskFullError, ReadOnlyError, RefusedError
+from lcm_core.change.copying import Progress, Step
+from lcm_core.change.errors import DiskFullError, ReadOnlyError
 from lcm_core.change.targets import KnownBackup, default_target, known_backups, offers_backup
-from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError
+from lcm_core.errors import (
+    CancelledError,
+    DatabaseBusyError,
+    DatabaseError,
+    DatabaseMissingError,
+    RefusedError,
+)
 from lcm_core.store.opening import Access
 
 from tests.change.support import connect, dump, run

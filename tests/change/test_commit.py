@@ -16,15 +16,7 @@ import pytest
 from lcm_core.change.codec import pack
 from lcm_core.change.commit import ATTEMPTS, commit, commit_plan
 from lcm_core.change.connection import Writer, explained
-from lcm_core.change.copying import CancelledError
-from lcm_core.change.errors import (
-    BusyError,
-    DiskFullError,
-    ReadOnlyError,
-    RefusedError,
-    ReplacedError,
-    StalePlanError,
-)
+from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError, ReplacedError, StalePlanError
 from lcm_core.change.plan import (
     Cells,
     Delete,
@@ -39,7 +31,14 @@ from lcm_core.change.plan import (
     key_of,
 )
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import DatabaseError, DatabaseMissingError, ExitCode, LcmError
+from lcm_core.errors import (
+    CancelledError,
+    DatabaseError,
+    DatabaseMissingError,
+    ExitCode,
+    LcmError,
+    RefusedError,
+)
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database
 from lcm_core.store.opening import Access

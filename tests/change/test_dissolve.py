@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.known_schema import unknown_schema_allowed
 from lcm_core.change.plan import Delete, Plan, Splice, Update
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import LcmError, NotFoundError
+from lcm_core.errors import LcmError, NotFoundError, RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.change.oracle import Whole

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 from lcm_core.assemble.result import Source as AssemblySource
-from lcm_core.change.errors import ReadOnlyError, RefusedError
+from lcm_core.change.errors import ReadOnlyError
 from lcm_core.change.schema_new import create_database
 from lcm_core.engine import Engine
 from lcm_core.engine.presence import Presence
-from lcm_core.errors import LcmError, NotFoundError, UsageError
+from lcm_core.errors import LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.ingest.jsonl import TranscriptChangedError
 from lcm_core.ingest.payload_files import PayloadError
 from lcm_core.ingest.reconcile import Proof

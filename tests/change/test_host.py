@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import BusyError, RefusedError, StalePlanError
+from lcm_core.change.errors import BusyError, StalePlanError
 from lcm_core.change.journal import edits_of, get
 from lcm_core.change.plan import Cells, Delete, Edit, Plan, Update
 from lcm_core.change.undo import in_effect, plan_redo, plan_undo
+from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database, Reader
 

@@ -12,14 +12,14 @@ import pytest
 from lcm_core import __version__
 from lcm_core.change import exports
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import DiskFullError, RefusedError, StalePlanError, WouldBreakError
+from lcm_core.change.errors import DiskFullError, StalePlanError, WouldBreakError
 from lcm_core.change.history import prune_history
 from lcm_core.change.journal import Operation, edits_of, get, operations
 from lcm_core.change.known_schema import unknown_schema_allowed
 from lcm_core.change.plan import Insert, Plan, Symbol, SymbolKind
 from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo, undone_by
-from lcm_core.errors import ExitCode, NotFoundError
+from lcm_core.errors import ExitCode, NotFoundError, RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database, Reader
 

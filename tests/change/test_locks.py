@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from lcm_core.change import resync as resync_module
 from lcm_core.change.commit import commit
-from lcm_core.change.copying import CancelledError
 from lcm_core.change.errors import BusyError
 from lcm_core.change.forgetting import forget_history
 from lcm_core.change.history import prune_history
 from lcm_core.change.migrate import migrate
 from lcm_core.change.reindex import reindex
 from lcm_core.change.resync import resync
+from lcm_core.errors import CancelledError
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.guard import undisturbed

@@ -9,9 +9,10 @@ import pytest
 from lcm_core.change import commit as committing
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import Writer
-from lcm_core.change.errors import RefusedError, StalePlanError
+from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Cells, Edit, Insert, Plan, SqlValue, Symbol, SymbolKind
 from lcm_core.change.undo import plan_undo
+from lcm_core.errors import RefusedError
 from lcm_core.operations.transplant import plan_transplant
 
 from tests.change.support import dump, reading, search_faults, value

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import RefusedError, StalePlanError
+from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan, Update
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
 from lcm_core.store.database import Database
 from lcm_core.store.scan import run_checks

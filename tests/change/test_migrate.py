@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.migrate import migrate, plan_migration
 from lcm_core.change.schema_new import create_database
+from lcm_core.errors import RefusedError
 
 from tests.change.support import column, connect, dump, reading, rows_of, search_faults, value
 from tests.change.support import run as change_behind

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Cells, Insert, Plan, Symbol, SymbolKind
 from lcm_core.change.planning import Planned, joined, plan_for
+from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database, Reader

@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.copying import CancelledError
-from lcm_core.change.errors import DiskFullError, RefusedError, StalePlanError
+from lcm_core.change.errors import DiskFullError, StalePlanError
 from lcm_core.change.exports import APART_BYTES
 from lcm_core.change.forgetting import forget_history, rewrite_file, scrub
 from lcm_core.change.plan import Keeping, Plan
 from lcm_core.change.planning import first_preview
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.change.waiting import WORTH_SAYING
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import CancelledError, NotFoundError, RefusedError
 from lcm_core.findings import Report, Severity
 from lcm_core.operations import deleting
 from lcm_core.operations import import_conversation as importing

@@ -14,11 +14,17 @@ from pathlib import Path
 import pytest
 from lcm_core.change import copying, holders, restore
 from lcm_core.change.backup import make_backup
-from lcm_core.change.copying import CancelledError, Progress, Step
-from lcm_core.change.errors import DiskFullError, RefusedError
+from lcm_core.change.copying import Progress, Step
+from lcm_core.change.errors import DiskFullError
 from lcm_core.change.holders import Holder, named
 from lcm_core.change.restore import Restored, preview_restore
-from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError
+from lcm_core.errors import (
+    CancelledError,
+    DatabaseBusyError,
+    DatabaseError,
+    DatabaseMissingError,
+    RefusedError,
+)
 from lcm_core.store.opening import Access
 
 from tests.change.support import connect, dump, run, value

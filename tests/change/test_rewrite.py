@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit_plan
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Plan, Update, row_counts
 from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.operations.drafting.material import Base, earlier_digest_of, read_material
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_restore, plan_rewrite
 from lcm_core.operations.stale import stale_in

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.errors import DiskFullError, RefusedError
-from lcm_core.errors import UsageError
+from lcm_core.change.errors import DiskFullError
+from lcm_core.errors import RefusedError, UsageError
 from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.items import Item, State
 from lcm_core.operations.drafting.keeping import (

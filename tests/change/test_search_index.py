@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Insert, Symbol, SymbolKind
 from lcm_core.change.reindex import Rebuilt, reindex
 from lcm_core.change.search_index import NOT_UPDATED, indexed_text
 from lcm_core.change.undo import plan_undo
+from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.schema import Schema
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.undo import in_effect, plan_redo, plan_undo
+from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.change.oracle import Whole

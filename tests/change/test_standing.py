@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.journal import of_batch
 from lcm_core.change.plan import Cells, Insert, Plan
 from lcm_core.change.undo import (
@@ -17,6 +16,7 @@ from lcm_core.change.undo import (
     plan_undo_batch,
     plan_undo_with_later,
 )
+from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.change.support import (

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import RefusedError, StalePlanError
+from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Insert
+from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.transplant import DuplicatesError
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Splice, Update
-from lcm_core.errors import LcmError, NotFoundError
+from lcm_core.errors import LcmError, NotFoundError, RefusedError
 
 from tests.change.copies import (
     NAMES,

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import RefusedError
-from lcm_core.errors import LcmError, NotFoundError
+from lcm_core.errors import LcmError, NotFoundError, RefusedError
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Database
 from lcm_core.store.scan import run_checks

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 from lcm_core.change.codec import decode_edits
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Plan
-from lcm_core.errors import ExitCode, LcmError, UsageError
+from lcm_core.errors import CancelledError, ExitCode, LcmError, RefusedError, UsageError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.settings import Options, resolve
 from lcm_core.store.database import Reader
@@ -25,7 +24,6 @@ from lcm_tui.cli import answer, changing, working
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.changing import Proposal, run_change
-from lcm_tui.cli.failures import CancelledError
 from lcm_tui.cli.options import Presentation
 from lcm_tui.cli.readable import Note, Page
 from tests.change.support import (

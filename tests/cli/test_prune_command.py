@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.copying import CancelledError
+from lcm_core.errors import CancelledError
 from lcm_core.operations import deleting
 from lcm_core.operations import import_conversation as importing
 from lcm_core.operations import prune as pruning

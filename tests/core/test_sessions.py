@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.ingest.jsonl import HEAD_BYTES, ReadCancelledError
+from lcm_core.errors import CancelledError
+from lcm_core.ingest.jsonl import HEAD_BYTES
 from lcm_core.ingest.sessions import (
     DiskSession,
     KnownSession,
@@ -280,7 +281,7 @@ def test_what_may_not_be_read_is_a_problem_beside_the_rest(
 
 
 def test_a_listing_can_be_stopped(openclaw_home: Path) -> None:
-    with pytest.raises(ReadCancelledError):
+    with pytest.raises(CancelledError):
         find_sessions(openclaw_home / "agents", cancelled=lambda: True)
 
 

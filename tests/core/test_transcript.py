@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lcm_core.errors import CancelledError
 from lcm_core.ingest import jsonl
 from lcm_core.ingest.content import ContentPart, PartKind, host_parts, row_parts, text_of
 from lcm_core.ingest.jsonl import HEAD_BYTES, decode_object, peek_object
 from lcm_core.ingest.transcript import (
     LINE_LIMIT,
-    ReadCancelledError,
     TranscriptChangedError,
     TranscriptEntry,
     TranscriptError,
@@ -661,11 +661,11 @@ def test_reading_can_be_stopped_within_one_long_line(tmp_path: Path) -> None:
         asked.append(1)
         return len(asked) > 3
 
-    with pytest.raises(ReadCancelledError):
+    with pytest.raises(CancelledError):
         index_transcript(path, line_limit=HEAD_BYTES, cancelled=enough)
     assert len(asked) == 4
     index = index_transcript(path)
-    with pytest.raises(ReadCancelledError):
+    with pytest.raises(CancelledError):
         read_entries(index, 0, 1, cancelled=lambda: True)
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import cast
 
 from lcm_core.change.connection import Fault, Writer
-from lcm_core.change.errors import Moved, RefusedError, StalePlanError
+from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
     KEYS,
@@ -33,6 +33,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.symbols import Values, fill_row, substitute
 from lcm_core.change.verify import CONTEXT, Context, Step, quoted
+from lcm_core.errors import RefusedError
 from lcm_core.store.connecting import Rows, as_bytes
 
 _LAST_ID = 2**63 - 1

@@ -32,9 +32,9 @@ from lcm_core.change.copying import (
     quick_check,
     unheard,
 )
-from lcm_core.change.errors import DiskFullError, RefusedError
+from lcm_core.change.errors import DiskFullError
 from lcm_core.change.targets import ROOM, check_room, check_target, free_beside, unwritable
-from lcm_core.errors import DatabaseBusyError, DatabaseError
+from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.partial_files import PartialFile
 from lcm_core.store.connecting import Connection
 from lcm_core.store.guard import undisturbed

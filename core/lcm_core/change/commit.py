@@ -27,14 +27,7 @@ from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
 from lcm_core.change.copying import Stop, never
-from lcm_core.change.errors import (
-    BusyError,
-    Moved,
-    RefusedError,
-    ReplacedError,
-    StalePlanError,
-    WouldBreakError,
-)
+from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError, WouldBreakError
 from lcm_core.change.journal import TABLE, Entry, Operation, entry_of, pack_resolution, record
 from lcm_core.change.known_schema import check_known
 from lcm_core.change.lineage import summary_findings, touched_summaries
@@ -50,7 +43,7 @@ from lcm_core.change.tokens_moved import tokens_of
 from lcm_core.change.twice import told_twice, was_read_twice
 from lcm_core.change.verify import Verified, verify
 from lcm_core.change.walks import Walks
-from lcm_core.errors import DatabaseBusyError, DatabaseError
+from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Database
 from lcm_core.store.guard import undisturbed

@@ -16,9 +16,8 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar
 
-from lcm_core.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError
+from lcm_core.errors import CancelledError, DatabaseBusyError, DatabaseQueryError
 from lcm_core.store.connecting import Connection
 from lcm_core.store.opening import (
     Access,
@@ -53,13 +52,6 @@ _NOT_STRUCTURAL = re.compile(
 )
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _UNREADABLE_WAL = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")
-
-
-class CancelledError(LcmError):
-    """The user stopped it."""
-
-    exit_code: ClassVar[ExitCode] = ExitCode.CANCELLED
-    default_code: ClassVar[str] = "CANCELLED"
 
 
 class DisturbedError(Exception):
@@ -334,9 +326,7 @@ def quick_check(connection: sqlite3.Connection, stopped: Stop = never) -> tuple[
         check_wanted(stopped)
         if name_of(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return (str(error),)
-        raise DatabaseError(
-            f"The check of the database could not run: {error}. Try again.", code="DATABASE_QUERY_FAILED"
-        ) from error
+        raise DatabaseQueryError(f"The check of the database could not run: {error}. Try again.") from error
     finally:
         connection.set_progress_handler(None, 0)
     lines = [line for row in rows for line in str(row[0]).splitlines()]

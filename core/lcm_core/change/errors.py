@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lcm_core.change.breaks import sentence_of
-from lcm_core.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError
+from lcm_core.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError, RefusedError
 from lcm_core.text import clip, safe_line
 
 #: Cells of a value in a message.
@@ -77,13 +77,6 @@ class ReplacedError(DatabaseError):
 
     exit_code: ClassVar[ExitCode] = ExitCode.STALE
     default_code: ClassVar[str] = "DATABASE_REPLACED"
-
-
-class RefusedError(LcmError):
-    """A precondition does not hold: the operation would do harm, or nothing."""
-
-    exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
-    default_code: ClassVar[str] = "REFUSED"
 
 
 class WouldBreakError(RefusedError):

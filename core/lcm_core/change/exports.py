@@ -22,7 +22,8 @@ from typing import Final
 import platformdirs
 
 from lcm_core.change.codec import PACKED_BYTES
-from lcm_core.change.errors import DiskFullError, RefusedError
+from lcm_core.change.errors import DiskFullError
+from lcm_core.errors import RefusedError
 from lcm_core.own_folders import PROGRAM, make_private
 
 #: Packed edits of more bytes are kept outside the database.

@@ -16,14 +16,13 @@ from typing import Final
 
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
-from lcm_core.change.copying import CancelledError, Stop
-from lcm_core.change.errors import RefusedError
+from lcm_core.change.copying import Stop
 from lcm_core.change.exports import remove_export
 from lcm_core.change.journal import Operation, edits_of, exists, forget, operations
 from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
 from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
-from lcm_core.errors import LcmError
+from lcm_core.errors import CancelledError, LcmError, RefusedError
 from lcm_core.store.guard import undisturbed
 
 #: Pages of a full-text table that are merged in one transaction.

@@ -27,11 +27,11 @@ from lcm_core.change.codec import (
     unpack,
 )
 from lcm_core.change.connection import Writer
-from lcm_core.change.errors import Moved, RefusedError, StalePlanError
+from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.exports import Export, read_export
 from lcm_core.change.plan import Edit, RowCount, SqlValue
 from lcm_core.change.symbols import Values, substitute
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Row

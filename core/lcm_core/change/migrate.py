@@ -16,7 +16,6 @@ from pathlib import Path
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.migrate_rows import ROW_STEPS
 from lcm_core.change.schema_new import add_search_tables
 from lcm_core.change.schema_new_tables import (
@@ -29,6 +28,7 @@ from lcm_core.change.schema_new_tables import (
     Table,
 )
 from lcm_core.change.search_index import MESSAGES, indexed_text
+from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.schema import Schema

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lcm_core.change.errors import Moved, RefusedError, StalePlanError, said
+from lcm_core.change.errors import Moved, StalePlanError, said
 from lcm_core.change.known_schema import check_known
 from lcm_core.change.plan import (
     Cell,
@@ -28,6 +28,7 @@ from lcm_core.change.plan import (
     Update,
 )
 from lcm_core.change.preview import Preview, preview
+from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
 
 #: Reads what an operation needs and returns its plan, or the plans of a batch.

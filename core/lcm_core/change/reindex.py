@@ -11,10 +11,10 @@ from pathlib import Path
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop, check_wanted, never
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import SqlValue
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text
 from lcm_core.change.verify import quoted
+from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.schema import Schema

@@ -36,10 +36,9 @@ from lcm_core.change.copying import (
     quick_check,
     unheard,
 )
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.holders import Holder, holders, named
 from lcm_core.change.targets import check_room, default_target
-from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, LcmError
+from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, LcmError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.connecting import Connection
 from lcm_core.store.database import Database

@@ -14,11 +14,12 @@ from typing import Final
 
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
-from lcm_core.change.copying import CancelledError, Stop, check_wanted, never
+from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.plan import SqlValue
 from lcm_core.change.reindex import PAGE, Rebuilt, reindex
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
 from lcm_core.dag.checks.search import is_stale
+from lcm_core.errors import CancelledError
 from lcm_core.javascript import BLANKS
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.schema import Schema

@@ -8,8 +8,9 @@ import sqlite3
 from pathlib import Path
 
 from lcm_core.change.connection import Writer, explained, open_writer
-from lcm_core.change.errors import ReadOnlyError, RefusedError
+from lcm_core.change.errors import ReadOnlyError
 from lcm_core.change.schema_new_tables import INDEXES, MIGRATION_STEPS, SEARCH_TABLES, TABLES
+from lcm_core.errors import RefusedError
 from lcm_core.store.guard import undisturbed
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)

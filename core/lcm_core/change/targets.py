@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.change.copying import has_sidecars
-from lcm_core.change.errors import DiskFullError, ReadOnlyError, RefusedError
-from lcm_core.errors import DatabaseError
+from lcm_core.change.errors import DiskFullError, ReadOnlyError
+from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.store.opening import real_path, sidecar
 
 #: Up to this size (bytes) the app offers a backup before the first commit of a day, unless the user sets it.

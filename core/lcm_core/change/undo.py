@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from lcm_core.change.errors import Moved, RefusedError, said
+from lcm_core.change.errors import Moved, said
 from lcm_core.change.journal import PAGE, Operation, find, get, of_batch, operations
 from lcm_core.change.plan import Delete, Edit, Plan, Splice, ref_of
 from lcm_core.change.standing import Back, back_of, moved_of, standing_on
 from lcm_core.change.verify import Tables, verify
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
 

@@ -118,7 +118,7 @@ def read_host_file(path: Path, *, cancelled: Cancelled = never) -> HostFile:
 
     Raises:
         TranscriptError: the file cannot be opened or read; the sentence says why and what to do.
-        ReadCancelledError: the caller stopped it.
+        CancelledError: the caller stopped it.
     """
     with open_transcript(path) as file:
         stamp = stamp_of(file)
@@ -147,7 +147,7 @@ def read_messages(
 
     Raises:
         TranscriptError: the file cannot be read, or was rewritten since.
-        ReadCancelledError: the caller stopped it.
+        CancelledError: the caller stopped it.
     """
     last = _beginning(file)
     with open_transcript(file.path) as source:

@@ -103,7 +103,7 @@ def index_transcript(
 
     Raises:
         TranscriptError: the file cannot be opened or read; the sentence says why and what to do.
-        ReadCancelledError: the caller stopped it.
+        CancelledError: the caller stopped it.
     """
     with open_transcript(path) as file:
         return _indexed(path, file, Scan(), line_limit, cancelled)

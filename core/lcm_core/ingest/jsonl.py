@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn, TypeAlias, cast
 
-from lcm_core.errors import ExitCode, LcmError
+from lcm_core.errors import CancelledError, ExitCode, LcmError
 from lcm_core.javascript import BLANKS, read_json
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -53,13 +53,6 @@ class TranscriptChangedError(TranscriptError):
     default_code = "TRANSCRIPT_CHANGED"
 
 
-class ReadCancelledError(LcmError):
-    """The caller asked to stop reading."""
-
-    exit_code = ExitCode.CANCELLED
-    default_code = "CANCELLED"
-
-
 class BadLineError(ValueError):
     """A line that is no JSON object; the text is the reason, for a person."""
 
@@ -82,9 +75,9 @@ def never() -> bool:
 
 
 def check(cancelled: Cancelled) -> None:
-    """Stop here when the caller has asked for it. Raises ReadCancelledError."""
+    """Stop here when the caller has asked for it. Raises CancelledError."""
     if cancelled():
-        raise ReadCancelledError("Reading was stopped before the end of the file; open it again to read it.")
+        raise CancelledError("Reading was stopped before the end of the file; open it again to read it.")
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def find_sessions(
     Unreadable files and folders are reported in the result.
 
     Raises:
-        ReadCancelledError: the caller stopped it.
+        CancelledError: the caller stopped it.
     """
     return _Finder(folder, index or SessionIndex(), cancelled).find()
 

@@ -21,7 +21,6 @@ from lcm_core.ingest.jsonl import (
     BadLineError,
     Cancelled,
     RawLine,
-    ReadCancelledError,
     TranscriptChangedError,
     TranscriptError,
     TranscriptMissingError,
@@ -37,7 +36,6 @@ __all__ = [
     "ContentPart",
     "LineProblem",
     "PartKind",
-    "ReadCancelledError",
     "TranscriptChangedError",
     "TranscriptEntry",
     "TranscriptError",
@@ -72,7 +70,7 @@ def read_entries(
     Raises:
         TranscriptChangedError: a line is not the one that was indexed.
         TranscriptError: the file cannot be opened or read any more.
-        ReadCancelledError: the caller stopped it.
+        CancelledError: the caller stopped it.
     """
     chosen = (index.numbers if everything else index.shown)[max(0, start) : max(0, stop)]
     on_path = set(index.shown) if everything else set(chosen)
@@ -91,7 +89,7 @@ def read_line(
 
     Raises:
         TranscriptChangedError: the line is not the one that was indexed.
-        ReadCancelledError: the caller stopped it.
+        CancelledError: the caller stopped it.
     """
     check(cancelled)
     columns = index.scan.columns

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from lcm_core.change.errors import RefusedError
+from lcm_core.errors import RefusedError
 from lcm_core.ingest.identity import identity_of
 from lcm_core.ingest.jsonl import Json, JsonObject, json_value
 from lcm_core.ingest.payload_files import same_bytes

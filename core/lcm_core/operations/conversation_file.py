@@ -26,9 +26,9 @@ import platformdirs
 
 from lcm_core import __version__
 from lcm_core.change.codec import CodecError, decode_values, encode_values
-from lcm_core.change.errors import DiskFullError, RefusedError
+from lcm_core.change.errors import DiskFullError
 from lcm_core.change.plan import Delete, Edit, Splice, SqlValue
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.deleting import pieces
 from lcm_core.own_folders import PROGRAM, make_private

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Delete, Edit, Plan, Splice, Update, key_of
+from lcm_core.errors import RefusedError
 from lcm_core.operations.prepared import retired
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import context as context_store

@@ -20,13 +20,12 @@ from typing import Final
 
 from lcm_core.change.apply import last_id
 from lcm_core.change.breaks import context_key, summary_key
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.journal import operations
 from lcm_core.change.place import Listing, Place, carry_out
 from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, SqlValue, Update, ref_of
 from lcm_core.change.waiting import row_waits
 from lcm_core.dag.checks.facts import counted, told
-from lcm_core.errors import DatabaseError
+from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
 from lcm_core.operations.file_copies import refer
 from lcm_core.operations.prune import CAUSE

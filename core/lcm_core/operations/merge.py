@@ -14,9 +14,9 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Plan
 from lcm_core.dag.checks.facts import counted
+from lcm_core.errors import RefusedError
 from lcm_core.operations.merging import Merging
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import context as context_store

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.plan import Cells, Delete, key_of
+from lcm_core.errors import RefusedError
 from lcm_core.store.prepared import PreparedBatch
 
 

@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from lcm_core.change.errors import RefusedError, said
+from lcm_core.change.errors import said
 from lcm_core.change.plan import Cell, Cells, Keeping, Plan, Update, row_counts
 from lcm_core.dag.checks.facts import counted, told
+from lcm_core.errors import RefusedError
 from lcm_core.operations.deleting import Piece, pieces
 from lcm_core.operations.prepared import refuse_active
 from lcm_core.paths import resolve_transcript

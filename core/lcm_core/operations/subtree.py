@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lcm_core.change.errors import RefusedError
+from lcm_core.errors import RefusedError
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, rows_by

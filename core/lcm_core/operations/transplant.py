@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from lcm_core.change.errors import RefusedError
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Plan, Splice, SqlValue
 from lcm_core.dag.checks.facts import agree, counted, told
 from lcm_core.dag.markers import classify
+from lcm_core.errors import RefusedError
 from lcm_core.operations.already_there import Duplicate, already_there, missing_roots
 from lcm_core.operations.deep_copy import DeepCopy
 from lcm_core.operations.subtree import Subtree, load_subtree

@@ -18,7 +18,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError
+from lcm_core.errors import (
+    DatabaseBusyError,
+    DatabaseError,
+    DatabaseMissingError,
+    DatabaseQueryError,
+    SearchUnavailableError,
+)
 from lcm_core.store.guard import undisturbed
 
 MAGIC = b"SQLite format 3\x00"
@@ -29,6 +35,9 @@ COPY_ATTEMPTS = 5
 TICK_NS = 20_000_000
 #: How long until a locked file is looked at again.
 _LOOK_SECONDS = 0.01
+
+#: What SQLite says of a module that it was not built with; it has one code for all such.
+_LACKING_HERE = ("no such module", "no such tokenizer")
 
 _RESTORE = "Copy it again (with its -wal), or restore a backup."
 
@@ -329,4 +338,5 @@ def explain(error_name: str, text: str, path: Path) -> DatabaseError:
             "backup (`lcm-tui restore`), or let the host start once and migrate it.",
             code="DATABASE_INCOMPLETE",
         )
-    return DatabaseError(f"{path} cannot be read: {text}.", code="DATABASE_QUERY_FAILED")
+    kind = SearchUnavailableError if any(one in text for one in _LACKING_HERE) else DatabaseQueryError
+    return kind(f"{path} cannot be read: {text}.")

@@ -12,8 +12,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from lcm_core.change.errors import Moved, RefusedError, StalePlanError
+from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.plan import Cells, Update
+from lcm_core.errors import RefusedError
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import rows_by

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from lcm_core.change.commit import Committed, commit_plan
-from lcm_core.change.errors import RefusedError
-from lcm_core.errors import DatabaseError, LcmError, NotFoundError
+from lcm_core.errors import DatabaseError, LcmError, NotFoundError, RefusedError
 from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State, broken_off, ordered, ready
 from lcm_core.operations.drafting.making import Draft, cut_of, draft_summary, written
 from lcm_core.operations.drafting.material import Material, Setting, read_material

@@ -17,8 +17,8 @@ from typing import IO, Final
 
 import platformdirs
 
-from lcm_core.change.errors import DiskFullError, RefusedError
-from lcm_core.errors import NotFoundError
+from lcm_core.change.errors import DiskFullError
+from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import JsonObject, open_regular
 from lcm_core.operations.drafting.documents import (
     DamagedError,

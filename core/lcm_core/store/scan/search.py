@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from lcm_core.dag.checks.search import SearchProbe, SearchRows, SummaryRows
-from lcm_core.errors import DatabaseError
+from lcm_core.errors import DatabaseError, SearchUnavailableError
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader, Row
@@ -143,7 +143,7 @@ async def probe(database: Database, table: str) -> SearchProbe | None:
     try:
         return SearchProbe(table, await database.read(_search_once, table))
     except DatabaseError as error:
-        ours = "no such module" in error.message or "no such tokenizer" in error.message
+        ours = isinstance(error, SearchUnavailableError)
         return SearchProbe(table, f"searching it fails ({error.__cause__ or error.message})", ours)
 
 
