@@ -165,6 +165,7 @@ async def test_a_summary_that_changed_meanwhile_is_refused_and_all_three_texts_s
         base = value(path, CONTENT, LEAF)
         run(path, f"UPDATE summaries SET content = 'what the host wrote' WHERE summary_id = '{LEAF}'")
         await wait_for_text(pilot, "changed since this draft was made")
+        await wait_for(pilot, lambda: screen.text is not None, "both texts to be compared")
         assert "moved on" in str(screen.why_not("apply"))
         texts = {(pair.old_name, pair.new_name): (pair.old, pair.new) for pair in screen.pairs()}
         assert texts["when drafted", "now"] == (base, "what the host wrote")

@@ -13,7 +13,7 @@ from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import SummaryId
 
 from tests.change.fixing import findings_of, fix
-from tests.change.support import dump, planned, run
+from tests.change.support import dump, planned, run, unpacked
 from tests.cli.support import run as lcm_tui
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import LEAF, ROOT
@@ -148,10 +148,10 @@ async def test_a_summary_that_fell_out_at_the_front_comes_back(version: str, dat
     [lost] = [one for one in await findings_of(path, whole_file=False) if one.check == "B13"]
     assert (lost.confidence, lost.fix) == (Confidence.BROKEN, FixId.RESTORE_SUMMARIES)
     await fix(path, lambda one: one.check == "B13")
-    ours = [
-        {name: held for name, _, held in row if name != "created_at"} for row in dump(path)["context_items"]
-    ]
-    theirs = [{name: held for name, _, held in row if name != "created_at"} for row in before]
+    ours, theirs = (
+        [{**unpacked(row), "created_at": None} for row in rows]
+        for rows in (dump(path)["context_items"], before)
+    )
     assert sorted(ours, key=str) == sorted(theirs, key=str)
 
 

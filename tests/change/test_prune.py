@@ -48,6 +48,7 @@ from tests.change.support import (
     planned,
     run,
     search_faults,
+    unpacked,
     value,
 )
 from tests.conftest import DatabaseFactory
@@ -139,8 +140,8 @@ def test_only_its_own_rows_go(path: Path):
     after = dump(path)
     for table, rows in after.items():
         assert set(rows) <= set(before[table])
-        owned = [{name: text for name, _, text in row} for row in set(before[table]) - set(rows)]
-        assert {row["conversation_id"] for row in owned if "conversation_id" in row} <= {"3"}
+        owned = [unpacked(row) for row in set(before[table]) - set(rows)]
+        assert {row["conversation_id"] for row in owned if "conversation_id" in row} <= {3}
 
 
 def test_a_piece_is_small_and_a_wave_too(path: Path):
