@@ -26,7 +26,7 @@ from statistics import median
 from typing import TypeVar
 
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.plan import Cells, Delete, Insert, Plan, Renumber, Splice, SqlValue, Update
+from lcm_core.change.plan import CONTEXT, Cells, Plan, RowChange, Splice, SqlValue
 from lcm_core.change.planning import joined
 from lcm_core.change.preview import Preview, preview
 from lcm_core.change.search_index import indexed_text
@@ -137,7 +137,7 @@ async def _measure(name: str, case: Case, options: Options) -> Row:
 def _journaled(path: Path) -> None:
     """Make a first change, so that the file has its journal: the table is made once in its life."""
     row = Cells.of({"conversation_id": 1})
-    edit = Update("conversations", row, Cells.of({"title": None}), Cells.of({"title": "measured"}))
+    edit = RowChange("conversations", row, Cells.of({"title": None}), Cells.of({"title": "measured"}))
     commit(path, Plan("measure", "Name a conversation", 1, (edit,)))
     _settle(path)
 
@@ -182,25 +182,24 @@ def _statements(path: Path, shown: Preview, done: Committed) -> Iterator[Stateme
 
 
 def _rows_of(step: Step) -> Iterator[tuple[str, tuple[SqlValue, ...]]]:
-    match step.edit:
-        case Insert(table=table, row=row):
-            yield _insertion(table, row), _values(row)
-        case Delete(table=table, key=key):
-            yield f"DELETE FROM {table} WHERE {_where(key)}", _values(key)
-        case Update(table=table, key=key, after=after):
-            names = ", ".join(f"{name} = ?" for name in after.columns)
-            yield f"UPDATE {table} SET {names} WHERE {_where(key)}", (*_values(after), *_values(key))
-        case Splice(conversation_id=owner, removed=removed, inserted=inserted):
-            assert isinstance(owner, int)
-            for row in removed:
-                sql = "DELETE FROM context_items WHERE conversation_id = ? AND ordinal = ?"
-                yield sql, (owner, _value(row["ordinal"]))
-            yield from ((_SHIFTED, (new, owner, old)) for old, new in step.shifts)
-            for row in inserted:
-                yield _insertion("context_items", row), _values(row)
-        case Renumber(conversation_id=owner):
-            assert isinstance(owner, int)
-            yield from ((_SHIFTED, (new, owner, old)) for old, new in step.shifts)
+    edit = step.edit
+    if isinstance(edit, Splice):
+        owner = edit.conversation_id
+        assert isinstance(owner, int)
+        for row in edit.removed:
+            sql = f"DELETE FROM {CONTEXT} WHERE conversation_id = ? AND ordinal = ?"
+            yield sql, (owner, _value(row["ordinal"]))
+        yield from ((_SHIFTED, (new, owner, old)) for old, new in step.shifts)
+        for row in edit.inserted:
+            yield _insertion(CONTEXT, row), _values(row)
+    elif edit.before is None:
+        yield _insertion(edit.table, edit.row), _values(edit.row)
+    elif edit.after is None:
+        yield f"DELETE FROM {edit.table} WHERE {_where(edit.key)}", _values(edit.key)
+    else:
+        names = ", ".join(f"{name} = ?" for name in edit.after.columns)
+        sql = f"UPDATE {edit.table} SET {names} WHERE {_where(edit.key)}"
+        yield sql, (*_values(edit.after), *_values(edit.key))
 
 
 def _search(
@@ -209,13 +208,12 @@ def _search(
     come: dict[str, list[tuple[SqlValue, ...]]] = {"messages": [], "summaries": []}
     gone: dict[str, list[SqlValue]] = {"messages": [], "summaries": []}
     for edit in done.edits:
-        if isinstance(edit, Insert) and edit.table in come:
-            come[edit.table].append((_value(edit.row[_key(edit.table)]), _value(edit.row["content"])))
-        elif isinstance(edit, Delete) and edit.table in gone:
-            gone[edit.table].append(_value(edit.key[_key(edit.table)]))
-        elif isinstance(edit, Update) and edit.table in come and "content" in edit.after:
-            gone[edit.table].append(_value(edit.key[_key(edit.table)]))
-            come[edit.table].append((_value(edit.key[_key(edit.table)]), _value(edit.after["content"])))
+        if isinstance(edit, RowChange) and edit.table in come and "content" in edit.row:
+            ref = _value(edit.key[_key(edit.table)])
+            if edit.before is not None:
+                gone[edit.table].append(ref)
+            if edit.after is not None:
+                come[edit.table].append((ref, _value(edit.after["content"])))
     if gone["messages"]:
         yield "DELETE FROM messages_fts WHERE rowid = ?", [(one,) for one in gone["messages"]]
     texts = [(one, indexed_text(content, schema)) for one, content in come["messages"]]

@@ -9,11 +9,9 @@ from itertools import groupby
 from lcm_core.change.errors import Moved, said
 from lcm_core.change.plan import (
     Cells,
-    Delete,
     Edit,
-    Insert,
     Ref,
-    Renumber,
+    RowChange,
     RowCount,
     Splice,
     Symbol,
@@ -136,7 +134,7 @@ def shown_edits(title: str, edits: Sequence[Edit], rows: tuple[RowCount, ...], c
         rows=rows,
         tokens=None,
         change=change,
-        contexts=len({edit.conversation_id for edit in edits if isinstance(edit, Splice | Renumber)}),
+        contexts=len({edit.conversation_id for edit in edits if isinstance(edit, Splice)}),
         entering=sum(isinstance(row, Shifted) and row.old is None for row in shift),
         leaving=sum(isinstance(row, Shifted) and row.new is None for row in shift),
         moving=sum(isinstance(row, Shifted) and None not in (row.old, row.new) for row in shift),
@@ -144,15 +142,18 @@ def shown_edits(title: str, edits: Sequence[Edit], rows: tuple[RowCount, ...], c
     )
 
 
+#: Tables of what stands in contexts, and the columns of their ids.
+_WITH_TEXT = {"messages": "message_id", "summaries": "summary_id"}
+
+
 def held_by(edits: Iterable[Edit]) -> dict[Ref, Held]:
     """The summaries and messages that some edits make or delete."""
     found: dict[Ref, Held] = {}
     for edit in edits:
-        if isinstance(edit, Insert | Delete) and edit.table in ("messages", "summaries"):
-            row = edit.row if isinstance(edit, Insert) else edit.before
-            ref = row.get("message_id" if edit.table == "messages" else "summary_id")
+        if isinstance(edit, RowChange) and None in (edit.before, edit.after) and edit.table in _WITH_TEXT:
+            ref = edit.row.get(_WITH_TEXT[edit.table])
             if isinstance(ref, int | str | Symbol):
-                found[ref] = _held(row)
+                found[ref] = _held(edit.row)
     return found
 
 
@@ -189,10 +190,9 @@ def owner_name(owner: object) -> str:
 def _shift_of(edits: Iterable[Edit]) -> Iterator[ShiftRow]:
     """What committed splices took out and put in; what moved behind them is told in words."""
     for edit in edits:
-        if isinstance(edit, Renumber):
+        if isinstance(edit, Splice):
             for move in edit.moves:
                 yield Shifted(edit.conversation_id, move.item.ref, move.old, move.new)
-        elif isinstance(edit, Splice):
             for row in edit.removed:
                 yield Shifted(edit.conversation_id, ref_of(row), _ordinal(row), None)
             for row in edit.inserted:

@@ -10,18 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import (
-    Cell,
-    Cells,
-    Delete,
-    Edit,
-    Plan,
-    Ref,
-    Splice,
-    Update,
-    key_of,
-    ref_of,
-)
+from lcm_core.change.plan import Cell, Cells, Edit, Plan, Ref, RowChange, Splice, deletion, key_of, ref_of
 from lcm_core.store.database import Database, Reader
 
 REAL = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
@@ -238,17 +227,17 @@ def plan_of(*edits: Edit, allows: Iterable[str] = (), conversation_id: int | Non
     return Plan("test", "A test", conversation_id, edits, allows=frozenset(allows))
 
 
-def delete(path: Path, table: str, **key: object) -> tuple[Delete, ...]:
+def delete(path: Path, table: str, **key: object) -> tuple[RowChange, ...]:
     """The deletion of all rows with some values."""
     where = " AND ".join(f"{name} IS ?" for name in key)
     rows = rows_of(path, f"SELECT * FROM {table} WHERE {where}", *key.values())
-    return tuple(Delete(table, key_of(table, row), row) for row in rows)
+    return tuple(deletion(table, row) for row in rows)
 
 
-def update(path: Path, table: str, key: str, wanted: object, **after: Cell) -> Update:
+def update(path: Path, table: str, key: str, wanted: object, **after: Cell) -> RowChange:
     """A change of some columns of one row."""
     row = row_of(path, table, key, wanted)
-    return Update(
+    return RowChange(
         table,
         key_of(table, row),
         Cells.of({name: row[name] for name in after}),

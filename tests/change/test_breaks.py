@@ -10,7 +10,7 @@ import pytest
 from lcm_core.change.breaks import sentence_of
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import WouldBreakError
-from lcm_core.change.plan import Cells, Edit, Insert, Item, Move, Renumber
+from lcm_core.change.plan import Cells, Edit, Item, Move, RowChange, insertion, renumbering
 from lcm_core.change.undo import plan_undo
 from lcm_core.errors import ExitCode
 
@@ -76,22 +76,22 @@ def condensed(path: Path) -> str:
     return value(path, sql)
 
 
-def link(summary_id: str, message_id: int, ordinal: int = 50) -> Insert:
-    return Insert(
+def link(summary_id: str, message_id: int, ordinal: int = 50) -> RowChange:
+    return insertion(
         "summary_messages", Cells.of({"summary_id": summary_id, "message_id": message_id, "ordinal": ordinal})
     )
 
 
-def edge(consumer: str, source: str, ordinal: int = 50) -> Insert:
-    return Insert(
+def edge(consumer: str, source: str, ordinal: int = 50) -> RowChange:
+    return insertion(
         "summary_parents",
         Cells.of({"summary_id": consumer, "parent_summary_id": source, "ordinal": ordinal}),
     )
 
 
-def new_leaf(path: Path, **changed: object) -> Insert:
+def new_leaf(path: Path, **changed: object) -> RowChange:
     given = {"kind": "leaf", "depth": 0, "conversation_id": 1, **changed}
-    return Insert("summaries", summary_row(path, NEW, **given))
+    return insertion("summaries", summary_row(path, NEW, **given))
 
 
 def end(path: Path) -> int:
@@ -148,7 +148,7 @@ def a7_consumer_comes(path: Path):
         path, NEW, kind="condensed", depth=9, conversation_id=1, created_at="2033-01-01 00:00:00"
     )
     return (
-        [Insert("summaries", made), edge(NEW, root(path)), splice(path, 1, 1, 0, NEW)],
+        [insertion("summaries", made), edge(NEW, root(path)), splice(path, 1, 1, 0, NEW)],
         {f"A7:1:summary:{root(path)}"},
     )
 
@@ -291,7 +291,7 @@ def condensed_over(path: Path, source: str) -> list[Edit]:
     made = summary_row(
         path, NEW, kind="condensed", depth=9, conversation_id=1, created_at="2033-01-01 00:00:00"
     )
-    return [Insert("summaries", made), edge(NEW, source)]
+    return [insertion("summaries", made), edge(NEW, source)]
 
 
 def b14_consumer_comes(path: Path):
@@ -370,7 +370,7 @@ def place_of(path: Path, summary_id: str) -> tuple[int, int | None]:
 
 def fk(path: Path):
     return [
-        Insert("large_files", row_of(path, "large_files", "rowid", 1).but(file_id="f", conversation_id=77))
+        insertion("large_files", row_of(path, "large_files", "rowid", 1).but(file_id="f", conversation_id=77))
     ], {"FK:-:large_files.conversation_id:77"}
 
 
@@ -495,7 +495,7 @@ def test_gaps_are_closed_and_opened_again(database_copy):
     run(path, "UPDATE context_items SET ordinal = ordinal + 7 WHERE conversation_id = 1 AND ordinal = 21")
     before = dump(path)
     last = context_of(path, 1)[-1]
-    done = commit(path, plan_of(Renumber(1, (Move(Item(last[1]), last[0], 21),))))
+    done = commit(path, plan_of(renumbering(1, (Move(Item(last[1]), last[0], 21),))))
     assert [ordinal for ordinal, _ in context_of(path, 1)] == list(range(22))
     commit(path, asyncio.run(planned(path, plan_undo, done.id)))
     assert dump(path) == before

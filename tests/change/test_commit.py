@@ -19,16 +19,17 @@ from lcm_core.change.connection import Writer, explained
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError, ReplacedError, StalePlanError
 from lcm_core.change.plan import (
     Cells,
-    Delete,
-    Insert,
     Item,
     Move,
     Plan,
-    Renumber,
+    RowChange,
     Symbol,
     SymbolKind,
-    Update,
+    deletion,
+    deletions,
+    insertion,
     key_of,
+    renumbering,
 )
 from lcm_core.change.undo import plan_undo
 from lcm_core.errors import (
@@ -89,7 +90,9 @@ def test_rows_change_as_planned_and_nothing_else(database_copy):
     plan = plan_of(
         update(path, "summaries", "summary_id", leaf, content="rewritten", token_count=3),
         *delete(path, "message_parts", message_id=1),
-        Insert("large_files", row_of(path, "large_files", "rowid", 1).but(file_id="file_00000000000000aa")),
+        insertion(
+            "large_files", row_of(path, "large_files", "rowid", 1).but(file_id="file_00000000000000aa")
+        ),
     )
     done = commit(path, plan)
     after = dump(path)
@@ -128,7 +131,7 @@ def test_new_rows_get_ids_seq_and_ordinals_of_the_moment(database_copy, version)
             **plain,
         )
         item = item_row(2, symbol).but(ordinal=Symbol(f"{symbol.name}:at", SymbolKind.ORDINAL))
-        edits += [Insert("messages", row), Insert("context_items", item)]
+        edits += [insertion("messages", row), insertion("context_items", item)]
     plan = plan_of(*edits, conversation_id=2)
     last_seq = value(path, "SELECT max(seq) FROM messages WHERE conversation_id = 2")
     run(path, *_append(2, last_seq + 1))  # the host was faster
@@ -173,9 +176,9 @@ def test_a_new_conversation_takes_rows_that_refer_to_it(database_copy):
     )
     item = item_row(0, message).but(conversation_id=mine, ordinal=Symbol("new:o", SymbolKind.ORDINAL))
     plan = plan_of(
-        Insert("conversations", conversation),
-        Insert("messages", said),
-        Insert("context_items", item),
+        insertion("conversations", conversation),
+        insertion("messages", said),
+        insertion("context_items", item),
         conversation_id=None,
     )
     done = commit(path, plan)
@@ -229,13 +232,13 @@ def _leaf(path: Path) -> str:
 
 STALE = {
     "the key of a new row is taken": (
-        lambda path: Insert("summaries", summary_row(path, "sum_00000000000000aa", kind="leaf")),
+        lambda path: insertion("summaries", summary_row(path, "sum_00000000000000aa", kind="leaf")),
         """INSERT INTO summaries (summary_id, conversation_id, kind, content, token_count)
         VALUES ('sum_00000000000000aa', 1, 'leaf', 'x', 1)""",
         "summaries sum_00000000000000aa was not there, now there",
     ),
     "something that must be unique is taken": (
-        lambda path: Insert(
+        lambda path: insertion(
             "messages",
             row_of(path, "messages", "message_id", 1).but(
                 message_id=Symbol("new:1", SymbolKind.ID),
@@ -303,7 +306,7 @@ STALE = {
         "created_at",
     ),
     "an item has another ordinal than is renumbered": (
-        lambda path: Renumber(1, (Move(Item(context_of(path, 1)[-1][1]), 21, 30),)),
+        lambda path: renumbering(1, (Move(Item(context_of(path, 1)[-1][1]), 21, 30),)),
         "UPDATE context_items SET ordinal = 25 WHERE conversation_id = 1 AND ordinal = 21",
         "no longer at ordinal 21",
     ),
@@ -373,8 +376,8 @@ def test_a_host_that_always_writes_in_between_outruns_no_commit(database_copy, m
     plain = {"transcript_entry_id": None, "stable_event_key": None}
     new, seq = Symbol("new:1", SymbolKind.ID), Symbol("s", SymbolKind.SEQ)
     plan = plan_of(
-        Insert("messages", template.but(message_id=new, seq=seq, content="ours", **plain)),
-        Insert("context_items", item_row(1, new).but(ordinal=Symbol("o", SymbolKind.ORDINAL))),
+        insertion("messages", template.but(message_id=new, seq=seq, content="ours", **plain)),
+        insertion("context_items", item_row(1, new).but(ordinal=Symbol("o", SymbolKind.ORDINAL))),
     )
     steps: list[str] = []
 
@@ -435,7 +438,7 @@ def test_a_migration_right_before_the_lock_counts(database_copy):
             run(path, "ALTER TABLE summaries ADD COLUMN mood TEXT DEFAULT 'calm'")
 
     done = commit(path, plan, fault=migrate)
-    [gone] = [edit for edit in done.edits if isinstance(edit, Delete) and edit.table == "summaries"]
+    [gone] = [edit for edit in deletions(done.edits) if edit.table == "summaries"]
     assert gone.before["mood"] == "calm"
 
 
@@ -456,7 +459,7 @@ def test_two_rows_without_a_key_are_never_taken_for_each_other(database_copy):
                 [content if name == "content" else cell for name, cell in row.values],
             )
     before = row.but(content="one")
-    refused(path, plan_of(Delete("summaries", key_of("summaries", before), before)), StalePlanError)
+    refused(path, plan_of(deletion("summaries", before)), StalePlanError)
 
 
 # -- refused ---------------------------------------------------------------------------------------------
@@ -493,11 +496,11 @@ def test_context_items_change_by_splices_alone(database_copy, edit):
     row = rows_of(path, "SELECT * FROM context_items LIMIT 1")[0]
     key = key_of("context_items", row)
     edits = {
-        "insert": Insert("context_items", row.but(ordinal=500)),
-        "update": Update(
+        "insert": insertion("context_items", row.but(ordinal=500)),
+        "update": RowChange(
             "context_items", key, Cells.of({"ordinal": row["ordinal"]}), Cells.of({"ordinal": 9})
         ),
-        "delete": Delete("context_items", key, row),
+        "delete": deletion("context_items", row),
     }
     with pytest.raises(ValueError, match="Splice"):
         commit(path, plan_of(edits[edit]))
@@ -571,7 +574,7 @@ def open_folder() -> Iterator[Path]:
 def test_a_file_that_cannot_be_reached_is_told(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(ReadOnlyError, match="cannot be reached"):
-        commit(tmp_path / "file" / "lcm.db", plan_of(Insert("summaries", Cells.of({"summary_id": "x"}))))
+        commit(tmp_path / "file" / "lcm.db", plan_of(insertion("summaries", Cells.of({"summary_id": "x"}))))
 
 
 #: A commit by somebody who may only read; root may always write, so it becomes somebody else first.
@@ -661,7 +664,7 @@ def test_a_file_that_was_replaced_is_not_touched(database_copy):
 
 def test_a_file_that_is_gone_is_not_created(tmp_path):
     with pytest.raises(DatabaseMissingError):
-        commit(tmp_path / "gone.db", plan_of(Insert("summaries", Cells.of({"summary_id": "x"}))))
+        commit(tmp_path / "gone.db", plan_of(insertion("summaries", Cells.of({"summary_id": "x"}))))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -670,7 +673,7 @@ def test_another_kind_of_file_is_told(tmp_path, content):
     path = tmp_path / "lcm.db"
     path.write_bytes(content)
     with pytest.raises(LcmError) as caught:
-        commit(path, plan_of(Insert("summaries", Cells.of({"summary_id": "x"}))))
+        commit(path, plan_of(insertion("summaries", Cells.of({"summary_id": "x"}))))
     assert isinstance(caught.value, DatabaseError | StalePlanError)
     assert path.read_bytes() == content
 
@@ -692,9 +695,7 @@ async def test_a_screen_reads_what_it_committed(database_copy):
         undo = await database.read(plan_undo, done.id)
         await commit_plan(database, undo)
         again = await database.read(plan_dissolve, conversation_id, [summary_id])
-    assert {edit for edit in again.edits if isinstance(edit, Delete)} == {
-        edit for edit in plan.edits if isinstance(edit, Delete)
-    }
+    assert set(deletions(again.edits)) == set(deletions(plan.edits))
 
 
 async def test_what_made_a_plan_stale_is_seen_by_the_next_plan(database_copy):

@@ -13,7 +13,7 @@ import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import BusyError, StalePlanError
 from lcm_core.change.journal import edits_of, get
-from lcm_core.change.plan import Cells, Delete, Edit, Plan, Update
+from lcm_core.change.plan import Cells, Edit, Plan, RowChange, deletions
 from lcm_core.change.undo import in_effect, plan_redo, plan_undo
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
@@ -111,8 +111,8 @@ async def purged(path: Path, operator: Operator) -> set[str]:
         for operation_id in operator.operations:
             if await database.read(in_effect, operation_id):
                 operation = await database.read(Reader.run, get, operation_id)
-                for edit in await database.read(Reader.run, edits_of, operation):
-                    if isinstance(edit, Delete) and edit.table == "summaries":
+                for edit in deletions(await database.read(Reader.run, edits_of, operation)):
+                    if edit.table == "summaries":
                         found.add(str(edit.key["summary_id"]))
     return found
 
@@ -175,7 +175,7 @@ def commits_without_a_pause(path: Path, wanted: int) -> None:
             name = names[number % len(names)]
             key = Cells.of({"summary_id": name})
             before, after = Cells.of({"content": texts[name]}), Cells.of({"content": f"{number}: {name}"})
-            edits: list[Edit] = [Update("summaries", key, before, after)]
+            edits: list[Edit] = [RowChange("summaries", key, before, after)]
             if number % 10 == 0:
                 edits.append(splice(path, CONVERSATION, 0, 1, context_of(path, CONVERSATION)[0][1]))
             try:

@@ -16,7 +16,7 @@ from lcm_core.change.errors import DiskFullError, StalePlanError, WouldBreakErro
 from lcm_core.change.history import prune_history
 from lcm_core.change.journal import Operation, edits_of, get, operations
 from lcm_core.change.known_schema import unknown_schema_allowed
-from lcm_core.change.plan import Insert, Plan, Symbol, SymbolKind
+from lcm_core.change.plan import Plan, Symbol, SymbolKind, insertion
 from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo, undone_by
 from lcm_core.errors import ExitCode, NotFoundError, RefusedError
@@ -287,7 +287,7 @@ def test_an_undo_that_would_break_what_was_built_since_is_refused(database_copy)
         transcript_entry_id=None,
         stable_event_key=None,
     )
-    made = commit(path, plan_of(Insert("messages", row)))
+    made = commit(path, plan_of(insertion("messages", row)))
     run(
         path,
         """INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal)

@@ -10,7 +10,17 @@ from lcm_core.change import commit as committing
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import Writer
 from lcm_core.change.errors import StalePlanError
-from lcm_core.change.plan import Cells, Edit, Insert, Plan, SqlValue, Symbol, SymbolKind
+from lcm_core.change.plan import (
+    Cells,
+    Edit,
+    Plan,
+    RowChange,
+    SqlValue,
+    Symbol,
+    SymbolKind,
+    insertion,
+    insertions,
+)
 from lcm_core.change.undo import plan_undo
 from lcm_core.errors import RefusedError
 from lcm_core.operations.transplant import plan_transplant
@@ -23,7 +33,7 @@ def messages(count: int, *, content: str = "text", first_seq: int = 1_000) -> li
     """New messages whose ids the database gives, each with a part that names it."""
     ids = [Symbol(f"new:{number}", SymbolKind.ID) for number in range(count)]
     rows: list[Edit] = [
-        Insert(
+        insertion(
             "messages",
             Cells.of(
                 {
@@ -40,7 +50,7 @@ def messages(count: int, *, content: str = "text", first_seq: int = 1_000) -> li
         for number in range(count)
     ]
     parts: list[Edit] = [
-        Insert(
+        insertion(
             "message_parts",
             Cells.of(
                 {
@@ -97,7 +107,7 @@ def test_ids_follow_those_that_are_there(content: str, database_copy: DatabaseFa
     path = database_copy("0.15.3")
     last = value(path, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
     done = commit(path, plan(messages(150, content=content)), journal=False)
-    made = [edit.row["message_id"] for edit in done.edits if isinstance(edit, Insert) and "seq" in edit.row]
+    made = [edit.row["message_id"] for edit in insertions(done.edits) if "seq" in edit.row]
     assert made == list(range(last + 1, last + 151))
     assert value(path, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'") == last + 150
     lost = """SELECT count(*) FROM message_parts AS p LEFT JOIN messages AS m USING (message_id)
@@ -113,8 +123,8 @@ def test_a_seq_that_is_taken_makes_all_of_it_stale(place: int, database_copy: Da
     path = database_copy("0.15.3")
     edits = messages(150)
     doubled = edits[place]
-    assert isinstance(doubled, Insert)
-    edits[place] = Insert("messages", doubled.row.but(seq=1))
+    assert isinstance(doubled, RowChange)
+    edits[place] = insertion("messages", doubled.row.but(seq=1))
     before = dump(path)
     with pytest.raises(StalePlanError, match="UNIQUE constraint"):
         commit(path, plan(edits))
@@ -126,8 +136,8 @@ def test_an_id_of_ones_own_that_is_taken_is_named(database_copy: DatabaseFactory
     taken = value(path, "SELECT min(part_id) FROM message_parts")
     edits = messages(60)
     last = edits[-1]
-    assert isinstance(last, Insert)
-    edits[-1] = Insert(last.table, last.row.but(part_id=taken))
+    assert isinstance(last, RowChange)
+    edits[-1] = insertion(last.table, last.row.but(part_id=taken))
     before = dump(path)
     with pytest.raises(StalePlanError, match="was not there, now there") as caught:
         commit(path, plan(edits))

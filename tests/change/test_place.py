@@ -12,12 +12,12 @@ from lcm_core.change.place import (
     Listing,
     Place,
     carry_out,
-    carry_out_renumber,
+    carry_out_moves,
     locate,
     open_anchors,
     splice_at,
 )
-from lcm_core.change.plan import Cells, Item, Move, Ref, Renumber, Splice, inverse
+from lcm_core.change.plan import Cells, Item, Move, Ref, Splice, inverse, renumbering
 
 
 @dataclass
@@ -322,7 +322,7 @@ def test_closing_gaps_and_opening_them_again_changes_nothing(given_list, appende
     host = Host.starting(*given_list)
     listing = host.listing()
     before = listing.ordinals[:]
-    close = Renumber(
+    close = renumbering(
         1,
         tuple(
             Move(Item(ref), old, new)
@@ -330,7 +330,7 @@ def test_closing_gaps_and_opening_them_again_changes_nothing(given_list, appende
             if old != new
         ),
     )
-    done = carry_out_renumber(listing, close)
+    done = carry_out_moves(listing, close)
     assert not isinstance(done, str)
     assert listing.ordinals == list(range(len(before)))
     _replay(before, listing.ordinals, done.shifts)
@@ -339,9 +339,9 @@ def test_closing_gaps_and_opening_them_again_changes_nothing(given_list, appende
         listing.refs.append(f"later_{number}")
         listing.rows.append(900 + number)
     closed = listing.ordinals[:]
-    [back] = inverse([done.edit])
-    assert isinstance(back, Renumber)
-    opened = carry_out_renumber(listing, back)
+    [back] = inverse([done.splice])
+    assert isinstance(back, Splice)
+    opened = carry_out_moves(listing, back)
     assert not isinstance(opened, str)
     assert listing.ordinals[: len(before)] == before
     assert all(low < high for low, high in pairwise(listing.ordinals))
@@ -388,4 +388,4 @@ def _replay(before: list[int], after: list[int], shifts) -> None:
 )
 def test_a_renumbering_that_does_not_fit_says_why(moves, reason):
     listing = Host.starting([1, 2, 3, 4], [0, 0, 0, 5]).listing()
-    assert reason in str(carry_out_renumber(listing, Renumber(1, tuple(moves))))
+    assert reason in str(carry_out_moves(listing, renumbering(1, tuple(moves))))

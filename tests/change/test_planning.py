@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Cells, Insert, Plan, Symbol, SymbolKind
+from lcm_core.change.plan import Cells, Plan, Symbol, SymbolKind, insertion, insertions
 from lcm_core.change.planning import Planned, joined, plan_for
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
@@ -90,12 +90,12 @@ async def test_symbols_of_several_plans_are_kept_apart(database_copy: DatabaseFa
             "token_count": 2,
             "created_at": "2026-03-06 12:00:00",
         }
-        return plan_of(Insert("messages", Cells.of(row)), conversation_id=owner)
+        return plan_of(insertion("messages", Cells.of(row)), conversation_id=owner)
 
     whole = joined([message(1), message(2)])
     assert whole.conversation_id is None
     done = commit(path, whole)
-    rows = [edit.row for edit in done.edits if isinstance(edit, Insert)]
+    rows = [edit.row for edit in insertions(done.edits)]
     assert [row["conversation_id"] for row in rows] == [1, 2]
     assert rows[0]["message_id"] != rows[1]["message_id"]
 

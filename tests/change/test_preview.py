@@ -13,15 +13,15 @@ from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import (
     Cells,
-    Insert,
     Item,
     Move,
     Plan,
-    Renumber,
+    RowChange,
     Symbol,
     SymbolKind,
-    Update,
+    insertion,
     key_of,
+    renumbering,
 )
 from lcm_core.change.planning import joined
 from lcm_core.change.preview import STOP_THE_HOST, Preview, preview
@@ -123,9 +123,9 @@ def test_the_sql_of_every_edit_runs(database_copy):
     plan = plan_of(
         *delete(path, "message_parts", message_id=1),
         update(path, "messages", "message_id", 1, content="it's\nnew", token_count=5),
-        Insert("large_files", row_of(path, "large_files", "rowid", 1).but(file_id="other")),
+        insertion("large_files", row_of(path, "large_files", "rowid", 1).but(file_id="other")),
         *delete(path, "large_files", rowid=2),
-        Renumber(1, (Move(Item(last[1]), 26, 21),)),
+        renumbering(1, (Move(Item(last[1]), 26, 21),)),
         splice(path, 3, 0, 2, *[ref for _, ref in context_of(path, 3)][:2][::-1]),
     )
     script = list(shown(path, plan).sql())
@@ -140,7 +140,7 @@ def test_what_nobody_knows_yet_has_the_value_it_would_get(database_copy):
     new = Symbol("new:1", SymbolKind.ID)
     seq = value(path, "SELECT max(seq) FROM messages WHERE conversation_id = 1") + 1
     plan = plan_of(
-        Insert(
+        insertion(
             "messages",
             template.but(
                 message_id=new,
@@ -149,7 +149,7 @@ def test_what_nobody_knows_yet_has_the_value_it_would_get(database_copy):
                 stable_event_key=None,
             ),
         ),
-        Insert("context_items", item_row(1, new).but(ordinal=Symbol("o", SymbolKind.ORDINAL))),
+        insertion("context_items", item_row(1, new).but(ordinal=Symbol("o", SymbolKind.ORDINAL))),
     )
     one = shown(path, plan)
     number = value(path, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'") + 1
@@ -278,7 +278,7 @@ def test_a_plan_that_keeps_the_host_waiting_says_so(database_copy):
 
     def files(count: int, first: int = 0) -> Plan:
         rows = [template.but(file_id=f"file_{number:016x}") for number in range(first, first + count)]
-        return plan_of(*(Insert("large_files", row) for row in rows))
+        return plan_of(*(insertion("large_files", row) for row in rows))
 
     def said_of(plan: Plan) -> list[str]:
         return [one for one in shown(path, plan).warnings if "wait" in one]
@@ -297,12 +297,12 @@ def test_the_rule_of_waiting_counts_rows_bytes_and_search_tables(database_copy):
     )
     row = summary_row(path, "sum_x", content="")
     long = row.but(content="x" * 1_000_000)
-    short, large = (host_waits([Step(Insert("summaries", one))], schema) for one in (row, long))
+    short, large = (host_waits([Step(insertion("summaries", one))], schema) for one in (row, long))
     assert short < 0.0002
     assert 0.3 < large - short < 1
-    bare = host_waits([Step(Insert("summaries", long))], Schema({"summaries": frozenset()}))
+    bare = host_waits([Step(insertion("summaries", long))], Schema({"summaries": frozenset()}))
     assert bare < 0.02
-    changed = Update("summaries", key_of("summaries", row), Cells.of({"depth": 0}), Cells.of({"depth": 1}))
+    changed = RowChange("summaries", key_of("summaries", row), Cells.of({"depth": 0}), Cells.of({"depth": 1}))
     assert host_waits([Step(changed)], schema) < 0.0001
     shifts = tuple((number, number + 1) for number in range(10_000))
     twice = [Step(splice(path, 1, 0, 0), shifts)] * 2

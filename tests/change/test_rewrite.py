@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit_plan
-from lcm_core.change.plan import Plan, Update, row_counts
+from lcm_core.change.plan import Plan, RowChange, row_counts
 from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
 from lcm_core.errors import NotFoundError, RefusedError
@@ -81,7 +81,7 @@ async def test_everything_follows_and_everything_comes_back(
         plan = await planned(database, leaf)
         assert plan.select == leaf
         assert "1 summary was made from the text that goes" in plan.warnings[0]
-        touched = {edit.key["summary_id"] for edit in plan.edits if isinstance(edit, Update)}
+        touched = {edit.key["summary_id"] for edit in plan.edits if isinstance(edit, RowChange)}
         counted = database.schema.has("summaries", "descendant_token_count")
         assert touched == ({leaf, *consumers} if counted else {leaf})
         assert {(one.table, one.insert, one.delete) for one in row_counts(plan.edits)} == {
@@ -249,7 +249,7 @@ async def test_a_cycle_above_ends(database_copy: DatabaseFactory) -> None:
     run(path, f"INSERT INTO summary_parents VALUES ('{consumers[0]}', '{consumers[-1]}', 99)")
     async with await Database.open(path) as database:
         plan = await planned(database, leaf)
-    assert len([edit for edit in plan.edits if isinstance(edit, Update)]) >= 1
+    assert len([edit for edit in plan.edits if isinstance(edit, RowChange)]) >= 1
 
 
 class TestStale:

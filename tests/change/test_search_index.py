@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.plan import Insert, Symbol, SymbolKind
+from lcm_core.change.plan import Symbol, SymbolKind, insertion
 from lcm_core.change.reindex import Rebuilt, reindex
 from lcm_core.change.search_index import NOT_UPDATED, indexed_text
 from lcm_core.change.undo import plan_undo
@@ -75,7 +75,7 @@ def test_messages_are_indexed_as_their_engine_does(database_copy, version):
         if name in template
     }
     edits = [
-        Insert(
+        insertion(
             "messages",
             template.but(
                 message_id=Symbol(f"new:{text!r}", SymbolKind.ID),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.journal import of_batch
-from lcm_core.change.plan import Cells, Insert, Plan
+from lcm_core.change.plan import Cells, Plan, insertion
 from lcm_core.change.undo import (
     NotUndoableError,
     plan_redo_batch,
@@ -116,14 +116,15 @@ def test_a_row_that_refers_to_one_that_would_go_stands_on_it(path: Path) -> None
     before = dump(path)
     first = do(
         path,
-        Insert("summaries", summary_row(path, "sum_new", kind="leaf", depth=0)),
-        Insert("summary_messages", Cells.of({"summary_id": "sum_new", "message_id": 1, "ordinal": 0})),
+        insertion("summaries", summary_row(path, "sum_new", kind="leaf", depth=0)),
+        insertion("summary_messages", Cells.of({"summary_id": "sum_new", "message_id": 1, "ordinal": 0})),
         title="A leaf",
     )
     file = row_of(path, "large_files", "rowid", 1)
-    beside = do(path, Insert("large_files", file.but(file_id="other")))
+    beside = do(path, insertion("large_files", file.but(file_id="other")))
     second = do(
-        path, Insert("summary_messages", Cells.of({"summary_id": "sum_new", "message_id": 2, "ordinal": 1}))
+        path,
+        insertion("summary_messages", Cells.of({"summary_id": "sum_new", "message_id": 2, "ordinal": 1})),
     )
     assert blocked(path, first.id) == [second.id]
     back(path, first.id)

@@ -19,7 +19,7 @@ from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.commit import _after, _findings, _try
 from lcm_core.change.connection import Writer, open_writer, quiet
 from lcm_core.change.place import splice_at
-from lcm_core.change.plan import Cells, Delete, Edit, Insert, Symbol, SymbolKind, Update, key_of
+from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
 from lcm_core.change.references import missing
 from lcm_core.change.surroundings import surroundings
 from lcm_core.change.tokens_moved import tokens_of
@@ -74,7 +74,7 @@ class Changing:
         row = self.row(table)
         key = key_of(table, row)
         if self.take(table, key):
-            self.edits.append(Delete(table, key, row))
+            self.edits.append(deletion(table, row))
 
     def change(self) -> None:
         row = self.row("summaries")
@@ -106,7 +106,7 @@ class Changing:
         cells = Cells.of(row)
         there = [key_of(table, one) for one in rows_of(self.path, f"SELECT * FROM {table}")]
         if key_of(table, cells) not in there and self.take(table, key_of(table, cells)):
-            self.edits.append(Insert(table, cells))
+            self.edits.append(insertion(table, cells))
 
     def say(self) -> None:
         """A message whose id the database gives."""
@@ -120,7 +120,7 @@ class Changing:
         seq = Symbol(f"seq:{len(self.new)}", SymbolKind.SEQ)
         self.new.append(name)
         self.edits.append(
-            Insert(
+            insertion(
                 "messages",
                 template.but(message_id=name, seq=seq, conversation_id=self.one_of(self.owners), **plain),
             )
@@ -218,9 +218,9 @@ def test_lines_of_a_cycle_that_only_the_edits_close(database_copy: DatabaseFacto
             "SELECT summary_id, parent_summary_id FROM summary_parents LIMIT 1"
         ).fetchone()
     back = Cells.of({"summary_id": source, "parent_summary_id": consumer, "ordinal": 0})
-    assert check(path, [Insert("summary_parents", back)])
+    assert check(path, [insertion("summary_parents", back)])
     with locked(path) as (writer, catalog):
-        verified = verify(writer, [Insert("summary_parents", back)], catalog.tables)
+        verified = verify(writer, [insertion("summary_parents", back)], catalog.tables)
         foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
     assert {key.split(":")[0] for key in foreseen.after - foreseen.before} >= {"B6", "B12"}
 
@@ -229,7 +229,7 @@ def test_values_are_converted_as_in_the_file(database_copy: DatabaseFactory) -> 
     """A depth that comes as text is a number in a column of numbers: the check of depths sees that."""
     path = database_copy("0.15.3")
     leaf = rows_of(path, "SELECT * FROM summaries WHERE kind = 'leaf' LIMIT 1")[0]
-    edit = Update("summaries", key_of("summaries", leaf), Cells.of({"depth": 0}), Cells.of({"depth": "1"}))
+    edit = RowChange("summaries", key_of("summaries", leaf), Cells.of({"depth": 0}), Cells.of({"depth": "1"}))
     assert check(path, [edit])
 
 

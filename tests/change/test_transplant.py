@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
-from lcm_core.change.plan import Insert
+from lcm_core.change.plan import insertions
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.transplant import DuplicatesError
@@ -289,7 +289,7 @@ def test_only_what_the_target_lacks_is_copied(database_copy):
     lose(path, first)
     made = plan(path, 8, 7, skip_duplicates=True)
     assert any("3 summaries are left out" in one for one in made.warnings)
-    assert sum(isinstance(one, Insert) and one.table == "summaries" for one in made.edits) == 1
+    assert sum(one.table == "summaries" for one in insertions(made.edits)) == 1
     commit(path, made)
     assert context_summaries(path, 7)[1:] == others
     assert stored_again(path, 7) == before
@@ -310,7 +310,7 @@ def test_a_text_that_stands_below_a_new_summary_comes_with_it(database_copy):
     assert not any(one.in_context for one in caught.value.duplicates)
     made = plan(path, 2, 3, skip_duplicates=True)
     assert any("8 summaries below have a text that the target has too" in one for one in made.warnings)
-    assert sum(isinstance(one, Insert) and one.table == "summaries" for one in made.edits) == 9
+    assert sum(one.table == "summaries" for one in insertions(made.edits)) == 9
     commit(path, made)
     assert not Whole(path).errors()
 

@@ -18,21 +18,21 @@ from lcm_core.change.connection import Fault, Writer
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
+    CONTEXT,
     KEYS,
     Cells,
-    Delete,
     Edit,
-    Insert,
     Owner,
-    Renumber,
     Splice,
     SqlValue,
     Symbol,
     SymbolKind,
-    Update,
+    Values,
+    fill_row,
+    insertions,
+    substitute,
 )
-from lcm_core.change.symbols import Values, fill_row, substitute
-from lcm_core.change.verify import CONTEXT, Context, Step, quoted
+from lcm_core.change.verify import Context, Step, quoted
 from lcm_core.errors import RefusedError
 from lcm_core.store.connecting import Rows, as_bytes
 
@@ -85,9 +85,7 @@ def with_new_ids(db: Rows, edits: Iterable[Edit], values: Values) -> Values:
     """
     known = dict(values)
     last: dict[str, int] = {}
-    for edit in edits:
-        if not isinstance(edit, Insert):
-            continue
+    for edit in insertions(edits):
         key = KEYS.get(edit.table, ("",))[0]
         cell = edit.row.get(key)
         if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID:
@@ -140,19 +138,18 @@ def _in_runs(rows: Iterable[_Row]) -> list[Write]:
 def _rows(edits: Iterable[Edit], contexts: Mapping[Owner, Context], values: Values) -> Iterator[_Row]:
     written: set[int] = set()
     for edit in edits:
-        match edit:
-            case Insert():
-                yield _bound(edit.table, _insertion(edit.table, edit.row.columns), _plain(edit.row))
-            case Update():
-                sql = _update(edit.table, edit.after.columns, edit.key.columns)
-                yield _bound(edit.table, sql, (*_plain(edit.after), *_plain(edit.key)))
-            case Delete():
-                yield _bound(edit.table, _deletion(edit.table, edit.key.columns), _plain(edit.key))
-            case Splice() | Renumber():
-                owner = _number(edit.conversation_id)
-                if owner not in written:
-                    written.add(owner)
-                    yield from _context_rows(_context_of(contexts, owner, values), values)
+        if isinstance(edit, Splice):
+            owner = _number(edit.conversation_id)
+            if owner not in written:
+                written.add(owner)
+                yield from _context_rows(_context_of(contexts, owner, values), values)
+        elif edit.before is None:
+            yield _bound(edit.table, _insertion(edit.table, edit.row.columns), _plain(edit.row))
+        elif edit.after is None:
+            yield _bound(edit.table, _deletion(edit.table, edit.key.columns), _plain(edit.key))
+        else:
+            sql = _update(edit.table, edit.after.columns, edit.key.columns)
+            yield _bound(edit.table, sql, (*_plain(edit.after), *_plain(edit.key)))
 
 
 def _context_of(contexts: Mapping[Owner, Context], owner: int, values: Values) -> Context:

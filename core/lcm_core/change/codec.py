@@ -11,18 +11,17 @@ from typing import Final, TypeAlias
 from lcm_core.change.plan import (
     Cell,
     Cells,
-    Delete,
     Edit,
-    Insert,
     Item,
     Move,
     Owner,
-    Renumber,
+    RowChange,
     Splice,
     SqlValue,
     Symbol,
     SymbolKind,
-    Update,
+    insertion,
+    renumbering,
 )
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -112,44 +111,31 @@ def unpack(packed: object) -> tuple[Edit, ...]:
 
 
 def _edit(edit: Edit) -> Json:
-    match edit:
-        case Insert():
+    """An edit under one of five names: journals, machines and earlier versions know it by them."""
+    if isinstance(edit, RowChange):
+        if edit.before is None:
             return {"edit": "insert", "table": edit.table, "row": _cells(edit.row)}
-        case Update():
-            return {
-                "edit": "update",
-                "table": edit.table,
-                "key": _cells(edit.key),
-                "before": _cells(edit.before),
-                "after": _cells(edit.after),
-            }
-        case Delete():
-            return {
-                "edit": "delete",
-                "table": edit.table,
-                "key": _cells(edit.key),
-                "before": _cells(edit.before),
-            }
-        case Splice():
-            return {
-                "edit": "splice",
-                "conversationId": encode_cell(edit.conversation_id),
-                "after": _item(edit.after),
-                "before": _item(edit.before),
-                "removed": [_cells(row) for row in edit.removed],
-                "inserted": [_cells(row) for row in edit.inserted],
-                "shift": edit.shift,
-                "gap": list(edit.gap),
-                "copies": list(edit.copies),
-            }
-        case Renumber():
-            return {
-                "edit": "renumber",
-                "conversationId": encode_cell(edit.conversation_id),
-                "moves": [
-                    {"item": _item(move.item), "old": move.old, "new": move.new} for move in edit.moves
-                ],
-            }
+        sides: dict[str, Json] = {"table": edit.table, "key": _cells(edit.key), "before": _cells(edit.before)}
+        if edit.after is None:
+            return {"edit": "delete", **sides}
+        return {"edit": "update", **sides, "after": _cells(edit.after)}
+    owner = encode_cell(edit.conversation_id)
+    if edit.moves:
+        moves: list[Json] = [
+            {"item": _item(move.item), "old": move.old, "new": move.new} for move in edit.moves
+        ]
+        return {"edit": "renumber", "conversationId": owner, "moves": moves}
+    return {
+        "edit": "splice",
+        "conversationId": owner,
+        "after": _item(edit.after),
+        "before": _item(edit.before),
+        "removed": [_cells(row) for row in edit.removed],
+        "inserted": [_cells(row) for row in edit.inserted],
+        "shift": edit.shift,
+        "gap": list(edit.gap),
+        "copies": list(edit.copies),
+    }
 
 
 def _cells(cells: Cells) -> Json:
@@ -188,16 +174,14 @@ def _item(item: Item | None) -> Json:
 def _read_edit(value: dict[str, Json]) -> Edit:
     match value["edit"]:
         case "insert":
-            return Insert(str(value["table"]), _read_cells(value["row"]))
-        case "update":
-            return Update(
+            return insertion(str(value["table"]), _read_cells(value["row"]))
+        case "update" | "delete" as name:
+            return RowChange(
                 str(value["table"]),
                 _read_cells(value["key"]),
                 _read_cells(value["before"]),
-                _read_cells(value["after"]),
+                _read_cells(value["after"]) if name == "update" else None,
             )
-        case "delete":
-            return Delete(str(value["table"]), _read_cells(value["key"]), _read_cells(value["before"]))
         case "splice":
             return Splice(
                 _owner(value["conversationId"]),
@@ -210,9 +194,9 @@ def _read_edit(value: dict[str, Json]) -> Edit:
                 _counts(value["copies"]),
             )
         case "renumber":
-            return Renumber(
+            return renumbering(
                 _owner(value["conversationId"]),
-                tuple(_read_move(_object(move)) for move in _array(value["moves"])),
+                (_read_move(_object(move)) for move in _array(value["moves"])),
             )
         case other:
             raise CodecError(f"unknown edit {other!r}")

@@ -33,12 +33,11 @@ from lcm_core.change.known_schema import check_known
 from lcm_core.change.lineage import summary_findings, touched_summaries
 from lcm_core.change.local import context_findings, subjects_of
 from lcm_core.change.place import Listing
-from lcm_core.change.plan import Edit, Keeping, Owner, Plan, Splice, row_counts
+from lcm_core.change.plan import Edit, Keeping, Owner, Plan, Splice, Values, row_counts
 from lcm_core.change.references import missing
 from lcm_core.change.search_index import LookedUp, SearchWrites, keep_in_step, look_up, search_writes
 from lcm_core.change.snapshots import conversations_gone, drop_snapshots
 from lcm_core.change.surroundings import surroundings
-from lcm_core.change.symbols import Values
 from lcm_core.change.tokens_moved import tokens_of
 from lcm_core.change.twice import told_twice, was_read_twice
 from lcm_core.change.verify import Verified, verify

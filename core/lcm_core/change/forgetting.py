@@ -19,7 +19,7 @@ from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop
 from lcm_core.change.exports import remove_export
 from lcm_core.change.journal import Operation, edits_of, exists, forget, operations
-from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
+from lcm_core.change.plan import Cells, Edit, Splice, SqlValue, touched_rows
 from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
 from lcm_core.errors import CancelledError, LcmError, RefusedError
@@ -105,17 +105,9 @@ def _concerns(
 
 
 def _cells(edit: Edit) -> Iterable[Cells]:
-    match edit:
-        case Insert(row=row):
-            return (row,)
-        case Delete(before=before):
-            return (before,)
-        case Update():
-            return (edit.key, edit.before, edit.after)
-        case Splice():
-            return (*edit.removed, *edit.inserted)
-        case Renumber():
-            return (Cells.of({"conversation_id": edit.conversation_id}),)
+    yield from (row for _, _, row in touched_rows(edit))
+    if isinstance(edit, Splice):
+        yield Cells.of({"conversation_id": edit.conversation_id})
 
 
 # -- the file itself ---------------------------------------------------------------------------------------

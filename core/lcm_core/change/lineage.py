@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from lcm_core.change.breaks import line_key, summary_key
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Delete, Edit, Insert, Renumber, Splice, Update
+from lcm_core.change.plan import Edit, touched_rows
 
 _LINES = ("summary_messages", "summary_parents")
 
@@ -22,15 +22,9 @@ def touched_summaries(edits: Iterable[Edit]) -> frozenset[str]:
     """The summaries whose row, sources or consumers some edits change."""
     found: set[object] = set()
     for edit in edits:
-        if isinstance(edit, Splice | Renumber) or edit.table not in ("summaries", *_LINES):
-            continue
-        match edit:
-            case Insert(row=row) | Delete(before=row):
-                rows = [row]
-            case Update():
-                rows = [edit.key, edit.before, edit.after]
-        for row in rows:
-            found.update(row[name] for name in ("summary_id", "parent_summary_id") if name in row)
+        for table, _, row in touched_rows(edit):
+            if table in ("summaries", *_LINES):
+                found.update(row[name] for name in ("summary_id", "parent_summary_id") if name in row)
     return frozenset(one for one in found if isinstance(one, str))
 
 

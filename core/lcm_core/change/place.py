@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lcm_core.change.plan import Cells, Item, Move, Owner, Ref, Renumber, Splice, Symbol, ref_of
-from lcm_core.change.symbols import Values
+from lcm_core.change.plan import Cells, Item, Move, Owner, Ref, Splice, Symbol, Values, ref_of, renumbering
 
 #: Old and new ordinals of rows, in an order in which no two rows ever share one.
 Shifts = tuple[tuple[int, int], ...]
@@ -233,7 +232,7 @@ class Spliced:
     """What a splice did to a list."""
 
     splice: Splice  #: as it went: ordinals, neighbours and shift of this list
-    shifts: Shifts  #: behind the run
+    shifts: Shifts  #: ordinals that change besides
     rowids: tuple[int, ...] | None  #: the rows they belong to, when the database has all of them
 
 
@@ -281,17 +280,11 @@ def splice_at(
     return carry_out(listing, conversation_id, place, removed, inserted).splice
 
 
-@dataclass(frozen=True, slots=True)
-class Renumbered:
-    """What a renumbering did to a list."""
+def carry_out_moves(listing: Listing, edit: Splice) -> Spliced | str:
+    """Renumber a list, or say why its order would change or which item is elsewhere.
 
-    edit: Renumber  #: with the items that had to move along
-    shifts: Shifts
-    rowids: tuple[int, ...] | None
-
-
-def carry_out_renumber(listing: Listing, edit: Renumber) -> Renumbered | str:
-    """Renumber a list, or say why its order would change or which item is elsewhere."""
+    The splice that comes out has the items too that had to move along.
+    """
     places: dict[Ref, list[int]] = {}
     for at, ref in enumerate(listing.refs):
         places.setdefault(ref, []).append(at)
@@ -315,9 +308,8 @@ def carry_out_renumber(listing: Listing, edit: Renumber) -> Renumbered | str:
     down = [at for at in moved if new[at] < old[at]]
     turn = [*down, *(at for at in reversed(moved) if new[at] > old[at])]
     shifts = tuple((old[at], new[at]) for at in turn)
-    return Renumbered(
-        Renumber(edit.conversation_id, moves), shifts, _rowids([listing.rows[at] for at in turn])
-    )
+    rowids = _rowids([listing.rows[at] for at in turn])
+    return Spliced(renumbering(edit.conversation_id, moves), shifts, rowids)
 
 
 def moves_from_zero(listing: Listing) -> Iterator[Move]:

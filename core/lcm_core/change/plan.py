@@ -5,12 +5,16 @@ Types only, no I/O. An operation returns a `Plan`; what is previewed is what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final
 
 from lcm_core.store.connecting import SqlValue as SqlValue
+
+#: Its rows change by `Splice`.
+CONTEXT: Final = "context_items"
 
 
 class SymbolKind(StrEnum):
@@ -99,33 +103,42 @@ def in_order(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
-    """A new row: all columns given.
+class RowChange:
+    """A row comes, goes or changes; without *before* it comes, without *after* it goes.
 
-    Into ``context_items`` only with an ORDINAL symbol (an append); anything else there is a `Splice`.
+    Of a row that comes or goes all columns are given (`insertion`, `deletion`), of one that changes those
+    that do. Into ``context_items`` a row comes only with an ORDINAL symbol (an append); anything else there
+    is a `Splice`.
+
+    Raises:
+        ValueError: it has neither side.
     """
 
     table: str
-    row: Cells
+    key: Cells  #: what names the row, as it stands before the change
+    before: Cells | None
+    after: Cells | None
+
+    def __post_init__(self) -> None:
+        if self.before is None and self.after is None:
+            raise ValueError("a row change has a row before it or after it")
+
+    @property
+    def row(self) -> Cells:
+        """What it says of the row: as it gets, or of one that goes, as it was."""
+        row = self.before if self.after is None else self.after
+        assert row is not None
+        return row
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """Columns of one row give way to others; never of ``context_items``."""
-
-    table: str
-    key: Cells
-    before: Cells  #: only the columns that change
-    after: Cells
+def insertion(table: str, row: Cells) -> RowChange:
+    """A whole row comes."""
+    return RowChange(table, key_of(table, row), None, row)
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """A row goes; the whole of it is kept here. Never of ``context_items``."""
-
-    table: str
-    key: Cells
-    before: Cells
+def deletion(table: str, row: Cells) -> RowChange:
+    """A whole row goes."""
+    return RowChange(table, key_of(table, row), row, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +156,27 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Splice:
-    """A run of context items gives way to another.
+class Move:
+    """A context item and the ordinal it gets."""
 
-    The run is looked up by identity, so the host may append, compact or prune around it. Rows are whole;
-    their ordinals hold when the list still is as it was planned, else they move along.
+    item: Item
+    old: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """A run of context items gives way to another; or the items stay, and ordinals of them change.
+
+    A run is looked up by identity, so the host may append, compact or prune around it. Rows are whole; their
+    ordinals hold when the list still is as it was planned, else they move along.
+
+    With *moves* it is a `renumbering`. Its items are named one by one and without their rows, must stand at
+    their old ordinals, and keep their order. What was appended behind the last of them since it was planned
+    moves along where it would be in the way.
+
+    Raises:
+        ValueError: it has both a run and moves.
     """
 
     conversation_id: Owner
@@ -158,29 +187,29 @@ class Splice:
     shift: int  #: by how much the ordinals of everything behind the run change
     gap: tuple[int | None, int | None] = (None, None)  #: ordinals of the neighbours before the change
     copies: tuple[int, int] = (0, 0)  #: items for what the removed run stands for, then for the inserted one
+    moves: tuple[Move, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.moves and (self.removed or self.inserted):
+            raise ValueError("either a run gives way, or ordinals change one by one")
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A context item and the ordinal it gets."""
-
-    item: Item
-    old: int
-    new: int
+def renumbering(conversation_id: Owner, moves: Iterable[Move]) -> Splice:
+    """Ordinals change, the order stays: gaps and abnormal ordinals."""
+    return Splice(conversation_id, None, None, (), (), 0, moves=tuple(moves))
 
 
-@dataclass(frozen=True, slots=True)
-class Renumber:
-    """Ordinals change, the order stays: gaps and abnormal ordinals.
-
-    What was appended behind the last move since it was planned moves along where it would be in the way.
-    """
-
-    conversation_id: Owner
-    moves: tuple[Move, ...]
+Edit = RowChange | Splice
 
 
-Edit = Insert | Update | Delete | Splice | Renumber
+def insertions(edits: Iterable[Edit]) -> Iterator[RowChange]:
+    """The rows that come."""
+    return (edit for edit in edits if isinstance(edit, RowChange) and edit.before is None)
+
+
+def deletions(edits: Iterable[Edit]) -> Iterator[RowChange]:
+    """The rows that go."""
+    return (edit for edit in edits if isinstance(edit, RowChange) and edit.after is None)
 
 
 class Keeping(StrEnum):
@@ -215,7 +244,7 @@ class Plan:
     @property
     def conversations(self) -> frozenset[int]:
         """Conversations whose context it changes."""
-        touched = {edit.conversation_id for edit in self.edits if isinstance(edit, Splice | Renumber)}
+        touched = {edit.conversation_id for edit in self.edits if isinstance(edit, Splice)}
         return frozenset(one for one in (*touched, self.conversation_id) if isinstance(one, int))
 
     def __bool__(self) -> bool:
@@ -235,25 +264,34 @@ class RowCount:
 def row_counts(edits: Iterable[Edit]) -> tuple[RowCount, ...]:
     """Rows per table, tables in the order of their names; shifted context items are not counted."""
     found: dict[str, list[int]] = {}
-    for table, place, count in _touched(edits):
-        found.setdefault(table, [0, 0, 0])[place] += count
+    for edit in edits:
+        if isinstance(edit, Splice):
+            table, insert, update, delete = CONTEXT, len(edit.inserted), len(edit.moves), len(edit.removed)
+        else:
+            table, insert, delete = edit.table, int(edit.before is None), int(edit.after is None)
+            update = 1 - insert - delete
+        held = found.setdefault(table, [0, 0, 0])
+        held[:] = held[0] + insert, held[1] + update, held[2] + delete
     return tuple(RowCount(table, *counts) for table, counts in sorted(found.items()))
 
 
-def _touched(edits: Iterable[Edit]) -> Iterator[tuple[str, int, int]]:
-    for edit in edits:
-        match edit:
-            case Insert(table=table):
-                yield table, 0, 1
-            case Update(table=table):
-                yield table, 1, 1
-            case Delete(table=table):
-                yield table, 2, 1
-            case Splice():
-                yield "context_items", 0, len(edit.inserted)
-                yield "context_items", 2, len(edit.removed)
-            case Renumber():
-                yield "context_items", 1, len(edit.moves)
+def touched_rows(edit: Edit) -> Iterator[tuple[str, bool, Cells]]:
+    """The rows that an edit touches: the table, whether it is there afterwards, and what is known of it.
+
+    A row that changes is two. An ordinal that changes is none.
+    """
+    if isinstance(edit, Splice):
+        yield from ((CONTEXT, False, row) for row in edit.removed)
+        yield from ((CONTEXT, True, row) for row in edit.inserted)
+        return
+    if edit.before is not None:
+        yield edit.table, False, edit.before if edit.after is None else _named(edit.key, edit.before)
+    if edit.after is not None:
+        yield edit.table, True, edit.after if edit.before is None else _named(edit.key, edit.after)
+
+
+def _named(key: Cells, some: Cells) -> Cells:
+    return Cells.of({**key.as_dict(), **some.as_dict()})
 
 
 def inverse(edits: Iterable[Edit]) -> tuple[Edit, ...]:
@@ -262,30 +300,70 @@ def inverse(edits: Iterable[Edit]) -> tuple[Edit, ...]:
 
 
 def _inverse(edit: Edit) -> Edit:
-    match edit:
-        case Insert(table=table, row=row):
-            return Delete(table, key_of(table, row), row)
-        case Delete(table=table, before=before):
-            return Insert(table, before)
-        case Update():
-            moved = {name: edit.after.get(name, value) for name, value in edit.key.values}
-            return Update(edit.table, Cells.of(moved), edit.after, edit.before)
-        case Splice():
-            ahead, behind = edit.gap
-            return Splice(
-                edit.conversation_id,
-                edit.after,
-                edit.before,
-                edit.inserted,
-                edit.removed,
-                -edit.shift,
-                (ahead, None if behind is None else behind + edit.shift),
-                (edit.copies[1], edit.copies[0]),
-            )
-        case Renumber():
-            return Renumber(
-                edit.conversation_id, tuple(Move(move.item, move.new, move.old) for move in edit.moves)
-            )
+    if isinstance(edit, RowChange):
+        after = edit.after or edit.key
+        key = Cells.of({name: after.get(name, value) for name, value in edit.key.values})
+        return RowChange(edit.table, key, edit.after, edit.before)
+    ahead, behind = edit.gap
+    return replace(
+        edit,
+        removed=edit.inserted,
+        inserted=edit.removed,
+        shift=-edit.shift,
+        gap=(ahead, None if behind is None else behind + edit.shift),
+        copies=(edit.copies[1], edit.copies[0]),
+        moves=tuple(Move(move.item, move.new, move.old) for move in edit.moves),
+    )
+
+
+# -- symbols ---------------------------------------------------------------------------------------------
+
+#: What symbols stand for, by name.
+Values = Mapping[str, SqlValue]
+
+
+def map_symbols(edit: Edit, to: Callable[[Symbol], Cell]) -> Edit:
+    """The edit with something else in the place of each symbol; no other cell of a plan ever changes.
+
+    Where only an id can be (a conversation, what an item stands for), anything but an id leaves the symbol.
+    """
+    if isinstance(edit, RowChange):
+        key = _map_row(edit.key, to)
+        before, after = edit.before and _map_row(edit.before, to), edit.after and _map_row(edit.after, to)
+        if key is edit.key and before is edit.before and after is edit.after:
+            return edit
+        return RowChange(edit.table, key, before, after)
+    owner = to(edit.conversation_id) if isinstance(edit.conversation_id, Symbol) else None
+    return replace(
+        edit,
+        conversation_id=owner if isinstance(owner, int | Symbol) else edit.conversation_id,
+        after=_map_item(edit.after, to) if edit.after else None,
+        before=_map_item(edit.before, to) if edit.before else None,
+        removed=tuple([_map_row(row, to) for row in edit.removed]),
+        inserted=tuple([_map_row(row, to) for row in edit.inserted]),
+        moves=tuple([Move(_map_item(move.item, to), move.old, move.new) for move in edit.moves]),
+    )
+
+
+def _map_row(row: Cells, to: Callable[[Symbol], Cell]) -> Cells:
+    if not row.has_symbols:  # most rows have none
+        return row
+    return Cells(row.columns, tuple([to(cell) if isinstance(cell, Symbol) else cell for cell in row.cells]))
+
+
+def _map_item(item: Item, to: Callable[[Symbol], Cell]) -> Item:
+    ref = to(item.ref) if isinstance(item.ref, Symbol) else None
+    return replace(item, ref=ref) if isinstance(ref, int | str | Symbol) else item
+
+
+def substitute(edit: Edit, values: Values) -> Edit:
+    """An edit with the symbols that are known by now; one that is not known yet stays."""
+    return map_symbols(edit, lambda symbol: values.get(symbol.name, symbol)) if values else edit
+
+
+def fill_row(row: Cells, values: Values) -> Cells:
+    """A row with the symbols that are known by now."""
+    return _map_row(row, lambda symbol: values.get(symbol.name, symbol)) if values else row
 
 
 #: The columns that name a row, by table (docs/format.md, "Tables"). A row of another table is named by all

@@ -8,25 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from lcm_core.change.errors import Moved, StalePlanError, said
 from lcm_core.change.known_schema import check_known
-from lcm_core.change.plan import (
-    Cell,
-    Cells,
-    Delete,
-    Edit,
-    Insert,
-    Item,
-    Move,
-    Owner,
-    Plan,
-    Renumber,
-    Splice,
-    Symbol,
-    Update,
-)
+from lcm_core.change.plan import Edit, Plan, Symbol, map_symbols
 from lcm_core.change.preview import Preview, preview
 from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
@@ -107,50 +92,6 @@ def joined(plans: Sequence[Plan]) -> Plan:
 
 def _renamed(edits: Iterable[Edit], number: int) -> Iterable[Edit]:
     """The edits with symbols that no other plan of the batch has."""
-    return (_rename(edit, partial(_name, number=number)) for edit in edits)
-
-
-def _name(symbol: Symbol, number: int) -> Symbol:
-    return Symbol(f"{number}.{symbol.name}", symbol.kind)
-
-
-_Rename = Callable[[Symbol], Symbol]
-
-
-def _rename(edit: Edit, to: _Rename) -> Edit:
-    match edit:
-        case Insert():
-            return replace(edit, row=_row(edit.row, to))
-        case Update():
-            key, before, after = (_row(cells, to) for cells in (edit.key, edit.before, edit.after))
-            return Update(edit.table, key, before, after)
-        case Delete():
-            return replace(edit, key=_row(edit.key, to), before=_row(edit.before, to))
-        case Splice():
-            return replace(
-                edit,
-                conversation_id=_owner(edit.conversation_id, to),
-                after=_item(edit.after, to) if edit.after else None,
-                before=_item(edit.before, to) if edit.before else None,
-                removed=tuple(_row(row, to) for row in edit.removed),
-                inserted=tuple(_row(row, to) for row in edit.inserted),
-            )
-        case Renumber():
-            moves = tuple(Move(_item(move.item, to), move.old, move.new) for move in edit.moves)
-            return Renumber(_owner(edit.conversation_id, to), moves)
-
-
-def _cell(cell: Cell, to: _Rename) -> Cell:
-    return to(cell) if isinstance(cell, Symbol) else cell
-
-
-def _row(row: Cells, to: _Rename) -> Cells:
-    return Cells(row.columns, tuple([_cell(value, to) for value in row.cells]))
-
-
-def _item(item: Item, to: _Rename) -> Item:
-    return replace(item, ref=to(item.ref)) if isinstance(item.ref, Symbol) else item
-
-
-def _owner(owner: Owner, to: _Rename) -> Owner:
-    return to(owner) if isinstance(owner, Symbol) else owner
+    return (
+        map_symbols(edit, lambda symbol: Symbol(f"{number}.{symbol.name}", symbol.kind)) for edit in edits
+    )

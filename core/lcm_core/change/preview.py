@@ -16,21 +16,17 @@ from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
     KEYS,
     Cells,
-    Delete,
-    Insert,
     Item,
     Plan,
     Ref,
-    Renumber,
+    RowChange,
     RowCount,
-    Splice,
     Symbol,
-    Update,
+    Values,
     ref_of,
     row_counts,
 )
 from lcm_core.change.sql_text import script_of
-from lcm_core.change.symbols import Values
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.change.waiting import host_waits, waiting_words
 from lcm_core.store.connecting import Rows
@@ -128,7 +124,7 @@ class Preview:
     def words(self) -> Iterator[str]:
         """What happens to rows outside the contexts, a line each, without texts; `shift` has the contexts."""
         for step in self.steps:
-            if not isinstance(step.edit, Splice | Renumber):
+            if isinstance(step.edit, RowChange):
                 yield from words_of(step)
 
     def text(self) -> Iterator[str]:
@@ -237,11 +233,9 @@ def _tokens(db: Rows, verified: Verified, conversation_id: int | None) -> Tokens
     """
     made: dict[Ref, int] = {}
     for edit in verified.edits:
-        if isinstance(edit, Insert | Update) and edit.table in ("messages", "summaries"):
-            key = "message_id" if edit.table == "messages" else "summary_id"
-            row = edit.row if isinstance(edit, Insert) else edit.after
-            tokens = row.get("token_count")
-            ref = row[key] if isinstance(edit, Insert) else edit.key[key]
+        if isinstance(edit, RowChange) and edit.after and edit.table in ("messages", "summaries"):
+            ref = edit.key["message_id" if edit.table == "messages" else "summary_id"]
+            tokens = edit.after.get("token_count")
             if isinstance(tokens, int) and isinstance(ref, int | str | Symbol):
                 made[ref] = tokens
     old: list[Ref] = [ref for one in verified.contexts.values() for ref in one.before.refs]
@@ -271,23 +265,22 @@ def _weights(db: Rows, refs: set[Ref]) -> Mapping[Ref, int]:
 def words_of(step: Step) -> Iterator[str]:
     """A step in words, without texts."""
     edit = step.edit
-    match edit:
-        case Insert():
-            yield f"add to {edit.table}: {_named(edit.table, edit.row.as_dict())}"
-        case Update():
-            columns = ", ".join(edit.after.columns)
-            yield f"change in {edit.table}: {_named(edit.table, edit.key.as_dict())}: {columns}"
-        case Delete():
-            yield f"delete from {edit.table}: {_named(edit.table, edit.key.as_dict())}"
-        case Splice():
-            name = f"context of conversation {_plain(edit.conversation_id)}"
-            for row in edit.removed:
-                yield f"{name}: ordinal {_plain(row['ordinal'])} loses {_item(row)}"
-            for row in edit.inserted:
-                yield f"{name}: ordinal {_plain(row['ordinal'])} gets {_item(row)}"
-        case _:
-            name = f"context of conversation {_plain(edit.conversation_id)}"
-            yield f"{name}: {len(edit.moves):,} ordinals change"
+    if isinstance(edit, RowChange):
+        named = f"{edit.table}: {_named(edit.table, edit.key.as_dict())}"
+        if edit.before is None:
+            yield f"add to {named}"
+        elif edit.after is None:
+            yield f"delete from {named}"
+        else:
+            yield f"change in {named}: {', '.join(edit.after.columns)}"
+        return
+    name = f"context of conversation {_plain(edit.conversation_id)}"
+    for row in edit.removed:
+        yield f"{name}: ordinal {_plain(row['ordinal'])} loses {_item(row)}"
+    for row in edit.inserted:
+        yield f"{name}: ordinal {_plain(row['ordinal'])} gets {_item(row)}"
+    if edit.moves:
+        yield f"{name}: {len(edit.moves):,} ordinals change"
 
 
 def _named(table: str, row: Mapping[str, object]) -> str:

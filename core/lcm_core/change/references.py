@@ -8,15 +8,15 @@ where there is one, else in one scan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 from lcm_core.change.breaks import reference_key
 from lcm_core.change.catalog import Catalog, Reference
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cell, Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Symbol, Update
-from lcm_core.change.verify import CONTEXT, quoted
+from lcm_core.change.plan import CONTEXT, Cell, Cells, Edit, SqlValue, Symbol, touched_rows
+from lcm_core.change.verify import quoted
 
 #: Values that touched rows name or bear, by the table and column they are keys of.
 Named = dict[tuple[str, str], set[SqlValue]]
@@ -26,7 +26,7 @@ def named_by(edits: Iterable[Edit], catalog: Catalog) -> Named:
     """Everything that the touched rows refer to, and every key that comes or goes."""
     found: dict[tuple[str, str], set[Cell]] = {}
     alike: dict[tuple[str, tuple[str, ...]], list[tuple[Cell, ...]]] = {}  # a plan has few kinds of rows
-    for table, row in _rows(edits):
+    for table, _, row in (one for edit in edits for one in touched_rows(edit)):
         alike.setdefault((table, row.columns), []).append(row.cells)
     for (table, columns), rows in alike.items():
         naming = [(reference, reference.column) for reference in catalog.of(table)]
@@ -119,8 +119,8 @@ class _Change:
     @classmethod
     def of(cls, edits: Iterable[Edit]) -> _Change:
         found: dict[str, list[tuple[int, Cells]]] = {}
-        for table, sign, row in _signed(edits):
-            found.setdefault(table, []).append((sign, row))
+        for table, comes, row in (one for edit in edits for one in touched_rows(edit)):
+            found.setdefault(table, []).append((1 if comes else -1, row))
         return cls(found)
 
     def of_column(self, table: str, column: str) -> Counter[SqlValue]:
@@ -142,26 +142,3 @@ class _Change:
 
 def _known(cell: Cell) -> SqlValue:
     return None if isinstance(cell, Symbol) else cell
-
-
-def _rows(edits: Iterable[Edit]) -> Iterator[tuple[str, Cells]]:
-    """Every row that edits touch, as it was and as it gets."""
-    return ((table, row) for table, _, row in _signed(edits))
-
-
-def _signed(edits: Iterable[Edit]) -> Iterator[tuple[str, int, Cells]]:
-    """Every row that edits touch: as it was with -1, as it gets with 1."""
-    for edit in edits:
-        match edit:
-            case Insert():
-                yield edit.table, 1, edit.row
-            case Update():
-                yield edit.table, -1, Cells.of({**edit.key.as_dict(), **edit.before.as_dict()})
-                yield edit.table, 1, Cells.of({**edit.key.as_dict(), **edit.after.as_dict()})
-            case Delete():
-                yield edit.table, -1, edit.before
-            case Splice():
-                yield from ((CONTEXT, -1, row) for row in edit.removed)
-                yield from ((CONTEXT, 1, row) for row in edit.inserted)
-            case Renumber():
-                pass

@@ -14,7 +14,7 @@ from typing import Final
 from lcm_core.change.apply import Write, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cell, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
+from lcm_core.change.plan import Cell, Edit, Splice, SqlValue
 from lcm_core.javascript import BLANKS, trimmed
 from lcm_core.store.database import Row
 from lcm_core.store.schema import Schema
@@ -219,21 +219,19 @@ def entries_of(edits: Iterable[Edit]) -> Entries:
     """What search tables have to follow of some edits."""
     found = Entries()
     for edit in edits:
-        if isinstance(edit, Splice | Renumber) or edit.table not in ("messages", "summaries"):
+        if isinstance(edit, Splice) or edit.table not in ("messages", "summaries"):
             continue
-        key = "message_id" if edit.table == "messages" else "summary_id"
-        gone = found.gone if edit.table == "messages" else found.gone_summaries
-        come = found.come if edit.table == "messages" else found.come_summaries
-        match edit:
-            case Insert(row=row):
-                come[_plain(row[key])] = row.get("content")
-            case Delete(before=row):
-                come.pop(_plain(row[key]), None)
-                gone[_plain(row[key])] = None
-            case Update():
-                if "content" in edit.after:
-                    gone[_plain(edit.key[key])] = None
-                    come[_plain(edit.key[key])] = edit.after["content"]
+        of_messages = edit.table == "messages"
+        ref = _plain(edit.key["message_id" if of_messages else "summary_id"])
+        gone = found.gone if of_messages else found.gone_summaries
+        come = found.come if of_messages else found.come_summaries
+        if edit.after is None:
+            come.pop(ref, None)
+            gone[ref] = None
+        elif edit.before is None or "content" in edit.after:
+            if edit.before is not None:
+                gone[ref] = None
+            come[ref] = edit.after.get("content")
     return found
 
 

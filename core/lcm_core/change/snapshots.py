@@ -16,7 +16,7 @@ from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.message import Origin, OriginKind
 from lcm_core.assemble.result import Assembled, Step
 from lcm_core.change.connection import Writer, open_writer
-from lcm_core.change.plan import Delete, Edit
+from lcm_core.change.plan import Edit, deletions
 from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.assemblies import TABLE, Snapshot, SnapshotItem, packed_account, packed_items
 from lcm_core.store.guard import undisturbed
@@ -146,8 +146,8 @@ def conversations_gone(edits: Iterable[Edit]) -> list[int]:
     """The conversations whose own row some edits delete."""
     return [
         owner
-        for edit in edits
-        if isinstance(edit, Delete) and edit.table == "conversations"
-        for owner in [edit.before["conversation_id"]]
+        for edit in deletions(edits)
+        if edit.table == "conversations"
+        for owner in [edit.row["conversation_id"]]
         if isinstance(owner, int)
     ]

@@ -12,20 +12,18 @@ from dataclasses import replace
 from typing import Final
 
 from lcm_core.change.plan import (
+    CONTEXT,
     Cell,
     Cells,
-    Delete,
     Edit,
-    Insert,
-    Renumber,
     Splice,
     Symbol,
     SymbolKind,
-    Update,
+    Values,
+    substitute,
 )
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, entries_of, indexed_text, summary_text
-from lcm_core.change.symbols import Values, substitute
-from lcm_core.change.verify import CONTEXT, Step, quoted
+from lcm_core.change.verify import Step, quoted
 from lcm_core.store.schema import Schema
 
 
@@ -66,18 +64,15 @@ def sql_of(steps: Iterable[Step]) -> Iterator[str]:
     """
     for step in steps:
         edit = step.edit
-        match edit:
-            case Insert():
-                yield _insert(edit.table, edit.row)
-            case Update():
-                columns = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in edit.after.values)
-                yield f"UPDATE {quoted(edit.table)} SET {columns} WHERE {_where(edit.key, edit.before)};"
-            case Delete():
-                yield f"DELETE FROM {quoted(edit.table)} WHERE {_where(edit.key)};"
-            case Splice():
-                yield from _splice(edit, step)
-            case Renumber():
-                yield from _shifts(edit.conversation_id, step)
+        if isinstance(edit, Splice):
+            yield from _splice(edit, step)
+        elif edit.before is None:
+            yield _insert(edit.table, edit.row)
+        elif edit.after is None:
+            yield f"DELETE FROM {quoted(edit.table)} WHERE {_where(edit.key)};"
+        else:
+            columns = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in edit.after.values)
+            yield f"UPDATE {quoted(edit.table)} SET {columns} WHERE {_where(edit.key, edit.before)};"
 
 
 def _splice(edit: Splice, step: Step) -> Iterator[str]:
@@ -85,17 +80,13 @@ def _splice(edit: Splice, step: Step) -> Iterator[str]:
         key = Cells.of({"conversation_id": edit.conversation_id, "ordinal": row["ordinal"]})
         ref = row.without("ordinal", "conversation_id", "created_at", "item_type")
         yield f"DELETE FROM {CONTEXT} WHERE {_where(key, ref)};"
-    yield from _shifts(edit.conversation_id, step)
-    for row in edit.inserted:
-        yield _insert(CONTEXT, row)
-
-
-def _shifts(owner: Cell, step: Step) -> Iterator[str]:
     for old, new in step.shifts:
         yield (
             f"UPDATE {CONTEXT} SET ordinal = {new} "
-            f"WHERE conversation_id = {literal(owner)} AND ordinal = {old};"
+            f"WHERE conversation_id = {literal(edit.conversation_id)} AND ordinal = {old};"
         )
+    for row in edit.inserted:
+        yield _insert(CONTEXT, row)
 
 
 def _insert(table: str, row: Cells) -> str:

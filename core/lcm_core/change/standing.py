@@ -14,16 +14,13 @@ from lcm_core.change.errors import Moved
 from lcm_core.change.journal import PAGE, Operation, edits_of, find, operations
 from lcm_core.change.plan import (
     Cells,
-    Delete,
     Edit,
-    Insert,
-    Renumber,
-    Splice,
+    RowChange,
     SqlValue,
-    Update,
+    deletions,
     inverse,
-    key_of,
     ref_of,
+    touched_rows,
 )
 from lcm_core.change.verify import Tables, verify
 from lcm_core.store.connecting import Rows
@@ -135,19 +132,11 @@ def _first(db: Rows, last: Operation) -> tuple[Operation, bool]:
 
 def _named(edits: Iterable[Edit]) -> Iterator[Named]:
     for edit in edits:
-        match edit:
-            case Insert(table=table, row=row):
-                yield from _names(table, key_of(table, row), row)
-            case Delete(table=table, key=key, before=row):
-                yield from _names(table, key, row)
-            case Update(table=table, key=key):
-                yield table, key.cells
-                yield from _names(table, key, edit.after)
-            case Splice():
-                for row in (*edit.removed, *edit.inserted):
-                    yield _item(ref_of(row))
-            case Renumber():
-                yield from (_item(move.item.ref) for move in edit.moves)
+        if isinstance(edit, RowChange):
+            yield from _names(edit.table, edit.key, edit.row)
+        else:
+            refs = (move.item.ref for move in edit.moves)
+            yield from map(_item, (*map(ref_of, edit.removed), *map(ref_of, edit.inserted), *refs))
 
 
 def _names(table: str, key: Cells, row: Cells) -> Iterator[Named]:
@@ -167,25 +156,16 @@ def _needs(one: Back, others: Iterable[Back]) -> bool:
     gone = {
         (edit.table, edit.key.cells)
         for back in others
-        for edit in back.edits
-        if isinstance(edit, Delete) and edit.table in _NAMES.values()
+        for edit in deletions(back.edits)
+        if edit.table in _NAMES.values()
     }
     return any(name in gone for edit in one.edits for name in _refers(edit))
 
 
 def _refers(edit: Edit) -> Iterator[Named]:
     """What the rows refer to that an edit, being one that takes back, takes away."""
-    match edit:
-        case Delete(table=table, before=row):
-            rows, own = [row], table
-        case Update(table=table, before=row):
-            rows, own = [row], table
-        case Splice(removed=removed):
-            rows, own = list(removed), ""
-        case _:
-            return
-    for row in rows:
+    for table, stays, row in touched_rows(edit):
         for column, target in _NAMES.items():
             value: SqlValue | object = row.get(column)
-            if value is not None and target != own:
+            if not stays and value is not None and target != table:
                 yield target, (value,)

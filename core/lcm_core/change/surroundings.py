@@ -30,7 +30,7 @@ from typing import Final
 from lcm_core.change.apply import writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, SqlValue, Update
+from lcm_core.change.plan import CONTEXT, Cells, Edit, Splice, SqlValue, touched_rows
 from lcm_core.change.twice import concerned
 from lcm_core.change.verify import quoted
 from lcm_core.change.walks import LINKS_PER_SUMMARY, Walks
@@ -75,8 +75,9 @@ class Named:
         """What some resolved edits name."""
         found = cls()
         for edit in edits:
-            for table, row, made in _rows_of(edit):
-                found._take(row)
+            for table, made, row in touched_rows(edit):
+                if table in _COLUMNS:
+                    found._take(row)
                 if made and table in _LINES:
                     found._join(row)
         return found
@@ -98,26 +99,6 @@ class Named:
             self.sources.setdefault(consumer, set()).add(source)
         if isinstance(consumer, str) and isinstance(message, int):
             self.linked.setdefault(consumer, set()).add(message)
-
-
-def _rows_of(edit: Edit) -> Iterator[tuple[str, Cells, bool]]:
-    """The rows of an edit that the copy is about, and whether each is there after it."""
-    match edit:
-        case Insert(table=table, row=row):
-            if table in _COLUMNS:
-                yield table, row, True
-        case Delete(table=table, before=row):
-            if table in _COLUMNS:
-                yield table, row, False
-        case Update(table=table):
-            if table in _COLUMNS:
-                yield table, Cells.of({**edit.key.as_dict(), **edit.before.as_dict()}), False
-                yield table, Cells.of({**edit.key.as_dict(), **edit.after.as_dict()}), True
-        case Splice():
-            yield from (("context_items", row, False) for row in edit.removed)
-            yield from (("context_items", row, True) for row in edit.inserted)
-        case Renumber():
-            pass
 
 
 @contextlib.contextmanager
@@ -180,24 +161,21 @@ class Copy:
             self.memory.execute_many(one.sql, one.rows)
 
     def _rows(self, edit: Edit) -> Iterator[tuple[str, str, tuple[SqlValue, ...]]]:
-        match edit:
-            case Insert(table=table, row=row) if table in self.columns:
-                yield self._insertion(table, row)
-            case Delete(table=table, key=key) if table in self.columns:
-                yield table, f"DELETE FROM {table} WHERE {_where(key)}", _plain(key.cells)
-            case Update(table=table, key=key, after=after) if table in self.columns:
-                held = [(name, value) for name, value in after.values if name in self.columns[table]]
-                if held:
-                    changes = ", ".join(f"{name} = ?" for name, _ in held)
-                    sql = f"UPDATE {table} SET {changes} WHERE {_where(key)}"
-                    yield table, sql, _plain((*(value for _, value in held), *key.cells))
-            case Splice() if "context_items" in self.columns:
-                for row in edit.removed:
-                    place = [row.get(name) for name in self.columns["context_items"]]
-                    yield "context_items", self._one_item(), _plain(place)
-                yield from (self._insertion("context_items", row) for row in edit.inserted)
-            case _:
-                pass
+        table = CONTEXT if isinstance(edit, Splice) else edit.table
+        if table not in self.columns:
+            return
+        if isinstance(edit, Splice):
+            for row in edit.removed:
+                yield table, self._one_item(), _plain([row.get(name) for name in self.columns[table]])
+            yield from (self._insertion(table, row) for row in edit.inserted)
+        elif edit.after is None:
+            yield table, f"DELETE FROM {table} WHERE {_where(edit.key)}", _plain(edit.key.cells)
+        elif edit.before is None:
+            yield self._insertion(table, edit.after)
+        elif held := [(name, value) for name, value in edit.after.values if name in self.columns[table]]:
+            changes = ", ".join(f"{name} = ?" for name, _ in held)
+            sql = f"UPDATE {table} SET {changes} WHERE {_where(edit.key)}"
+            yield table, sql, _plain((*(value for _, value in held), *edit.key.cells))
 
     def _insertion(self, table: str, row: Cells) -> tuple[str, str, tuple[SqlValue, ...]]:
         sql, places = _insertion(table, self.columns[table], row.columns)
@@ -275,7 +253,9 @@ class _Loading:
         anywhere, as one that has links to other messages alone; so a leaf is copied whole or not at all, and
         a summary that has edges too, which would hide that, is always.
         """
-        spliced = {edit.conversation_id for edit in self._edits if isinstance(edit, Splice)}
+        spliced = {
+            edit.conversation_id for edit in self._edits if isinstance(edit, Splice) and not edit.moves
+        }
         if not below or not spliced or "context_items" not in self._copy.columns:
             return
         items = [

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Edit, Ref, Splice, Update, ref_of
+from lcm_core.change.plan import Edit, Ref, Splice, ref_of
 
 #: What an item stands for, by the table of its row.
 _KEYS = {"messages": "message_id", "summaries": "summary_id"}
@@ -24,7 +24,7 @@ def tokens_of(writer: Writer, catalog: Catalog, edits: Iterable[Edit], *, enteri
     for edit in edits:
         if isinstance(edit, Splice):
             moved.update(ref_of(row) for row in (edit.inserted if entering else edit.removed))
-        elif isinstance(edit, Update) and edit.table in _KEYS and "token_count" in edit.after:
+        elif edit.table in _KEYS and edit.before and edit.after and "token_count" in edit.after:
             ref = edit.key[_KEYS[edit.table]]
             anew[edit.table] += [ref] if isinstance(ref, int | str) else []
     for table, refs in anew.items():

@@ -9,13 +9,13 @@ its sources, or they to it), so little is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lcm_core.change.breaks import context_key
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cells, Delete, Edit, Insert, Renumber, Splice, Update, ref_of
+from lcm_core.change.plan import CONTEXT, Cells, Edit, ref_of, touched_rows
 from lcm_core.change.walks import Walks
 
 #: By message or summary and conversation, the summaries that were made from it.
@@ -68,19 +68,12 @@ class _Touched:
     edges: dict[str, set[str]] = field(default_factory=dict)  #: sources by consumer
 
     def take(self, edit: Edit) -> None:
-        match edit:
-            case Splice(removed=removed, inserted=inserted):
-                self.coming.update(_summaries(inserted))
-                self.leaving.update(_summaries(removed))
-            case Insert(table=table, row=row) if table in _LINES:
-                self._line(row, self.coming)
-            case Delete(table=table, before=row) if table in _LINES:
-                self._line(row, self.leaving)
-            case Update(table=table, key=key, after=after) if table in _LINES:
-                self._line(key, self.leaving)
-                self._line(after, self.coming)
-            case Insert() | Delete() | Update() | Renumber():
-                pass
+        for table, comes, row in touched_rows(edit):
+            side = self.coming if comes else self.leaving
+            if table == CONTEXT:
+                side.update([ref] if isinstance(ref := ref_of(row), str) else [])
+            elif table in _LINES:
+                self._line(row, side)
 
     def _line(self, row: Cells, side: set[str]) -> None:
         consumer = row.get("summary_id")
@@ -101,10 +94,6 @@ class _Touched:
             fresh = {source for one in found for source in self.edges.get(one, ())} - found
             found |= fresh
         return found
-
-
-def _summaries(rows: Iterable[Cells]) -> Iterator[str]:
-    return (ref for row in rows if isinstance(ref := ref_of(row), str))
 
 
 def concerned(walks: Walks, edits: Iterable[Edit]) -> frozenset[str]:

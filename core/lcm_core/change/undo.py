@@ -14,7 +14,7 @@ from itertools import islice
 
 from lcm_core.change.errors import Moved, said
 from lcm_core.change.journal import PAGE, Operation, find, get, of_batch, operations
-from lcm_core.change.plan import Delete, Edit, Plan, Splice, ref_of
+from lcm_core.change.plan import Edit, Plan, Splice, deletions, ref_of
 from lcm_core.change.standing import Back, back_of, moved_of, standing_on
 from lcm_core.change.verify import Tables, verify
 from lcm_core.errors import NotFoundError, RefusedError
@@ -186,7 +186,7 @@ def _plans(db: Rows, backs: Sequence[Back], tables: Tables) -> list[Plan]:
 
 def _rows_go(backs: Iterable[Back]) -> bool:
     """Whether rows go that something later may refer to."""
-    return any(isinstance(edit, Delete) for back in backs for edit in back.edits)
+    return any(any(deletions(back.edits)) for back in backs)
 
 
 def _not_undoable(

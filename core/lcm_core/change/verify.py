@@ -8,7 +8,7 @@ planned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lcm_core.change.errors import Moved
 from lcm_core.change.moved import context_name, differences, item_name, row_name
@@ -16,36 +16,35 @@ from lcm_core.change.place import (
     Covering,
     Listing,
     Shifts,
-    Spliced,
     carry_out,
-    carry_out_renumber,
+    carry_out_moves,
     locate,
     open_anchors,
 )
 from lcm_core.change.plan import (
+    CONTEXT,
     KEYS,
     Cell,
     Cells,
-    Delete,
     Edit,
-    Insert,
     Item,
     Owner,
     Ref,
-    Renumber,
+    RowChange,
     Splice,
     SqlValue,
     Symbol,
     SymbolKind,
-    Update,
+    Values,
+    fill_row,
+    insertions,
     key_of,
     ref_of,
+    substitute,
 )
-from lcm_core.change.symbols import Values, fill_row, substitute
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import CHUNK
 
-CONTEXT = "context_items"
 #: From so many new rows of a table on, their keys are asked for together.
 MANY_NEW = 50
 #: The columns of every table, by name.
@@ -135,26 +134,20 @@ class _State:
 
 def _step(state: _State, edit: Edit) -> Step | None:
     match edit:
-        case Insert(table="context_items"):
-            return _append(state, edit)
-        case Update(table="context_items") | Delete(table="context_items"):
-            raise ValueError("context items change by Splice and Renumber only")
-        case Insert():
-            return _insert(state, edit)
-        case Update():
-            return _update(state, edit)
-        case Delete():
-            return _delete(state, edit)
         case Splice():
             return _splice(state, edit)
-        case Renumber():
-            return _renumber(state, edit)
+        case RowChange(table="context_items"):
+            return _append(state, edit)
+        case RowChange(before=None):
+            return _insert(state, edit)
+        case RowChange():
+            return _change(state, edit)
 
 
 # -- rows ------------------------------------------------------------------------------------------------
 
 
-def _insert(state: _State, edit: Insert) -> Step | None:
+def _insert(state: _State, edit: RowChange) -> Step | None:
     columns = edit.row.columns
     if (edit.table, columns) not in state.shapes:
         if not state.know(edit.table, columns):
@@ -165,60 +158,50 @@ def _insert(state: _State, edit: Insert) -> Step | None:
     for cell in row.cells:
         if isinstance(cell, Symbol) and cell.kind is SymbolKind.SEQ:
             state.values[cell.name] = _next_seq(state, row["conversation_id"])
-            row = fill_row(row, state.values)
-    key = key_of(edit.table, row)
-    if _standing(state, edit.table, key) is not None:
-        state.moved.append(Moved(row_name(edit.table, key), "not there", "there"))
+    filled = _filled(edit, state.values)
+    if _standing(state, edit.table, filled.key) is not None:
+        state.moved.append(Moved(row_name(edit.table, filled.key), "not there", "there"))
         return None
-    state.rows[edit.table, key] = row
-    return Step(edit if row is edit.row else Insert(edit.table, row))
+    state.rows[edit.table, filled.key] = filled.row
+    return Step(filled)
 
 
-def _update(state: _State, edit: Update) -> Step | None:
-    if not state.know(edit.table, {*edit.key.columns, *edit.before.columns, *edit.after.columns}):
+def _change(state: _State, edit: RowChange) -> Step | None:
+    """A row that is there changes or goes."""
+    sides = [cells for cells in (edit.key, edit.before, edit.after) if cells is not None]
+    if not state.know(edit.table, {name for cells in sides for name in cells.columns}):
         return None
-    filled = substitute(edit, state.values)
-    assert isinstance(filled, Update)
-    standing = _unchanged(state, filled.table, filled.key, filled.before)
+    filled = _filled(edit, state.values)
+    assert filled.before is not None
+    standing = _standing(state, filled.table, filled.key)
     if standing is None:
+        state.moved.append(Moved(row_name(filled.table, filled.key), "there", "gone"))
         return None
-    row = Cells.of({**standing.as_dict(), **filled.after.as_dict()})
+    moved = list(differences(row_name(filled.table, filled.key), filled.before, standing))
+    if moved:
+        state.moved += moved
+        return None
     state.rows[filled.table, filled.key] = None
+    if filled.after is None:
+        return Step(replace(filled, before=standing))
+    row = Cells.of({**standing.as_dict(), **filled.after.as_dict()})
     state.rows[filled.table, key_of(filled.table, row)] = row
     return Step(filled)
 
 
-def _delete(state: _State, edit: Delete) -> Step | None:
-    if not state.know(edit.table, {*edit.key.columns, *edit.before.columns}):
-        return None
-    filled = substitute(edit, state.values)
-    assert isinstance(filled, Delete)
-    standing = _unchanged(state, filled.table, filled.key, filled.before)
-    if standing is None:
-        return None
-    state.rows[filled.table, filled.key] = None
-    return Step(Delete(filled.table, filled.key, standing))
-
-
-def _unchanged(state: _State, table: str, key: Cells, before: Cells) -> Cells | None:
-    """The whole row when it still holds *before*; else what moved is noted."""
-    standing = _standing(state, table, key)
-    if standing is None:
-        state.moved.append(Moved(row_name(table, key), "there", "gone"))
-        return None
-    moved = list(differences(row_name(table, key), before, standing))
-    state.moved += moved
-    return None if moved else standing
+def _filled(edit: RowChange, values: Values) -> RowChange:
+    filled = substitute(edit, values)
+    assert isinstance(filled, RowChange)
+    return filled
 
 
 def _look_for_new(state: _State, edits: Iterable[Edit]) -> None:
     """Ask for the keys of many new rows at once: most are free, and need no question each."""
     wanted: dict[str, list[Cell]] = {}
-    for edit in edits:
-        column = KEYS.get(edit.table, ()) if isinstance(edit, Insert) else ()
-        if isinstance(edit, Insert) and len(column) == 1 and column[0] in state.tables.get(edit.table, ()):
-            key = edit.row.get(column[0])
-            if isinstance(key, int | str):
+    for edit in insertions(edits):
+        if len(KEYS.get(edit.table, ())) == 1:
+            [column], [key] = edit.key.columns, edit.key.cells
+            if isinstance(key, int | str) and column in state.tables.get(edit.table, ()):
                 wanted.setdefault(edit.table, []).append(key)
     for table, keys in wanted.items():
         if len(keys) < MANY_NEW:
@@ -287,14 +270,14 @@ def _context(state: _State, owner: Owner) -> Listing:
     return state.contexts[owner]
 
 
-def _append(state: _State, edit: Insert) -> Step | None:
+def _append(state: _State, edit: RowChange) -> Step | None:
     """An item at the end of a context, as the splice that undo can find again."""
     if not state.know(CONTEXT, edit.row.columns):
         return None
-    row, ordinal = fill_row(edit.row, state.values), edit.row["ordinal"]
+    row, ordinal = fill_row(edit.row, state.values), edit.row.get("ordinal")
+    if edit.before or not (isinstance(ordinal, Symbol) and ordinal.kind is SymbolKind.ORDINAL):
+        raise ValueError("context items change by Splice only")
     owner = row["conversation_id"]
-    if not (isinstance(ordinal, Symbol) and ordinal.kind is SymbolKind.ORDINAL):
-        raise ValueError("context items change by Splice and Renumber only")
     if not isinstance(owner, int | Symbol):
         raise TypeError("a context item belongs to a conversation")
     listing = _context(state, owner)
@@ -311,8 +294,9 @@ def _splice(state: _State, edit: Splice) -> Step | None:
         return None
     for columns in shapes:
         state.defaulted |= {f"{CONTEXT}.{name}" for name in state.tables[CONTEXT] - set(columns)}
-    owner = filled.conversation_id
-    listing = _context(state, owner)
+    listing = _context(state, filled.conversation_id)
+    if filled.moves:
+        return _renumbered(state, listing, filled)
     covering: dict[Ref, frozenset[str]] = {}
     for anchor in open_anchors(listing, filled):
         covering[anchor.ref] = _covering(state.db, anchor)
@@ -333,7 +317,7 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
         name = f"{context_name(owner)}: {item_name(listing.refs[at])}"
         state.moved += differences(name, planned.without("ordinal"), standing)
         removed.append(standing)
-    done: Spliced = carry_out(listing, owner, place, removed, edit.inserted)
+    done = carry_out(listing, owner, place, removed, edit.inserted)
     return Step(done.splice, done.shifts, done.rowids)
 
 
@@ -346,15 +330,12 @@ def _context_row(db: Rows, listing: Listing, at: int) -> Cells:
     return Cells.of({**dict(found), "ordinal": listing.ordinals[at]})
 
 
-def _renumber(state: _State, edit: Renumber) -> Step | None:
-    if not state.know(CONTEXT, ()):
-        return None
-    listing = _context(state, edit.conversation_id)
-    done = carry_out_renumber(listing, edit)
+def _renumbered(state: _State, listing: Listing, edit: Splice) -> Step | None:
+    done = carry_out_moves(listing, edit)
     if isinstance(done, str):
         state.moved.append(Moved(context_name(edit.conversation_id), "as planned", done))
         return None
-    return Step(done.edit, done.shifts, done.rowids)
+    return Step(done.splice, done.shifts, done.rowids)
 
 
 def _covering(db: Rows, anchor: Item) -> frozenset[str]:

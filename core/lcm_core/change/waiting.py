@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from lcm_core.change.plan import Cells, Delete, Insert, Owner, Renumber, Splice, Update
+from lcm_core.change.plan import Cells, Owner, Splice
 from lcm_core.change.verify import Step
 from lcm_core.store.schema import Schema
 
@@ -37,7 +37,7 @@ def host_waits(steps: Iterable[Step], schema: Schema) -> float:
     shifted: dict[Owner, int] = {}  # ordinals of a context are written once, however many splices there are
     for step in steps:
         seconds += sum(_parts(step, schema))
-        if isinstance(step.edit, Splice | Renumber):
+        if isinstance(step.edit, Splice):
             owner = step.edit.conversation_id
             shifted[owner] = max(shifted.get(owner, 0), len(step.shifts))
     return seconds + _ORDINAL * sum(shifted.values())
@@ -57,18 +57,13 @@ def row_waits(table: str, row: Cells, schema: Schema) -> float:
 
 def _parts(step: Step, schema: Schema) -> Iterator[float]:
     edit = step.edit
-    match edit:
-        case Insert(table=table, row=row) | Delete(table=table, before=row):
-            yield row_waits(table, row, schema)
-        case Update(table=table, after=after):
-            yield _row(after)
-            if "content" in after:
-                yield from _search(table, after, schema)
-                yield from _search(table, edit.before, schema)
-        case Splice():
-            yield from (_row(row) for row in (*edit.removed, *edit.inserted))
-        case Renumber():
-            pass
+    if isinstance(edit, Splice):
+        yield from (_row(row) for row in (*edit.removed, *edit.inserted))
+        return
+    yield _row(edit.row)
+    for row in (edit.before, edit.after):
+        if row is not None and "content" in row:
+            yield from _search(edit.table, row, schema)
 
 
 def _row(row: Cells) -> float:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Symbol, SymbolKind, Update, in_order
+from lcm_core.change.plan import Cell, Cells, Edit, Plan, RowChange, Symbol, SymbolKind, in_order, insertion
 from lcm_core.ingest.identity import entry_hash
 from lcm_core.ingest.parts import StoredPart
 from lcm_core.ingest.payload_files import payload_path
@@ -114,7 +114,7 @@ class Target:
     conversation_id: int
     stamp: str  #: of everything but the messages
     large_files: Path
-    opening: list[Edit]  #: what makes the conversation, or brings it to this session
+    opening: list[RowChange]  #: what makes the conversation, or brings it to this session
     listing: Listing  #: the end of the context is enough to append to it
     last_seq: int
     next_message_id: int
@@ -180,7 +180,7 @@ class Target:
             waiting, self.waiting = self.waiting, []
             return [*self.opening, *waiting]
         return [
-            replace(edit, row=edit.row.but(bootstrapped_at=None)) if isinstance(edit, Insert) else edit
+            insertion(edit.table, edit.row.but(bootstrapped_at=None)) if edit.before is None else edit
             for edit in self.opening
         ]
 
@@ -220,11 +220,11 @@ class Target:
                 "large_content": message.large_content,
                 "stable_event_key": message.event_key,
             }
-            yield Insert("messages", _row(self.schema, "messages", values))
+            yield insertion("messages", _row(self.schema, "messages", values))
         for message_id, message in messages:
             for ordinal, part in enumerate(message.parts):
                 row = _part(self.schema, message_id, self.session.session_id, ordinal, part)
-                yield Insert("message_parts", Cells.of({**unused, **row.as_dict()}) if unused else row)
+                yield insertion("message_parts", Cells.of({**unused, **row.as_dict()}) if unused else row)
         for _, message in messages:
             for payload in message.payloads:
                 path = payload_path(self.large_files, self.conversation_id, payload)
@@ -261,12 +261,12 @@ class Target:
                 "fork_source_message_count": checkpoint.messages if self.is_empty else 0,
             }
             self.state = {**self.state, **more}
-            yield Insert(_STATE, _row(self.schema, _STATE, self.state))
+            yield insertion(_STATE, _row(self.schema, _STATE, self.state))
             return
         changed = [name for name in values if name in present and present[name] != values[name]]
         if changed:
             names = [*changed, "updated_at"]
-            yield Update(
+            yield RowChange(
                 _STATE,
                 Cells.of({"conversation_id": self.conversation_id}),
                 Cells.of({name: present[name] for name in names}),
@@ -285,7 +285,7 @@ async def target_of(
     holding = await find_holding(reader, session.session_id, session.session_key)
     stamp = sql_utc(now)
     listing = Listing.of(())
-    opening: list[Edit] = []
+    opening: list[RowChange] = []
     waiting: list[Edit] = []
     newest = None
     if holding is None:
@@ -350,7 +350,7 @@ def _held(names: tuple[str, ...], held: frozenset[str]) -> tuple[str, ...]:
 
 def _conversation(
     schema: Schema, conversation_id: int, session: Session, stamp: str, cause: str | None
-) -> Insert:
+) -> RowChange:
     values: dict[str, Cell] = {
         "conversation_id": conversation_id,
         "session_id": session.session_id,
@@ -363,14 +363,14 @@ def _conversation(
         "created_at": stamp,
         "updated_at": stamp,
     }
-    return Insert("conversations", _row(schema, "conversations", values))
+    return insertion("conversations", _row(schema, "conversations", values))
 
 
-def _rebound(holding: Holding, session: Session) -> Iterator[Edit]:
+def _rebound(holding: Holding, session: Session) -> Iterator[RowChange]:
     """The host goes on under another session id: the conversation of the key follows it."""
     before = holding.row["session_id"]
     if session.session_key is not None and before != session.session_id:
-        yield Update(
+        yield RowChange(
             "conversations",
             Cells.of({"conversation_id": holding.row["conversation_id"]}),
             Cells.of({"session_id": before}),
@@ -381,7 +381,7 @@ def _rebound(holding: Holding, session: Session) -> Iterator[Edit]:
 def _bootstrapped(holding: Holding, stamp: str) -> Iterator[Edit]:
     """A conversation that a host began without a transcript, and that one is now read for."""
     if "bootstrapped_at" in holding.row and holding.row["bootstrapped_at"] is None:
-        yield Update(
+        yield RowChange(
             "conversations",
             Cells.of({"conversation_id": holding.row["conversation_id"]}),
             Cells.of({"bootstrapped_at": None}),
@@ -406,7 +406,7 @@ def _part(schema: Schema, message: MessageId, session_id: str, ordinal: int, par
     return _row(schema, "message_parts", values)
 
 
-def _file(schema: Schema, conversation_id: int, payload: Payload, path: Path, stamp: str) -> Insert:
+def _file(schema: Schema, conversation_id: int, payload: Payload, path: Path, stamp: str) -> RowChange:
     values: dict[str, Cell] = {
         "file_id": payload.file_id,
         "conversation_id": conversation_id,
@@ -418,7 +418,7 @@ def _file(schema: Schema, conversation_id: int, payload: Payload, path: Path, st
         "exploration_summary": payload.summary,
         "created_at": stamp,
     }
-    return Insert("large_files", _row(schema, "large_files", values))
+    return insertion("large_files", _row(schema, "large_files", values))
 
 
 def _item(conversation_id: int, message_id: MessageId, stamp: str) -> Cells:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from lcm_core.change.plan import Cells, Insert
+from lcm_core.change.plan import RowChange, insertion
 from lcm_core.errors import NotFoundError
 from lcm_core.ingest.host_file import HostFile, read_messages
 from lcm_core.ingest.jsonl import TranscriptError
@@ -126,7 +126,7 @@ async def plan_backfill(
         reader, session, now=now or datetime.now(UTC), large_files=large_files, archived=archived
     )
     if title is not None and target.is_new:
-        target.opening = [_titled(edit, title) for edit in target.opening if isinstance(edit, Insert)]
+        target.opening = [_titled(edit, title) for edit in target.opening]
     first_hash = await asyncio.to_thread(last_hash, transcript) if target.is_empty else None
     appends = []
     for number, piece in enumerate(waiting, 1):
@@ -184,9 +184,8 @@ def _pieces(transcript: HostFile, start: int, rules: ImportRules, tally: Tally) 
     return list(pieces(without_heartbeats(stored, tally) if rules.prune_heartbeats else stored, tally))
 
 
-def _titled(edit: Insert, title: str) -> Insert:
-    row = {**edit.row.as_dict(), "title": title} if "title" in edit.row else edit.row.as_dict()
-    return replace(edit, row=Cells.of(row))
+def _titled(edit: RowChange, title: str) -> RowChange:
+    return insertion(edit.table, edit.row.but(title=title)) if "title" in edit.row else edit
 
 
 def _append(

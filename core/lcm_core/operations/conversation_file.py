@@ -27,7 +27,7 @@ import platformdirs
 from lcm_core import __version__
 from lcm_core.change.codec import CodecError, decode_values, encode_values
 from lcm_core.change.errors import DiskFullError
-from lcm_core.change.plan import Delete, Edit, Splice, SqlValue
+from lcm_core.change.plan import Edit, SqlValue, touched_rows
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.deleting import pieces
@@ -183,11 +183,8 @@ def _plain(text: str | None) -> str | None:
 
 
 def _rows(edits: Iterable[Edit]) -> Iterator[tuple[str, FileRow]]:
-    for edit in edits:
-        rows = [edit.before] if isinstance(edit, Delete) else edit.removed if isinstance(edit, Splice) else ()
-        table = edit.table if isinstance(edit, Delete) else "context_items"
-        for row in rows:
-            yield table, {name: _stored(value) for name, value in row.values}
+    for table, _, row in (one for edit in edits for one in touched_rows(edit)):
+        yield table, {name: _stored(value) for name, value in row.values}
 
 
 def _stored(value: object) -> SqlValue:

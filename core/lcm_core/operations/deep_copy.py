@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Final
 
 from lcm_core.change.breaks import line_key, message_key, summary_key
-from lcm_core.change.plan import Cells, Edit, Insert, SqlValue, Symbol, SymbolKind
+from lcm_core.change.plan import Cells, Edit, RowChange, SqlValue, Symbol, SymbolKind, insertion
 from lcm_core.dag.checks.facts import told
 from lcm_core.operations.file_copies import Renamed, files_to_copy, named_in, new_ids, refer
 from lcm_core.operations.subtree import Subtree
@@ -145,8 +145,8 @@ class DeepCopy:
                 yield told(len(held), "copied message", None, words)
 
 
-def _insert(table: str, row: Mapping[str, SqlValue], **changed: SqlValue | Symbol) -> Insert:
-    return Insert(table, Cells.of({**row, **changed}))
+def _insert(table: str, row: Mapping[str, SqlValue], **changed: SqlValue | Symbol) -> RowChange:
+    return insertion(table, Cells.of({**row, **changed}))
 
 
 def _batches(ids: Sequence[int]) -> Iterator[Sequence[int]]:

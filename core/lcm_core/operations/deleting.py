@@ -14,7 +14,17 @@ from typing import Final, TypeVar
 
 from lcm_core.change.breaks import context_key
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cells, Delete, Edit, Ref, Splice, key_of, ref_of
+from lcm_core.change.plan import (
+    Cells,
+    Edit,
+    Ref,
+    RowChange,
+    Splice,
+    deletion,
+    deletions,
+    ref_of,
+    touched_rows,
+)
 from lcm_core.records import ConversationId
 from lcm_core.store import prepared
 from lcm_core.store.database import Reader
@@ -31,7 +41,7 @@ PIECE_CHARACTERS: Final = 1_000_000
 PAGE: Final = 400
 
 #: Rows that go with one summary or message, by its id.
-_ByOwner = dict[object, list[Delete]]
+_ByOwner = dict[object, list[RowChange]]
 
 
 @dataclass(slots=True)
@@ -46,12 +56,9 @@ class Piece:
         """Take what may not be parted."""
         for edit in edits:
             self.edits.append(edit)
-            rows = edit.removed if isinstance(edit, Splice) else ()
-            cells = [edit.before] if isinstance(edit, Delete) else rows
-            self.rows += len(cells)
-            self.characters += sum(
-                len(value) for row in cells for _, value in row.values if isinstance(value, str | bytes)
-            )
+            for _, _, row in touched_rows(edit):
+                self.rows += 1
+                self.characters += sum(len(cell) for cell in row.cells if isinstance(cell, str | bytes))
 
     @property
     def full(self) -> bool:
@@ -62,9 +69,9 @@ class Piece:
         """What it leaves behind for the next pieces to take: items that are in no context any more."""
         gone = {
             value
-            for edit in self.edits
-            if isinstance(edit, Delete) and edit.table in ("messages", "summaries")
-            for _, value in edit.key.values
+            for edit in deletions(self.edits)
+            if edit.table in ("messages", "summaries")
+            for value in edit.key.cells
         }
         return frozenset(
             context_key("B13" if isinstance(ref, str) else "A11", edit.conversation_id, ref)
@@ -114,7 +121,7 @@ async def _units(reader: Reader, conversation_id: ConversationId) -> AsyncIterat
 
 async def _summaries_and_messages(
     reader: Reader, conversation_id: ConversationId, briefs: frozenset[object]
-) -> AsyncIterator[Sequence[Delete]]:
+) -> AsyncIterator[Sequence[RowChange]]:
     in_turn, on_cycles = await consumers_first(reader, conversation_id)
     owned = _Owned(frozenset([*in_turn, *on_cycles]), briefs)
     for ids in _pages(in_turn):
@@ -166,7 +173,7 @@ class _Owned:
     briefs: frozenset[object]
 
 
-async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[Sequence[Delete]]:
+async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[Sequence[RowChange]]:
     """Each summary with its lines to what it was made from, and with lines that lead from nowhere to it."""
     rows = {row["summary_id"]: row for row in await rows_by(reader, "summaries", "summary_id", ids)}
     lines: _ByOwner = {}
@@ -183,7 +190,7 @@ async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[
     return [[*lines.get(summary, ()), _delete("summaries", rows[summary])] for summary in ids]
 
 
-async def _messages(reader: Reader, ids: Sequence[int], owned: _Owned) -> list[Sequence[Delete]]:
+async def _messages(reader: Reader, ids: Sequence[int], owned: _Owned) -> list[Sequence[RowChange]]:
     """Each message with its parts, and with links that lead from nowhere to it."""
     rows = {row["message_id"]: row for row in await rows_by(reader, "messages", "message_id", ids)}
     lines: _ByOwner = {}
@@ -209,9 +216,8 @@ def _collect(found: _ByOwner, table: str, column: str, rows: Iterable[StoredRow]
         found.setdefault(row[column], []).append(_delete(table, row))
 
 
-def _delete(table: str, row: StoredRow) -> Delete:
-    cells = Cells.of(row)
-    return Delete(table, key_of(table, cells), cells)
+def _delete(table: str, row: StoredRow) -> RowChange:
+    return deletion(table, Cells.of(row))
 
 
 def _pages(ids: Sequence[T]) -> Iterator[Sequence[T]]:

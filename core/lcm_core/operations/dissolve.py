@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cells, Delete, Edit, Plan, Splice, Update, key_of
+from lcm_core.change.plan import Cells, Edit, Plan, RowChange, Splice, deletion, key_of
 from lcm_core.errors import RefusedError
 from lcm_core.operations.prepared import retired
 from lcm_core.records import ConversationId, MessageId, SummaryId
@@ -309,18 +309,17 @@ async def _purge(reader: Reader, node: _Node) -> list[Edit]:
             raise RefusedError(
                 f"Table {reference.table} refers to summary {summary_id}: it cannot be purged."
             )
-    return [*edits, Delete("summaries", key_of("summaries", node.row), node.row)]
+    return [*edits, deletion("summaries", node.row)]
 
 
 def _deletes(table: str, rows: Iterable[StoredRow]) -> list[Edit]:
-    found = [Cells.of(row) for row in rows]
-    return [Delete(table, key_of(table, row), row) for row in found]
+    return [deletion(table, Cells.of(row)) for row in rows]
 
 
 def _forgets(table: str, column: str, rows: Iterable[StoredRow]) -> list[Edit]:
     found = [Cells.of(row) for row in rows]
     return [
-        Update(table, key_of(table, row), Cells.of({column: row[column]}), Cells.of({column: None}))
+        RowChange(table, key_of(table, row), Cells.of({column: row[column]}), Cells.of({column: None}))
         for row in found
     ]
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from lcm_core.change.place import Listing, Place, carry_out
-from lcm_core.change.plan import Cell, Cells, Delete, Edit, Plan, Update, key_of, ref_of
+from lcm_core.change.plan import Cell, Cells, Edit, Plan, RowChange, deletion, ref_of
 from lcm_core.ingest.skipping import is_acknowledgement, names_heartbeats
 from lcm_core.operations.appending import Append, Session
 from lcm_core.operations.reconciling import Adoption
@@ -38,7 +38,7 @@ async def plan_adoption(reader: Reader, session: Session, adoptions: Sequence[Ad
             before["openclaw_sender_metadata"] = None
             after["openclaw_sender_metadata"] = one.sender
         key = Cells.of({"message_id": one.row.message_id})
-        edits.append(Update("messages", key, Cells.of(before), Cells.of(after)))
+        edits.append(RowChange("messages", key, Cells.of(before), Cells.of(after)))
     return _append(holding, "Name stored messages as their transcript does", edits)
 
 
@@ -52,7 +52,7 @@ async def plan_archive(reader: Reader, session: Session, now: datetime) -> Appen
     before = Cells.of({name: holding.row[name] for name in names})
     after = Cells.of({name: values[name] for name in names})
     key = Cells.of({"conversation_id": holding.row["conversation_id"]})
-    return _append(holding, "Archive a conversation", [Update("conversations", key, before, after)])
+    return _append(holding, "Archive a conversation", [RowChange("conversations", key, before, after)])
 
 
 async def plan_pruning(reader: Reader, session: Session, after: int) -> Append | None:
@@ -93,7 +93,7 @@ async def _deletions(reader: Reader, conversation_id: ConversationId, ids: list[
             edits.append(carry_out(listing, conversation_id, place, [Cells.of(item)], ()).splice)
     for table in ("message_parts", "messages"):
         rows = map(Cells.of, await rows_by(reader, table, "message_id", ids))
-        edits += [Delete(table, key_of(table, row), row) for row in rows]
+        edits += [deletion(table, row) for row in rows]
     return edits
 
 

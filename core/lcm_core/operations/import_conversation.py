@@ -22,7 +22,18 @@ from lcm_core.change.apply import last_id
 from lcm_core.change.breaks import context_key, summary_key
 from lcm_core.change.journal import operations
 from lcm_core.change.place import Listing, Place, carry_out
-from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Splice, SqlValue, Update, ref_of
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Edit,
+    Plan,
+    RowChange,
+    Splice,
+    SqlValue,
+    insertion,
+    ref_of,
+    touched_rows,
+)
 from lcm_core.change.waiting import row_waits
 from lcm_core.dag.checks.facts import counted, told
 from lcm_core.errors import DatabaseError, RefusedError
@@ -137,12 +148,8 @@ def _packed(units: Iterable[Sequence[Edit]], schema: Schema) -> list[list[Edit]]
             pieces.append([])
             seconds = 0.0
         pieces[-1] += unit
-        for edit in unit:
-            rows = (
-                edit.inserted if isinstance(edit, Splice) else (edit.row,) if isinstance(edit, Insert) else ()
-            )
-            table = edit.table if isinstance(edit, Insert) else _CONTEXT
-            seconds += sum(row_waits(table, row, schema) for row in rows)
+        for table, _, row in (one for edit in unit for one in touched_rows(edit)):
+            seconds += row_waits(table, row, schema)
     return pieces
 
 
@@ -163,11 +170,11 @@ def _hidden(marker: str, now: datetime) -> FileRow:
     }
 
 
-def _shown(owner: int, hidden: Cells, whole: Cells) -> Update:
+def _shown(owner: int, hidden: Cells, whole: Cells) -> RowChange:
     """The conversation gets its session."""
     changed = [name for name, value in hidden.values if value != whole[name]]
     before, after = (Cells.of({name: row[name] for name in changed}) for row in (hidden, whole))
-    return Update("conversations", Cells.of({"conversation_id": owner}), before, after)
+    return RowChange("conversations", Cells.of({"conversation_id": owner}), before, after)
 
 
 async def _refuse_half(reader: Reader, file: ConversationFile, marker: str) -> None:
@@ -338,9 +345,9 @@ class _Importing:
                 return False
         return True
 
-    def insert(self, table: str, row: FileRow) -> Insert:
+    def insert(self, table: str, row: FileRow) -> RowChange:
         """A row under its new names."""
-        return Insert(table, Cells.of(self._cells(table, row)))
+        return insertion(table, Cells.of(self._cells(table, row)))
 
     def _cells(self, table: str, row: FileRow) -> dict[str, Cell]:
         renamed = {old: new for old, new in self.ids["large_files"].items() if old != new}

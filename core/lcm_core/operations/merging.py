@@ -19,15 +19,14 @@ from lcm_core.change.place import Listing, moves_from_zero, splice_at
 from lcm_core.change.plan import (
     KEYS,
     Cells,
-    Delete,
     Edit,
-    Insert,
     Ref,
-    Renumber,
+    RowChange,
     SqlValue,
-    Update,
-    key_of,
+    deletion,
+    insertion,
     ref_of,
+    renumbering,
 )
 from lcm_core.dag.checks.facts import told
 from lcm_core.records import ConversationId, MessageId
@@ -120,11 +119,10 @@ class Merging:
                 found += (_update(table, one, here, moved) for one in keys)
                 continue
             for row in map(Cells.of, await rows_by(reader, table, "conversation_id", [owner])):
-                named = key_of(table, row)
                 if key:
-                    found.append(Delete(table, named, row))
+                    found.append(deletion(table, row))
                 else:
-                    found.append(Update(table, named, Cells.of(here), Cells.of(moved)))
+                    found.append(RowChange(table, row, Cells.of(here), Cells.of(moved)))
         return found
 
     async def _briefs(self, reader: Reader) -> list[Edit]:
@@ -169,7 +167,7 @@ class Merging:
         if not rows:
             zeros = {"running": 0, "retry_attempts": 0, "maintenance_revision": 0}
             row = {**dict.fromkeys(columns), **{n: v for n, v in zeros.items() if n in columns}, **asked}
-            return [Insert(MAINTENANCE, Cells.of({**row, "conversation_id": self.target}))]
+            return [insertion(MAINTENANCE, Cells.of({**row, "conversation_id": self.target}))]
         before = {name: rows[0][name] for name in asked if rows[0][name] != asked[name]}
         after = {name: asked[name] for name in before}
         return [_update(MAINTENANCE, self.target, before, after)]
@@ -188,7 +186,7 @@ class Merging:
             yield splice_at(listing, self.target, 0, [], coming)
         moves = tuple(moves_from_zero(listing))
         if moves:
-            yield Renumber(self.target, moves)
+            yield renumbering(self.target, moves)
 
     def allows(self) -> frozenset[str]:
         """What looks lost from an older context stands in the merged one."""
@@ -248,5 +246,5 @@ def _listing(rows: Sequence[Cells]) -> Listing:
 
 def _update(
     table: str, key: SqlValue, before: Mapping[str, SqlValue], after: Mapping[str, SqlValue]
-) -> Update:
-    return Update(table, Cells.of({KEYS[table][0]: key}), Cells.of(before), Cells.of(after))
+) -> RowChange:
+    return RowChange(table, Cells.of({KEYS[table][0]: key}), Cells.of(before), Cells.of(after))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lcm_core.change.plan import Cells, Delete, key_of
+from lcm_core.change.plan import Cells, RowChange, deletion
 from lcm_core.errors import RefusedError
 from lcm_core.store.prepared import PreparedBatch
 
@@ -29,7 +29,7 @@ def refuse_active(batches: Iterable[PreparedBatch], what: str) -> None:
             )
 
 
-def retired(batches: Sequence[PreparedBatch], what: str) -> list[Delete]:
+def retired(batches: Sequence[PreparedBatch], what: str) -> list[RowChange]:
     """The deletion of ended batches, each row before every row that it refers to.
 
     Raises:
@@ -37,4 +37,4 @@ def retired(batches: Sequence[PreparedBatch], what: str) -> list[Delete]:
     """
     refuse_active(batches, what)
     rows = [(table, Cells.of(row)) for batch in batches for table, row in batch.rows]
-    return [Delete(table, key_of(table, row), row) for table, row in rows]
+    return [deletion(table, row) for table, row in rows]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.change.errors import said
-from lcm_core.change.plan import Cell, Cells, Keeping, Plan, Update, row_counts
+from lcm_core.change.plan import Cell, Cells, Keeping, Plan, RowChange, row_counts
 from lcm_core.dag.checks.facts import counted, told
 from lcm_core.errors import RefusedError
 from lcm_core.operations.deleting import Piece, pieces
@@ -137,7 +137,7 @@ async def plan_archive(
             "is not wanted any more; nothing was changed."
         )
     moment = now or datetime.now(UTC)
-    edits: list[Update] = []
+    edits: list[RowChange] = []
     live: list[Conversation] = []
     for one in dict.fromkeys(conversations):
         conversation = await get_conversation(reader, one)
@@ -153,7 +153,7 @@ async def plan_archive(
         }
         after = Cells.of({name: value for name, value in wanted.items() if name in row})
         before = Cells.of({name: value for name, value in row.items() if name in wanted})
-        edits.append(Update("conversations", Cells.of({"conversation_id": one}), before, after))
+        edits.append(RowChange("conversations", Cells.of({"conversation_id": one}), before, after))
     ids = [one.conversation_id for one in live]
     warnings = ["The host begins a new, empty conversation at the next message of an archived session"]
     if left := [one for one in dict.fromkeys(conversations) if one not in ids]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.journal import edits_of, get
-from lcm_core.change.plan import Plan, SqlValue, Symbol, Update
+from lcm_core.change.plan import Plan, SqlValue, Symbol
 from lcm_core.compaction_rules import SourceRules
 from lcm_core.dag.checks.facts import counted
 from lcm_core.dag.checks.texts import file_ids as ids_in
@@ -23,6 +23,7 @@ from lcm_core.operations.compaction.plans import file_ids
 from lcm_core.operations.drafting.making import storable
 from lcm_core.operations.drafting.material import Base, Material, read_material
 from lcm_core.operations.fix.rows import updates
+from lcm_core.operations.stale import rewritten
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
@@ -116,21 +117,16 @@ async def plan_restore(reader: Reader, operation_id: str, *, rendering: Renderin
         RefusedError: the operation rewrote no summary.
     """
     operation = await reader.run(get, operation_id)
-    texts = [
-        edit
-        for edit in await reader.run(edits_of, operation)
-        if isinstance(edit, Update) and edit.table == "summaries" and "content" in edit.after
-    ]
+    texts = list(rewritten(await reader.run(edits_of, operation)))
     if len(texts) != 1 or operation.conversation_id is None:
         raise RefusedError(f"Operation {operation_id} ({operation.title}) did not rewrite one summary.")
-    edit = texts[0]
-    summary_id = SummaryId(str(edit.key["summary_id"]))
+    [(summary_id, before, after)] = texts
     owner = ConversationId(operation.conversation_id)
     material = await _material(reader, owner, summary_id, rendering)
-    if material.base.content != edit.after["content"]:
-        written, wanted = str(edit.after["content"]), str(edit.before["content"])
+    if material.base.content != after["content"]:
+        written, wanted = str(after["content"]), str(before["content"])
         raise ChangedMeanwhileError(summary_id, written, material.base.content, wanted)
-    values = {name: value for name, value in edit.before.values if not isinstance(value, Symbol)}
+    values = {name: value for name, value in before.values if not isinstance(value, Symbol)}
     return await _plan(reader, material, values, (), "restore")
 
 

@@ -7,13 +7,13 @@ undo or a restore gives back a text that was made then. A pruned history tells l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
 from lcm_core.change.journal import PAGE, Operation, edits_of, operations
-from lcm_core.change.plan import Cells, Update
+from lcm_core.change.plan import Cells, Edit, Splice
 from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
@@ -80,10 +80,18 @@ class _Turn:
 async def _turns(reader: Reader, operation: Operation) -> list[_Turn]:
     """The texts that an operation changed."""
     return [
-        _Turn(SummaryId(str(edit.key["summary_id"])), _digest(edit.before), _digest(edit.after))
-        for edit in await reader.run(edits_of, operation)
-        if isinstance(edit, Update) and edit.table == "summaries" and "content" in edit.after
+        _Turn(summary_id, _digest(before), _digest(after))
+        for summary_id, before, after in rewritten(await reader.run(edits_of, operation))
     ]
+
+
+def rewritten(edits: Iterable[Edit]) -> Iterator[tuple[SummaryId, Cells, Cells]]:
+    """The summaries that get another text, and what changes of their rows: before and after."""
+    for edit in edits:
+        if isinstance(edit, Splice) or edit.table != "summaries" or "content" not in edit.row:
+            continue
+        if edit.before and edit.after:
+            yield SummaryId(str(edit.key["summary_id"])), edit.before, edit.after
 
 
 def _digest(cells: Cells) -> bytes:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lcm_core.change.errors import Moved, StalePlanError
-from lcm_core.change.plan import Cells, Update
+from lcm_core.change.plan import Cells, RowChange
 from lcm_core.errors import RefusedError
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
@@ -46,7 +46,7 @@ async def host_since(reader: Reader, conversation_id: ConversationId, now: datet
     return None
 
 
-async def still_resting(reader: Reader, conversation_id: ConversationId, now: datetime) -> list[Update]:
+async def still_resting(reader: Reader, conversation_id: ConversationId, now: datetime) -> list[RowChange]:
     """What a plan holds so that it is stale, and not committed, when the host begins before it is.
 
     Raises:
@@ -57,7 +57,7 @@ async def still_resting(reader: Reader, conversation_id: ConversationId, now: da
             [Moved(f"conversation {conversation_id}", "left alone", "compacted by the host")]
         )
     return [
-        Update(MAINTENANCE, Cells.of({"conversation_id": conversation_id}), resting, resting)
+        RowChange(MAINTENANCE, Cells.of({"conversation_id": conversation_id}), resting, resting)
         for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id])
         if row.get("running") == 0
         for resting in (Cells.of({"running": 0}),)

@@ -14,7 +14,7 @@ from typing import Final
 
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing, moves_from_zero, splice_at
-from lcm_core.change.plan import Cell, Cells, Edit, Insert, Plan, Renumber, Symbol, SymbolKind
+from lcm_core.change.plan import Cell, Cells, Edit, Plan, Symbol, SymbolKind, insertion, renumbering
 from lcm_core.compaction_rules import SourceRules
 from lcm_core.operations.compaction.host import still_resting
 from lcm_core.operations.compaction.reading import Chunk, read_source
@@ -70,7 +70,7 @@ async def plan_pass(
         raise StalePlanError([Moved(_named(chunk), "the text that was summarised", "another one")])
     stamp = sql_utc(now)
     edits: list[Edit] = [
-        Insert(
+        insertion(
             "summaries",
             _whole(
                 reader.schema,
@@ -208,7 +208,7 @@ def _links(draft: Draft) -> list[Edit]:
         else ("summary_parents", "parent_summary_id")
     )
     return [
-        Insert(table, Cells.of({"summary_id": draft.summary_id, column: ref, "ordinal": ordinal}))
+        insertion(table, Cells.of({"summary_id": draft.summary_id, column: ref, "ordinal": ordinal}))
         for ordinal, ref in enumerate(draft.chunk.refs)
     ]
 
@@ -240,7 +240,7 @@ async def _splice(
     splice = splice_at(listing, conversation_id, start, [Cells.of(row) for row in removed], [item])
     in_order = all(left < right for left, right in pairwise(listing.ordinals))
     moves = tuple(moves_from_zero(listing)) if in_order else ()
-    return [splice, Renumber(conversation_id, moves)] if moves else [splice]
+    return [splice, renumbering(conversation_id, moves)] if moves else [splice]
 
 
 # -- what an engine up to 0.6.0 notes of a pass ----------------------------------------------------------
@@ -281,7 +281,7 @@ async def _event(
         "token_count": estimate(text, rendering.rules.estimator),
         "created_at": stamp,
     }
-    edits: list[Edit] = [Insert("messages", _whole(reader.schema, "messages", row))]
+    edits: list[Edit] = [insertion("messages", _whole(reader.schema, "messages", row))]
     if reader.schema.has("message_parts"):
         part: dict[str, Cell] = {
             "part_id": str(uuid.uuid4()),
@@ -292,5 +292,5 @@ async def _event(
             "text_content": text,
             "metadata": json.dumps(metadata, separators=(",", ":"), ensure_ascii=False),
         }
-        edits.append(Insert("message_parts", _whole(reader.schema, "message_parts", part)))
+        edits.append(insertion("message_parts", _whole(reader.schema, "message_parts", part)))
     return edits

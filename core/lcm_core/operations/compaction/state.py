@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from lcm_core.change.plan import Cell, Cells, Plan, Update
+from lcm_core.change.plan import Cell, Cells, Plan, RowChange
 from lcm_core.compaction_rules import CompactionSettings
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
@@ -34,7 +34,7 @@ async def plan_state(
     Telemetry counts from here when *leaves* were made. A debt that is pending, and that nobody works on, is
     paid when the context is at or below its threshold; else its counts are corrected.
     """
-    edits: list[Update] = []
+    edits: list[RowChange] = []
     if leaves:
         edits += [
             _update(TELEMETRY, row, _telemetry(now))
@@ -47,7 +47,7 @@ async def plan_state(
         kind="compact",
         title="Note the compaction beside the conversation",
         conversation_id=conversation_id,
-        edits=tuple(edit for edit in edits if edit.before.values),
+        edits=tuple(edit for edit in edits if edit.row.columns),
         batch=batch,
     )
 
@@ -88,10 +88,10 @@ def _threshold(row: StoredRow, settings: CompactionSettings) -> int:
     return int(budget * (share if isinstance(share, float | int) else settings.context_threshold))
 
 
-def _update(table: str, row: StoredRow, wanted: Mapping[str, Cell]) -> Update:
+def _update(table: str, row: StoredRow, wanted: Mapping[str, Cell]) -> RowChange:
     """The columns that this file has and that differ."""
     after = {name: value for name, value in wanted.items() if name in row and row[name] != value}
-    return Update(
+    return RowChange(
         table,
         Cells.of({"conversation_id": row["conversation_id"]}),
         Cells.of({name: row[name] for name in after}),

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lcm_core.change.place import Listing, Place, carry_out, carry_out_renumber, moves_from_zero
-from lcm_core.change.plan import Cells, Edit, Move, Renumber, Splice, ref_of
+from lcm_core.change.place import Listing, Place, carry_out, carry_out_moves, moves_from_zero
+from lcm_core.change.plan import Cells, Move, Splice, ref_of, renumbering
 from lcm_core.operations.fix.context import Entry, in_order
 
 #: So many splices at most: each looks through the whole list, and runs that lie close become one.
@@ -28,7 +28,7 @@ class _Run:
 
 def edits_of_list(
     conversation_id: int, rows: Sequence[Cells], entries: Sequence[Entry], *, renumbered: bool, stamp: str
-) -> list[Edit]:
+) -> list[Splice]:
     """What makes the list *entries* of the whole *rows*, which stand in order of their ordinals."""
     listing, edits = _spliced(conversation_id, rows, entries, stamp, ())
     if not renumbered or listing.ordinals == list(range(len(listing))):
@@ -40,15 +40,15 @@ def edits_of_list(
 
 def _spliced(
     conversation_id: int, rows: Sequence[Cells], entries: Sequence[Entry], stamp: str, moves: tuple[Move, ...]
-) -> tuple[Listing, list[Edit]]:
+) -> tuple[Listing, list[Splice]]:
     """The list after some ordinals moved and everything that differs gave way, and the edits for it."""
     listing = Listing.of([(_ordinal(row), ref_of(row)) for row in rows])
-    edits: list[Edit] = []
+    edits: list[Splice] = []
     if moves:
-        done = carry_out_renumber(listing, Renumber(conversation_id, moves))
+        done = carry_out_moves(listing, renumbering(conversation_id, moves))
         if isinstance(done, str):
             raise ValueError(done)
-        edits.append(done.edit)
+        edits.append(done.splice)
     current = [row.but(ordinal=ordinal) for row, ordinal in zip(rows, listing.ordinals, strict=True)]
     for run in _joined(list(_runs(len(rows), entries))):
         # Runs go from the first on, so that before one the list is the new one already.

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lcm_core.change.breaks import context_key, summary_key
-from lcm_core.change.plan import Delete, Edit, Insert, Plan, Renumber, SqlValue, Update
+from lcm_core.change.plan import Edit, Plan, SqlValue, row_counts
 from lcm_core.dag.checks.duplicates import Proof, Repetition
 from lcm_core.dag.checks.facts import Limits, Structure, counted, told
 from lcm_core.findings import Finding, FixId
@@ -234,9 +234,10 @@ class _Mending:
         summaries = await summary_updates(self.reader, self.before, now, files)
         # Sources are deeper down before their consumers are: rows first, then what joins them.
         self.done.edits += [*summaries, *lines]
-        self.done.count("delete", "link or edge", sum(isinstance(edit, Delete) for edit in lines))
-        self.done.count("number", "source", sum(isinstance(edit, Update) for edit in lines), "again")
-        self.done.count("link", "lost source", sum(isinstance(edit, Insert) for edit in lines), "again")
+        counts = row_counts(lines)
+        self.done.count("delete", "link or edge", sum(one.delete for one in counts))
+        self.done.count("number", "source", sum(one.update for one in counts), "again")
+        self.done.count("link", "lost source", sum(one.insert for one in counts), "again")
         self.done.count("correct", "summary", len(summaries))
 
     async def _context(self, now: Structure, spare: Collection[int]) -> None:
@@ -254,7 +255,7 @@ class _Mending:
         self.done.edits += edits
         # They are in no context and no summary from here on: that is what is meant by it.
         self.done.allows.update(context_key("A11", now.id, message_id) for message_id in new.copies)
-        self._count_items(new, sum(isinstance(edit, Renumber) for edit in edits))
+        self._count_items(new, sum(bool(edit.moves) for edit in edits))
 
     def _count_items(self, new: Mended, renumbered: int) -> None:
         count = self.done.count

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from lcm_core.change.plan import Cells, Delete, Edit, Insert, SqlValue, Update, key_of
+from lcm_core.change.plan import Cells, Edit, RowChange, SqlValue, deletion, insertion, key_of
 from lcm_core.dag.checks.facts import NO_LINKS, Node, Structure
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Reader
@@ -30,8 +30,7 @@ _TIMES: Final = {"earliest_at": "earliest", "latest_at": "latest"}
 
 def deletes(table: str, rows: Iterable[StoredRow]) -> list[Edit]:
     """The deletion of some whole rows."""
-    found = [Cells.of(row) for row in rows]
-    return [Delete(table, key_of(table, row), row) for row in found]
+    return [deletion(table, Cells.of(row)) for row in rows]
 
 
 async def updates(
@@ -50,7 +49,7 @@ async def updates(
         }
         if changed:
             before = Cells.of({name: held[name] for name in changed})
-            edits.append(Update(table, Cells.of({key: value}), before, Cells.of(changed)))
+            edits.append(RowChange(table, Cells.of({key: value}), before, Cells.of(changed)))
     return edits
 
 
@@ -128,11 +127,11 @@ async def _lines(
             row = standing.get((summary_id, target))
             if row is None:
                 held = {"summary_id": summary_id, column: target, "ordinal": ordinal}
-                edits.append(Insert(table, Cells.of(held)))
+                edits.append(insertion(table, Cells.of(held)))
             elif row["ordinal"] != ordinal:
                 key = key_of(table, Cells.of(row))
                 ordinals = (Cells.of({"ordinal": value}) for value in (row["ordinal"], ordinal))
-                edits.append(Update(table, key, *ordinals))
+                edits.append(RowChange(table, key, *ordinals))
     return edits
 
 
