@@ -32,6 +32,7 @@ from lcm_core.change.preview import Preview, preview
 from lcm_core.change.search_index import indexed_text
 from lcm_core.change.undo import plan_undo
 from lcm_core.change.verify import Step
+from lcm_core.engine_rules import engine_rules
 from lcm_core.findings import Confidence, Finding, FixId, RowRef
 from lcm_core.operations.conversation_file import export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
@@ -216,7 +217,7 @@ def _search(
                 come[edit.table].append((ref, _value(edit.after["content"])))
     if gone["messages"]:
         yield "DELETE FROM messages_fts WHERE rowid = ?", [(one,) for one in gone["messages"]]
-    texts = [(one, indexed_text(content, schema)) for one, content in come["messages"]]
+    texts = [(one, indexed_text(content, engine_rules(schema).search)) for one, content in come["messages"]]
     if texts:
         rows: list[tuple[SqlValue, ...]] = [one for one in texts if one[1] is not None]
         yield "INSERT INTO messages_fts (rowid, content) VALUES (?, ?)", rows

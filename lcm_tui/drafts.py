@@ -12,7 +12,7 @@ from typing import Final
 
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
-from lcm_core.compaction_rules import compaction_rules, compaction_settings
+from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import LcmError
 from lcm_core.operations.drafting.batch import Batch, Options
 from lcm_core.operations.drafting.items import SETTLED, Item
@@ -89,10 +89,8 @@ def key_text(author: Modelling) -> str:
 
 def setting_of(session: Session) -> Setting:
     """How summaries of the open database are drafted."""
-    engine = session.settings.engine
-    rules = compaction_rules(session.database.schema)
-    settings = compaction_settings(engine, rules)
-    return Setting(Rendering(rules, session.zone, settings.injected_tags), settings)
+    rules = configured(engine_rules(session.database.schema), session.settings.engine)
+    return Setting(Rendering(rules, session.zone))
 
 
 def forecast_text(forecast: Forecast, budget: Budget) -> str:

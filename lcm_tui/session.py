@@ -12,7 +12,7 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState
 
 if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
-    from lcm_core.rules import Rules
+    from lcm_core.engine_rules import EngineRules
     from lcm_core.summarize.remembering import Kept
 
 P = ParamSpec("P")
@@ -50,11 +50,11 @@ class Session:
         return until_calm(now - self.key_at)
 
     @property
-    def rules(self) -> Rules:
-        """The rules of the engine that wrote the file."""
-        from lcm_core.rules import rules_of
+    def rules(self) -> EngineRules:
+        """What the engine of the file does, as the operator set it."""
+        from lcm_core.engine_rules import configured, engine_rules
 
-        return rules_of(self.database.schema)
+        return configured(engine_rules(self.database.schema), self.settings.engine)
 
     @cached_property
     def paid(self) -> Kept:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+
+from lcm_core.engine_rules import EngineRules, engine_rules
+from lcm_core.store.schema import FEATURES, Schema
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
@@ -35,3 +39,24 @@ def recorded(name: str) -> Any:
     content = (DATA / name).read_bytes()
     unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(Path(name).suffix, bytes)
     return json.loads(unpack(content))
+
+
+def with_values(rules: EngineRules, **values: Any) -> EngineRules:
+    """*rules* with other values, each in the group that has a value of this name."""
+    for name, value in values.items():
+        (group,) = (
+            group
+            for group in ("tail", "wrapper", "source", "escalation", "compaction", "ingest")
+            if name in {field.name for field in fields(getattr(rules, group))}
+        )
+        rules = replace(rules, **{group: replace(getattr(rules, group), **{name: value})})
+    return rules
+
+
+def rules_since(tag: str) -> EngineRules:
+    """The rules of a file whose schema was left by the engine of *tag*, one of `FEATURES`."""
+    tables: dict[str, frozenset[str]] = {}
+    newest = max(at for at, (one, _, _) in enumerate(FEATURES) if one == tag)
+    for _, table, column in FEATURES[: newest + 1]:
+        tables[table] = tables.get(table, frozenset()) | ({column} if column else set())
+    return engine_rules(Schema(tables))

@@ -17,8 +17,8 @@ from lcm_core.assemble.message import Role, SentMessage
 from lcm_core.assemble.resolve import Resolved, ResolvedContext, Unread, resolve, resolve_brief, stub
 from lcm_core.assemble.result import Assembled
 from lcm_core.assemble.stored import StoredItem, StoredMessage
+from lcm_core.engine_rules import EngineRules, engine_rules
 from lcm_core.records import ConversationId
-from lcm_core.rules import Rules, rules_of
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.assembly import (
     ContextSize,
@@ -78,7 +78,7 @@ class AssemblyBasis:
 
     context: ResolvedContext
     around: Surroundings
-    rules: Rules
+    rules: EngineRules
     loaded_for: AssemblySettings
     #: For `assembly_basis` the next time.
     read: ReadMessages = field(default_factory=dict, repr=False, compare=False)
@@ -100,7 +100,7 @@ class AssemblyBasis:
 class Resolver:
     """Resolves what is read; of messages that read as they did before, it is known what became of them."""
 
-    def __init__(self, rules: Rules, zone: tzinfo | None, known: ReadMessages) -> None:
+    def __init__(self, rules: EngineRules, zone: tzinfo | None, known: ReadMessages) -> None:
         self.rules = rules
         self.zone = zone  #: of the times in wrappers
         self.read: dict[int, tuple[StoredMessage, Resolved]] = {}  #: to be *known* the next time
@@ -134,7 +134,7 @@ async def assemble_context(
     settings: AssemblySettings,
     *,
     zone: tzinfo | None = None,
-    rules: Rules | None = None,
+    rules: EngineRules | None = None,
     live: Sequence[SentMessage] | None = None,
     can_compact: bool = True,
     with_history: bool = False,
@@ -170,7 +170,7 @@ async def assembly_basis(
     settings: AssemblySettings,
     *,
     zone: tzinfo | None = None,
-    rules: Rules | None = None,
+    rules: EngineRules | None = None,
     with_history: bool = False,
     now: datetime | None = None,
     known: AssemblyBasis | None = None,
@@ -180,7 +180,7 @@ async def assembly_basis(
     *known* is what was read before of this conversation: messages that read as they did then are not resolved
     again, which would take the better part of the time.
     """
-    how = rules or rules_of(reader.schema)
+    how = rules or engine_rules(reader.schema)
     resolver = Resolver(how, zone, known.read if known is not None and known.rules == how else {})
     context = await load_context(reader, conversation_id, settings, resolver)
     telemetry = await cache_telemetry(reader, conversation_id)
@@ -261,7 +261,7 @@ async def load_context(
     return replace(context, items=items)
 
 
-def _weight(context: ResolvedContext, settings: AssemblySettings, rules: Rules) -> int:
+def _weight(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> int:
     """What the items of a context weigh as they would be sent: before the tail payloads as references."""
     if not (settings.stub_payloads and rules.assembly.stubs_payloads):
         return sum(item.tokens for item in context.items)
@@ -272,7 +272,7 @@ def _weight(context: ResolvedContext, settings: AssemblySettings, rules: Rules) 
     )
 
 
-def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: Rules) -> list[str]:
+def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> list[str]:
     """The ids of calls in the fresh tail whose results are not among what was read, the newest first.
 
     Such a call is sent, unless its result stands anywhere else in the context.
@@ -285,7 +285,7 @@ def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: Rules)
     return [call_id for call_id in dict.fromkeys(called) if call_id not in known]
 
 
-def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings, rules: Rules) -> bool:
+def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings, rules: EngineRules) -> bool:
     """Whether the tail is among the items and one beside it does not fit: then no older one is sent.
 
     *tokens* are those of all items and of the focus brief.
@@ -298,7 +298,7 @@ def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings
         return False
     if first is not None and not any(item.ordinal < first for item in counted) and len(counted) < tail.count:
         return False
-    if rules.tail_keeps_turn_whole and not any(item.role == "user" for item in items):
+    if rules.tail.keeps_turn_whole and not any(item.role == "user" for item in items):
         return False
     return tokens > settings.budget and sum(item.tokens for item in items) > tail.tokens
 

@@ -10,8 +10,8 @@ from datetime import tzinfo
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.compare import ContextDiff, SentContext, compare_contexts, sent_now
 from lcm_core.assembly import assemble_context
+from lcm_core.engine_rules import EngineRules
 from lcm_core.records import ConversationId
-from lcm_core.rules import Rules
 from lcm_core.snapshots import reconstruct, sent_then
 from lcm_core.store.assemblies import Snapshot, get_snapshot
 from lcm_core.store.conversations import get_conversation
@@ -24,7 +24,7 @@ class Side:
 
     conversation_id: ConversationId
     settings: AssemblySettings
-    rules: Rules | None = None  #: None: those of the engine that wrote the file
+    rules: EngineRules | None = None  #: None: those of the engine that wrote the file
     assembled: SentContext | None = None
     snapshot_id: str | None = None  #: or the beginning of it
     budget_of_snapshot: bool = False  #: assembled under the budget of the other side, if that is a snapshot

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lcm_core.assemble.focus import FocusOverlay
-from lcm_core.context_view import ContextView, RowKey, depth_name, view_context
+from lcm_core.context_view import ContextView, RowKey, depth_name, fresh_tail_of, view_context
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.known_context import KnownContext
 from lcm_core.records import FocusBrief, SummaryId
@@ -72,7 +72,7 @@ async def read_context(
     )
     over = await _overlay(reader, known, items, overlay, zone)
     weights = await store.weights_of(reader, _end_of(items, known))
-    tail = known.rule.tail_of(items, ChainMap(weights, known.weights)) if items.complete else None
+    tail = fresh_tail_of(items, ChainMap(weights, known.weights), known.rules) if items.complete else None
     view: ContextView = before
     fresh: tuple[RowKey, ...] = ()
     if items is not before.items or over.overlay != before.overlay or tail != before.tail:
@@ -102,8 +102,7 @@ def _end_of(items: References, known: KnownContext) -> list[ItemId]:
     """The raw messages near the end, in which the fresh tail most likely lies."""
     if not items.complete:
         return []
-    rule = known.rule
-    wanted = (rule.rules.fresh_tail_count if rule.count is None else rule.count) + TAIL_SPARE
+    wanted = known.rules.fresh_tail_count + TAIL_SPARE
     found: list[ItemId] = []
     for item in reversed(items.ids):
         if not isinstance(item, str) and item is not None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.engine_rules import TailRules
 from lcm_core.fresh_tail import FreshTail, fresh_tail
 from lcm_core.records import ConversationId
-from lcm_core.rules import Rules
 from lcm_core.store.context import ItemId, References, Weight
 from lcm_core.store.statistics import ContextMessage
 
@@ -285,18 +285,14 @@ def depth_name(depth: int) -> str:
 def fresh_tail_of(
     items: References,
     weights: Weights,
-    rules: Rules,
-    *,
-    count: int | None = None,
-    max_tokens: int | None = None,
+    rules: TailRules,
 ) -> FreshTail | None:
     """The fresh tail of a context; None while too few weights near its end have been read.
 
     Looks at no more of the context than the rule needs.
     """
-    limit = rules.fresh_tail_count if count is None else count
     raw: list[ContextMessage] = []
-    has_user = not rules.tail_keeps_turn_whole
+    has_user = not rules.keeps_turn_whole
     for place in range(len(items) - 1, -1, -1):
         item = items.ids[place]
         if item is None or isinstance(item, str):
@@ -308,10 +304,10 @@ def fresh_tail_of(
             continue
         raw.append(ContextMessage(item, items.ordinals[place], weight.role or "", weight.tokens))
         has_user = has_user or weight.role == "user"
-        if len(raw) > limit and has_user:
+        if len(raw) > rules.fresh_tail_count and has_user:
             break
     raw.reverse()
-    return fresh_tail(raw, rules, count=count, max_tokens=max_tokens)
+    return fresh_tail(raw, rules)
 
 
 # -- as lines of a list ----------------------------------------------------------------------------------
@@ -363,19 +359,6 @@ def moved_tail(before: FreshTail | None, after: FreshTail | None) -> range:
         return range(-(2**63), 2**63)
     ends = [HUGE_ORDINAL if one.first_ordinal is None else one.first_ordinal for one in (before, after)]
     return range(min(ends), max(ends))
-
-
-@dataclass(frozen=True, slots=True)
-class TailRule:
-    """How a fresh tail is found: the engine's rules with the operator's settings on top."""
-
-    rules: Rules
-    count: int | None = None
-    max_tokens: int | None = None
-
-    def tail_of(self, items: References, weights: Weights) -> FreshTail | None:
-        """The fresh tail of a context; None while it is not known."""
-        return fresh_tail_of(items, weights, self.rules, count=self.count, max_tokens=self.max_tokens)
 
 
 def view_context(

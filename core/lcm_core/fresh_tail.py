@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lcm_core.rules import Rules
+from lcm_core.engine_rules import TailRules
 
 
 class TailItem(Protocol):
@@ -66,25 +66,19 @@ def protected(
     return without_user if waiting and without_user is not None else taken
 
 
-def fresh_tail(
-    items: Sequence[TailItem], rules: Rules, *, count: int | None = None, max_tokens: int | None = None
-) -> FreshTail:
-    """The fresh tail of a context under *rules*, with an operator's settings on top.
-
-    docs/engine/compaction.md, "Fresh tail".
-    """
-    limit = rules.fresh_tail_count if count is None else count
+def fresh_tail(items: Sequence[TailItem], rules: TailRules) -> FreshTail:
+    """The fresh tail of a context (docs/engine/compaction.md, "Fresh tail")."""
     messages = [item for item in items if item.is_message]
     size = protected(
         ((item.tokens, item.role == "user") for item in reversed(messages)),
-        count=limit,
-        max_tokens=max_tokens,
-        whole_turn=rules.tail_keeps_turn_whole,
+        count=rules.fresh_tail_count,
+        max_tokens=rules.fresh_tail_max_tokens,
+        whole_turn=rules.keeps_turn_whole,
     )
     tail = messages[len(messages) - size :]
     return FreshTail(
-        count=limit,
-        max_tokens=max_tokens,
+        count=rules.fresh_tail_count,
+        max_tokens=rules.fresh_tail_max_tokens,
         first_ordinal=tail[0].ordinal if tail else None,
         messages=len(tail),
         tokens=sum(item.tokens for item in tail),

@@ -11,12 +11,13 @@ from lcm_core.context_view import (
     Found,
     Gap,
     RowKey,
-    TailRule,
     Tally,
     Totals,
     findings_at,
+    fresh_tail_of,
     view_context,
 )
+from lcm_core.engine_rules import TailRules
 from lcm_core.records import ConversationId
 from lcm_core.store.context import ItemId, Weight
 
@@ -24,9 +25,9 @@ from lcm_core.store.context import ItemId, Weight
 class KnownContext:
     """A context as far as it has been read; every answer says when it is not known yet."""
 
-    def __init__(self, conversation_id: ConversationId, rule: TailRule) -> None:
+    def __init__(self, conversation_id: ConversationId, rules: TailRules) -> None:
         self.conversation_id = conversation_id
-        self.rule = rule
+        self.rules = rules
         self.view = ContextView()
         self.weights: dict[ItemId, Weight | None] = {}
         self.totals: Totals | None = None  #: None: not everything has been read
@@ -60,7 +61,7 @@ class KnownContext:
         if changed:
             self._tally, self.totals = Tally(self.conversation_id), None
         view = self.view
-        tail = self.rule.tail_of(view.items, known) if view.items.complete else None
+        tail = fresh_tail_of(view.items, known, self.rules) if view.items.complete else None
         if tail is not None and tail != view.tail:
             self.view = view_context(view.items, tail, view.overlay, view)
             self.totals = None

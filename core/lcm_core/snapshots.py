@@ -16,8 +16,8 @@ from lcm_core.assemble.focus import FocusOverlay, wrap_brief
 from lcm_core.assemble.message import OriginKind, SentMessage
 from lcm_core.assemble.resolve import Resolved, ResolvedContext, resolve, resolve_brief
 from lcm_core.assemble.result import Assembled
+from lcm_core.engine_rules import NAMED, EngineRules, engine_rules
 from lcm_core.records import ContextItem, MessageId, SummaryId, Timestamp
-from lcm_core.rules import NAMED, Rules, rules_of
 from lcm_core.store.assemblies import Snapshot, SnapshotItem
 from lcm_core.store.assembly import stored_items
 from lcm_core.store.briefs import list_briefs
@@ -48,7 +48,7 @@ async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Rec
 
     Rows that stand and say something else than they did make it not exact; which ones is not known.
     """
-    rules = NAMED.get(one.rules) or rules_of(reader.schema)
+    rules = NAMED.get(one.rules) or engine_rules(reader.schema)
     where = _zone(one.zone) or zone
     chosen = [*one.sent, *one.dropped, *one.cut]
     items = [_context_item(item) for item in chosen if item.kind in _STORED]
@@ -144,7 +144,7 @@ def _by_ordinal(items: list[ContextItem]) -> list[ContextItem]:
     return sorted(dict.fromkeys(items), key=lambda item: item.ordinal)
 
 
-async def _briefs(reader: Reader, one: Snapshot, rules: Rules, zone: tzinfo | None) -> list[Resolved]:
+async def _briefs(reader: Reader, one: Snapshot, rules: EngineRules, zone: tzinfo | None) -> list[Resolved]:
     """The focus briefs that were sent, active or not by now."""
     wanted = {item.ref: item.ordinal or 0 for item in one.sent if item.kind is OriginKind.FOCUS_BRIEF}
     if not wanted:

@@ -12,9 +12,9 @@ from lcm_core.assemble.message import Origin
 from lcm_core.assemble.result import Assembled as Assembly
 from lcm_core.assemble.result import Evicted
 from lcm_core.assembly import assemble_context, settings_for
+from lcm_core.engine_rules import NAMED, EngineRules
 from lcm_core.errors import UsageError
 from lcm_core.records import Conversation
-from lcm_core.rules import NAMED, Rules
 from lcm_core.store.database import Reader
 from lcm_core.text import preview, safe_text
 
@@ -83,7 +83,7 @@ def assembly_options(
             raise UsageError(f"--{name} goes with --assembled.", details={"option": name})
     if no_clamp and not assembled:
         raise UsageError("--no-clamp goes with --assembled.", details={"option": "no-clamp"})
-    rules_of(rules)
+    engine_rules(rules)
     if export is not None and export not in FORMS:
         raise invalid("export", "must be json or markdown", export)
     if prompt is not None:
@@ -91,7 +91,7 @@ def assembly_options(
     return AssemblyOptions(prompt, rules, export, not no_clamp) if assembled else None
 
 
-def rules_of(name: str | None, option: str = "rules") -> Rules | None:
+def engine_rules(name: str | None, option: str = "rules") -> EngineRules | None:
     """The rules of this name; None for None.
 
     Raises:
@@ -119,7 +119,7 @@ async def _load(reader: Reader, run: Run, named: Selector, budget: int, wanted: 
         conversation.conversation_id,
         settings_for(run.settings.engine, budget, wanted.prompt, clamp=wanted.clamp),
         zone=run.zone,
-        rules=rules_of(wanted.rules),
+        rules=engine_rules(wanted.rules),
         with_history=True,
     )
     return _Shown(conversation, assembly)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
+from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import RefusedError, UsageError
 from lcm_core.ingest.host_file import HostFile, read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import Backfill, find_transcript, plan_backfill, session_of
 from lcm_core.operations.backfill_files import BackfillFiles
-from lcm_core.operations.importing import Tally, import_rules
+from lcm_core.operations.importing import Tally
 from lcm_core.store.database import Database, Reader
 from lcm_core.times import iso_z, parse_utc
 
@@ -72,19 +73,19 @@ def backfill(
     flags: SqlFlags,
 ) -> Answer:
     """Import a session's transcript, whole and as the engine would; shown only, without --apply."""
-    wishes = steps.wishes(
+    after = steps.after_import(
         recompact=recompact,
         single_root=single_root,
         transplant_to=transplant_to,
         leaf_chunk_tokens=leaf_chunk_tokens,
         leaf_target_tokens=leaf_target_tokens,
         condensed_target_tokens=condensed_target_tokens,
-        leaf_min_fanout=leaf_fanout,
-        condensed_min_fanout=condensed_fanout,
-        condensed_min_fanout_hard=hard_fanout,
-        fresh_tail_count=fresh_tail,
+        leaf_fanout=leaf_fanout,
+        condensed_fanout=condensed_fanout,
+        hard_fanout=hard_fanout,
+        fresh_tail=fresh_tail,
     )
-    more = steps.Steps(run, wishes, model)
+    more = steps.Steps(run, after, model)
     disk = _disk(run, agent, session, file)
     named = session_of(disk)
     if key is not None:
@@ -152,7 +153,7 @@ class _Work:
     async def plan(self, reader: Reader) -> changing.Proposal:
         """What is left to import."""
         settings = self.run.settings
-        rules = import_rules(reader.schema, settings.engine)
+        rules = configured(engine_rules(reader.schema), settings.engine).ingest
         shown = await plan_backfill(
             reader,
             self.session,

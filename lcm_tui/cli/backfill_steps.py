@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from lcm_core.change.plan import Plan
-from lcm_core.compaction_rules import CompactionSettings
+from lcm_core.engine_rules import configured
 from lcm_core.errors import RefusedError
 from lcm_core.operations.backfill import Backfill
 from lcm_core.operations.compaction.reading import Loaded, load_context
@@ -17,7 +17,7 @@ from lcm_core.operations.compaction.selection import Context, Standing
 from lcm_core.operations.compaction.sweep import Compaction
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId
-from lcm_core.settings import JsonObject
+from lcm_core.settings import EngineSettings, JsonObject, Source, Sourced
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Reader
 
@@ -71,51 +71,53 @@ CondensedFanout: TypeAlias = Annotated[
 HardFanout: TypeAlias = Annotated[str | None, _number("--hard-fanout", "N", "The same under pressure.")]
 FreshTail: TypeAlias = Annotated[str | None, _number("--fresh-tail", "N", "Newest messages to leave alone.")]
 
-#: The least that each number may be.
-_LEAST = {
-    "leaf_chunk_tokens": 1,
-    "leaf_target_tokens": 1,
-    "condensed_target_tokens": 1,
-    "leaf_min_fanout": 2,
-    "condensed_min_fanout": 2,
-    "condensed_min_fanout_hard": 2,
-    "fresh_tail_count": 0,
-}
-_OPTIONS = {
-    "leaf_min_fanout": "leaf-fanout",
-    "condensed_min_fanout": "condensed-fanout",
-    "condensed_min_fanout_hard": "hard-fanout",
-    "fresh_tail_count": "fresh-tail",
-}
-
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class AfterImport:
     """What is to be done behind the import."""
 
     compact: bool
     single_root: bool
     transplant_to: ConversationId | None
-    settings: dict[str, int]  #: by the names of `CompactionSettings`
+    settings: EngineSettings  #: those that options name
 
 
-def wishes(*, recompact: bool, single_root: bool, transplant_to: str | None, **numbers: str | None) -> Wishes:
+def after_import(
+    *,
+    recompact: bool,
+    single_root: bool,
+    transplant_to: str | None,
+    leaf_chunk_tokens: str | None,
+    leaf_target_tokens: str | None,
+    condensed_target_tokens: str | None,
+    leaf_fanout: str | None,
+    condensed_fanout: str | None,
+    hard_fanout: str | None,
+    fresh_tail: str | None,
+) -> AfterImport:
     """The options, checked.
 
     Raises:
         UsageError: a number does not fit.
     """
-    settings = {}
-    for name, value in numbers.items():
-        if value is not None:
-            option = _OPTIONS.get(name, name.replace("_", "-"))
-            settings[name] = options.whole_number(option, value, _LEAST[name])
-    if single_root:
-        settings.setdefault("fresh_tail_count", 0)
+    usual = EngineSettings()
+    tail = Sourced(0, Source.COMMAND_LINE, "--single-root") if single_root else usual.fresh_tail_count
+    settings = replace(
+        usual,
+        leaf_chunk_tokens=_given("leaf-chunk-tokens", leaf_chunk_tokens, 1, usual.leaf_chunk_tokens),
+        leaf_target_tokens=_given("leaf-target-tokens", leaf_target_tokens, 1, usual.leaf_target_tokens),
+        condensed_target_tokens=_given(
+            "condensed-target-tokens", condensed_target_tokens, 1, usual.condensed_target_tokens
+        ),
+        leaf_min_fanout=_given("leaf-fanout", leaf_fanout, 2, usual.leaf_min_fanout),
+        condensed_min_fanout=_given("condensed-fanout", condensed_fanout, 2, usual.condensed_min_fanout),
+        condensed_min_fanout_hard=_given("hard-fanout", hard_fanout, 2, usual.condensed_min_fanout_hard),
+        fresh_tail_count=_given("fresh-tail", fresh_tail, 0, tail),
+    )
     target = None
     if transplant_to is not None:
         target = ConversationId(options.whole_number("transplant-to", transplant_to, 1))
-    return Wishes(recompact or single_root, single_root, target, settings)
+    return AfterImport(recompact or single_root, single_root, target, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,18 @@ class Foreseen:
     blocks: Sequence[Block] = ()
 
 
+def _given(option: str, value: str | None, least: int, otherwise: Sourced[int]) -> Sourced[int]:
+    if value is None:
+        return otherwise
+    return Sourced(options.whole_number(option, value, least), Source.COMMAND_LINE, f"--{option}")
+
+
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The steps behind the import of one run."""
 
     run: Run
-    wishes: Wishes
+    after: AfterImport
     model: modelling.ModelFlags
 
     async def foresee(self, reader: Reader, shown: Backfill) -> Foreseen:
@@ -143,15 +151,15 @@ class Steps:
         """
         data: dict[str, Any] = {}
         blocks: list[Block] = []
-        if self.wishes.compact:
+        if self.after.compact:
             work = self._compaction(shown.conversation_id)
             setting = work.setting(reader.schema)
             loaded = await load_context(reader, ConversationId(shown.conversation_id), setting.rendering)
             seen = work.shown(_with_import(loaded, shown), setting)
             data["compaction"] = compact_report.document(seen)
             blocks += compact_report.planned_blocks(seen)
-        if self.wishes.transplant_to is not None:
-            target = self.wishes.transplant_to
+        if self.after.transplant_to is not None:
+            target = self.after.transplant_to
             await conversation_store.get_conversation(reader, target)
             if target == shown.conversation_id:
                 raise RefusedError(
@@ -168,13 +176,13 @@ class Steps:
             return told
         # The question before the import showed this too; where nothing was to import, nobody was asked.
         agreed = replace(flags, yes=flags.yes or bool(told.data.get("applied")))
-        if self.wishes.compact:
+        if self.after.compact:
             work = self._compaction(conversation_id)
             shown = work.foresee()
             done = work.apply(shown, agreed=agreed.yes) if shown.foresight.passes else work.planned(shown)
             told = _joined(told, "compaction", done)
-        if self.wishes.transplant_to is not None and told.failed is None:
-            target = self.wishes.transplant_to
+        if self.after.transplant_to is not None and told.failed is None:
+            target = self.after.transplant_to
 
             async def plan(reader: Reader) -> Plan:
                 return await plan_transplant(
@@ -195,7 +203,7 @@ class Steps:
         return told
 
     def _compaction(self, conversation_id: int) -> CompactWork:
-        single = self.wishes.single_root
+        single = self.after.single_root
         return CompactWork(
             self.run,
             Selector(conversation_id, None),
@@ -206,12 +214,8 @@ class Steps:
             tail=None,
             chunk=None,
             no_fallback=False,
-            adjust=self._adjusted,
+            adjust=lambda rules: configured(rules, self.after.settings),
         )
-
-    def _adjusted(self, settings: CompactionSettings) -> CompactionSettings:
-        numbers: dict[str, Any] = dict(self.wishes.settings)
-        return replace(settings, **numbers)
 
 
 def _with_import(loaded: Loaded, shown: Backfill) -> Loaded:

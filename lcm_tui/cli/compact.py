@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from lcm_core.compaction_rules import NAMED, CompactionSettings
+from lcm_core.engine_rules import NAMED, EngineRules
 from lcm_core.errors import CancelledError, ExitCode, LcmError, UsageError
 from lcm_core.operations.compaction.forecast import Foresight, foresee
 from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback, setting_of
@@ -163,7 +163,7 @@ class CompactWork:
     tail: int | None
     chunk: int | None
     no_fallback: bool
-    adjust: Callable[[CompactionSettings], CompactionSettings] = lambda settings: settings
+    adjust: Callable[[EngineRules], EngineRules] = lambda rules: rules
     rules: str | None = None  #: by name; None: as the schema says
     target: int | None = None  #: tokens that the context is to be under
 
@@ -188,7 +188,8 @@ class CompactWork:
             chunk=self.chunk,
             rules=self.rules,
         )
-        return replace(setting, settings=self.adjust(setting.settings))
+        rendering = replace(setting.rendering, rules=self.adjust(setting.rendering.rules))
+        return replace(setting, rendering=rendering)
 
     def shown(self, loaded: Loaded, setting: Setting) -> compact_report.Shown:
         """What would be done to a context, also to one that nobody has written yet."""

@@ -40,14 +40,14 @@ class Shown:
 
 def document(shown: Shown) -> Document:
     """What would be done, for programs."""
-    seen, settings = shown.foresight, shown.setting.settings
+    seen, rules = shown.foresight, shown.setting.rendering.rules
     bounds = shown.setting.bounds()
     return {
         "conversationId": shown.conversation_id,
         "operation": shown.operation,
-        "rules": shown.setting.rendering.rules.name,
+        "rules": rules.name,
         "budget": shown.setting.budget,
-        "threshold": settings.threshold(shown.setting.budget),
+        "threshold": rules.compaction.threshold(shown.setting.budget),
         "freshTail": {
             "count": bounds.fresh_tail_count,
             "fromOrdinal": seen.tail_from,
@@ -89,12 +89,11 @@ def planned_blocks(shown: Shown) -> list[Block]:
 
 def _facts(shown: Shown) -> list[tuple[str, Cell]]:
     seen, setting = shown.foresight, shown.setting
-    bounds = setting.bounds()
+    bounds, rules = setting.bounds(), setting.rendering.rules
     rows: list[tuple[str, Cell]] = [
         (
             "Rules",
-            f"of the engine {setting.rendering.rules.name}, "
-            f"{'by --rules' if shown.rules_chosen else 'by the schema'}",
+            f"of the engine {rules.name}, {'by --rules' if shown.rules_chosen else 'by the schema'}",
         ),
         (
             "Fresh tail",
@@ -102,7 +101,10 @@ def _facts(shown: Shown) -> list[tuple[str, Cell]]:
             f"{seen.tail_tokens:,} tokens"
             + ("" if seen.tail_from is None else f", from ordinal {seen.tail_from:,}"),
         ),
-        ("Compacts by itself over", f"{setting.settings.threshold(setting.budget):,} tokens"),
+        (
+            "Compacts by itself over",
+            f"{rules.compaction.threshold(setting.budget):,} tokens",
+        ),
     ]
     if not seen.passes:
         return [*rows, ("Tokens", f"{seen.tokens_before:,}")]

@@ -15,14 +15,14 @@ from lcm_core.assemble.message import SentMessage
 from lcm_core.assembly import settings_for
 from lcm_core.comparing import Side, read_sides
 from lcm_core.diff import unified_text
+from lcm_core.engine_rules import NAMED, EngineRules
 from lcm_core.records import ConversationId
-from lcm_core.rules import NAMED, Rules
 from lcm_core.store.database import Database
 from lcm_core.text import safe_text
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
-from lcm_tui.cli.assembled import rules_of
+from lcm_tui.cli.assembled import engine_rules
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Facts, Note, Prose, counted
 from lcm_tui.cli.registry import command
@@ -137,14 +137,14 @@ def compare(
     other_number = number if other is None else options.whole_number("OTHER_ID", other, 1)
     here = run.settings.database.value
     there = here if db_b is None else Path(db_b).expanduser()
-    first = _Wanted(run, budget, snapshot, prompt, rules_of(rules), not no_clamp)
+    first = _Wanted(run, budget, snapshot, prompt, engine_rules(rules), not no_clamp)
     second = replace(
         first,
         budget=budget if budget_b is None else budget_b,
         option="budget-b" if budget_b is not None else "budget",
         snapshot=snapshot_b,
         prompt=prompt if prompt_b is None else prompt_b,
-        rules=rules_of(rules if rules_b is None else rules_b, "rules" if rules_b is None else "rules-b"),
+        rules=engine_rules(rules if rules_b is None else rules_b, "rules" if rules_b is None else "rules-b"),
     )
     old, new = _Asked(first.side(number), here), _Asked(second.side(other_number), there)
     found = asyncio.run(_compared(run, old, new))
@@ -165,7 +165,7 @@ class _Wanted:
     budget: str | None
     snapshot: str | None
     prompt: str | None
-    rules: Rules | None
+    rules: EngineRules | None
     clamp: bool
     option: str = "budget"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.compaction_rules import compaction_rules, compaction_settings
+from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, Options, new_batch_id
 from lcm_core.operations.drafting.items import Item, State, broken_off
@@ -396,9 +396,8 @@ class _Work:
 
 def setting_of(run: Run, schema: Schema, *, previous: bool = True) -> Setting:
     """How summaries of a database of this schema are drafted."""
-    rules = compaction_rules(schema)
-    settings = compaction_settings(run.settings.engine, rules)
-    return Setting(Rendering(rules, run.zone, settings.injected_tags), settings, previous)
+    rules = configured(engine_rules(schema), run.settings.engine)
+    return Setting(Rendering(rules, run.zone), previous)
 
 
 def _decision(question: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.fresh_tail import FreshTail, fresh_tail
-from lcm_core.rules import rules_of
 from lcm_core.settings import Settings
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ContextMessage
@@ -15,9 +16,5 @@ def tail_of(
     messages: Sequence[ContextMessage], schema: Schema, settings: Settings, *, count: int | None = None
 ) -> FreshTail:
     """Where the fresh tail begins among a context's raw messages; *count* overrules the settings."""
-    configured = settings.engine.fresh_tail_count
-    if count is None and configured.is_set:
-        count = configured.value
-    return fresh_tail(
-        messages, rules_of(schema), count=count, max_tokens=settings.engine.fresh_tail_max_tokens.value
-    )
+    rules = configured(engine_rules(schema), settings.engine).tail
+    return fresh_tail(messages, rules if count is None else replace(rules, fresh_tail_count=count))

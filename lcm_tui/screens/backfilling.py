@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
+from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.host_file import read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState
 from lcm_core.operations.backfill import Backfill, plan_backfill, session_of
 from lcm_core.operations.backfill_files import BackfillFiles
-from lcm_core.operations.importing import import_rules
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 
@@ -42,7 +42,7 @@ class BackfillScreen(PlanScreen):
             reader,
             session_of(self._disk),
             transcript,
-            import_rules(reader.schema, self._settings.engine),
+            configured(engine_rules(reader.schema), self._settings.engine).ingest,
             large_files=self._files.folder,
             archived=self._disk.state is not SessionState.LIVE,
         )

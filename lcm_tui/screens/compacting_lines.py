@@ -139,7 +139,7 @@ def _numbers(ahead: Ahead, seen: Foresight[Any], setting: Setting) -> list[Block
     tail = f"{seen.tail_tokens:,} tokens ({bounds.fresh_tail_count:,} messages at least)"
     if seen.tail_from is not None:
         tail += f" from ordinal {seen.tail_from:,}"
-    stays = _fact("tail", f"{tail}; due over {setting.settings.threshold(budget):,}")
+    stays = _fact("tail", f"{tail}; due over {setting.rendering.rules.compaction.threshold(budget):,}")
     if not seen.passes:
         tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact by this mode"
         blocks = [_fact("tokens", tokens), stays]

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.assemble.ledger import Ledger, MessageKey, ledger_of
-from lcm_core.compaction_rules import CompactionRules, compaction_rules, compaction_settings
 from lcm_core.context_reading import Fetched
 from lcm_core.context_view import RowKey
+from lcm_core.engine_rules import CompactionRules
 from lcm_core.errors import LcmError
 from lcm_core.known_context import stands_for_item
 from lcm_core.operations.compaction.distance import Distance, distance_of
@@ -147,10 +147,8 @@ class AssembledContext(ContextList):
         if totals is None:
             return None
         if self._compaction is None:
-            self._compaction = compaction_rules(self.session.database.schema)
-        engine = self.session.settings.engine
-        settings = compaction_settings(engine, self._compaction)
-        return distance_of(totals, self._compaction, settings, self.asked_budget())
+            self._compaction = self.session.rules.compaction
+        return distance_of(totals, self._compaction, self.asked_budget())
 
     def asked_budget(self) -> int:
         """The budget that the engine would take: what is asked for, under the cap that is configured."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.context_reading import Fetched, FoundOverlay, read_context
-from lcm_core.context_view import RowKey, TailRule, goes_on, moved_tail
+from lcm_core.context_view import RowKey, goes_on, moved_tail
 from lcm_core.known_context import KnownContext, stands_for_item
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store import context as store
@@ -72,10 +72,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
     def known(self) -> KnownContext:
         """What has been read of the context."""
         if self._known is None:
-            engine = self.session.settings.engine
-            count, tokens = engine.fresh_tail_count, engine.fresh_tail_max_tokens
-            rule = TailRule(self.session.rules, count.value if count.is_set else None, tokens.value)
-            self._known = KnownContext(self._conversation_id, rule)
+            self._known = KnownContext(self._conversation_id, self.session.rules.tail)
         return self._known
 
     def on_mount(self) -> None:

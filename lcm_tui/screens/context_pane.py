@@ -82,7 +82,7 @@ def _tail_document(known: KnownContext) -> Document:
         return ()
     limit = f"The rule protects {tail.count:,} messages"
     limit += f" of at most {tail.max_tokens:,} tokens" if tail.max_tokens is not None else ""
-    turn = known.rule.rules.tail_keeps_turn_whole
+    turn = known.rules.keeps_turn_whole
     whole = ", and goes back to the newest message of the user so that a turn stays whole" if turn else ""
     return (
         heading("The fresh tail"),

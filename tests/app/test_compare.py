@@ -11,8 +11,8 @@ from lcm_core.assemble.assembler import AssemblySettings, assemble
 from lcm_core.assemble.compare import ContextDiff, compare_contexts, sent_now
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import Resolved, ResolvedContext
+from lcm_core.engine_rules import RULES_0_1
 from lcm_core.records import MessageId
-from lcm_core.rules import RULES_0_1
 from lcm_core.text import cell_width
 from textual.pilot import Pilot
 

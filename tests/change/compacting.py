@@ -15,14 +15,14 @@ import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from lcm_core.compaction_rules import CompactionRules, CompactionSettings, compaction_rules
+from lcm_core.engine_rules import EngineRules, engine_rules
 from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.run import Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, Result, UnderResult
@@ -32,7 +32,7 @@ from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
 
 from tests.change.support import connect
-from tests.support import DATA, recorded
+from tests.support import DATA, recorded, with_values
 
 VERSIONS = ("0.1.2", "0.15.3")
 Recorded = dict[str, Any]
@@ -44,19 +44,19 @@ _SETTINGS = {
     "leafMinFanout": "leaf_min_fanout",
     "condensedMinFanout": "condensed_min_fanout",
     "condensedMinFanoutHard": "condensed_min_fanout_hard",
-    "incrementalMaxDepth": "max_depth",
-    "sweepMaxDepth": "max_depth",
+    "incrementalMaxDepth": "sweep_max_depth",
+    "sweepMaxDepth": "sweep_max_depth",
     "leafChunkTokens": "leaf_chunk_tokens",
     "leafTargetTokens": "leaf_target_tokens",
     "condensedTargetTokens": "condensed_target_tokens",
     "maxRounds": "max_rounds",
-    "maxSweepIterations": "max_iterations",
+    "maxSweepIterations": "max_sweep_iterations",
     "sweepDeadlineMs": "sweep_deadline_ms",
-    "compactUntilUnderDeadlineMs": "until_under_deadline_ms",
-    "summaryMaxOverageFactor": "overage_factor",
+    "compactUntilUnderDeadlineMs": "compact_until_under_deadline_ms",
+    "summaryMaxOverageFactor": "summary_max_overage_factor",
     "fallbackMaxTokens": "fallback_max_tokens",
-    "summaryPrefixTargetTokens": "prefix_target_tokens",
-    "stripInjectedContextTags": "injected_tags",
+    "summaryPrefixTargetTokens": "summary_prefix_target_tokens",
+    "stripInjectedContextTags": "strip_injected_context_tags",
 }
 
 
@@ -226,12 +226,12 @@ class Repeated:
     calls: list[list[SummaryRequest]]  #: of each step
 
 
-def settings_of(rules: CompactionRules, config: Mapping[str, Any]) -> CompactionSettings:
-    """A recorded configuration."""
+def with_config(rules: EngineRules, config: Mapping[str, Any]) -> EngineRules:
+    """The rules with the values of a recorded configuration."""
     values = {_SETTINGS[key]: value for key, value in config.items() if key in _SETTINGS}
-    if "injected_tags" in values:
-        values["injected_tags"] = tuple(values["injected_tags"])
-    return replace(rules.defaults, **values)
+    if "strip_injected_context_tags" in values:
+        values["strip_injected_context_tags"] = tuple(values["strip_injected_context_tags"])
+    return with_values(rules, **values)
 
 
 @asynccontextmanager
@@ -242,20 +242,19 @@ async def repeating(path: Path, case: Recorded) -> AsyncIterator[AsyncIterator[R
 
 
 async def _operations(database: Database, case: Recorded) -> AsyncIterator[Repeated]:
-    rules = compaction_rules(database.schema)
+    rules = engine_rules(database.schema)
     clock = Clock(case["start"])
     asked = 0
     for operation in case["ops"]:
         arguments = operation["args"]
         config = {**case["config"], **operation["configOverride"]}
-        settings = settings_of(rules, config)
+        own = with_config(rules, config)
         summarizer = FakeSummarizer(case["summarizer"], arguments.get("summaryModel", "unknown"), asked)
         runner: Runner[Any] = Runner(
             database,
             ConversationId(case["conversation"]),
             Setting(
-                Rendering(rules, _zone(config["timezone"]), settings.injected_tags),
-                settings,
+                Rendering(own, _zone(config["timezone"])),
                 arguments["tokenBudget"],
                 arguments.get("freshTailCount"),
                 arguments.get("leafChunkTokens"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.compaction_rules import compaction_rules
+from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.drafting.batch import Batch, Options
 from lcm_core.operations.drafting.items import Item, State
 from lcm_core.operations.drafting.material import Setting
@@ -33,8 +33,8 @@ Answer = SummaryReply | BaseException
 
 def setting_of(schema: Schema) -> Setting:
     """How a database is drafted for, by the defaults of its engine."""
-    rules = compaction_rules(schema)
-    return Setting(Rendering(rules, UTC, rules.defaults.injected_tags), rules.defaults)
+    rules = engine_rules(schema)
+    return Setting(Rendering(rules, UTC))
 
 
 def good(text: str = "Decided to keep the timeout.", **changed: Any) -> SummaryReply:

@@ -14,12 +14,11 @@ from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.reindex import reindex
 from lcm_core.engine import Engine
+from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.errors import NotFoundError
 from lcm_core.ingest.host_file import read_host_file
-from lcm_core.ingest.storing import STORING_PRESENT
 from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import find_transcript, plan_backfill, session_of
-from lcm_core.operations.importing import ImportRules
 
 from tests.change.host import Host
 from tests.change.oracle import Whole
@@ -264,7 +263,7 @@ async def made(path: Path, file: Path, tmp: Path, session: Session | None = None
             reader,
             session or Session("s-new"),
             read_host_file(file),
-            ImportRules(STORING_PRESENT),
+            RULES_PRESENT.ingest,
             large_files=tmp / "files",
         ),
     )

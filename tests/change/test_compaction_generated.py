@@ -22,7 +22,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.schema_new import create_database
-from lcm_core.compaction_rules import compaction_rules
 from lcm_core.operations.compaction.run import Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Compaction, Made, Outcome, Pass, Refused, Skipped
 from lcm_core.records import ConversationId
@@ -33,7 +32,7 @@ from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryR
 
 from tests.change.support import connect
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
-from tests.core.test_compaction_model import CALLERS, CONFIGS, OPERATIONS, operation_of, settings_of, told
+from tests.core.test_compaction_model import CALLERS, CONFIGS, OPERATIONS, operation_of, rules_of, told
 
 #: What a message or a summary may hold, and whether it says something.
 SAYING = {
@@ -212,11 +211,11 @@ async def ran(
             outcome = yield due
 
     async with await Database.open(path) as database:
-        rules = compaction_rules(database.schema)
+        rules = rules_of(config, present=True)
         runner: Runner[Any] = Runner(
             database,
             ConversationId(1),
-            Setting(Rendering(rules, UTC), settings_of(config, present=True), budget, call.tail, call.chunk),
+            Setting(Rendering(rules, UTC), budget, call.tail, call.chunk),
             Summarizer(answers),
             ticking,
             clock=lambda: seconds * 1000,

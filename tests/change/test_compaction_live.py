@@ -17,7 +17,7 @@ import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import ReadOnlyError, StalePlanError
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.compaction_rules import compaction_rules
+from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.compaction.plans import Draft
 from lcm_core.operations.compaction.run import Accept, Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Compaction, Made, Moved, Refused, Result
@@ -31,6 +31,7 @@ from tests.change.host import Host
 from tests.change.hosting import at_work, enough
 from tests.change.oracle import Whole
 from tests.change.support import connect, context_of, dump, run, search_faults, value
+from tests.support import with_values
 
 CONVERSATION = ConversationId(1)
 Meanwhile = Callable[[SummaryRequest], Awaitable[None]]
@@ -56,20 +57,20 @@ def runner(
     database: Database, summarizer: Summarizer, accept: Accept | None = None, **changed: Any
 ) -> Runner[Result]:
     """A sweep with small numbers."""
-    rules = compaction_rules(database.schema)
+    rules = engine_rules(database.schema)
     numbers = {
         "fresh_tail_count": 10,
         "leaf_min_fanout": 3,
         "condensed_min_fanout": 3,
         "leaf_chunk_tokens": 1400,
         "condensed_target_tokens": 20,
-        "max_iterations": 60,
+        "max_sweep_iterations": 60,
     }
-    settings = replace(rules.defaults, **{**numbers, **changed})
+    rules = with_values(rules, **{**numbers, **changed})
     return Runner(
         database,
         CONVERSATION,
-        Setting(Rendering(rules, UTC), settings, 2000),
+        Setting(Rendering(rules, UTC), 2000),
         summarizer,
         Compaction.sweep,
         accept,
@@ -149,7 +150,7 @@ async def test_a_chunk_that_the_host_compacted_meanwhile_is_left_alone(tmp_path:
     path = start_database("0.15.3", tmp_path / "lcm.db")
 
     async def compact(_request: SummaryRequest) -> None:
-        first, _ = await swept(path, Summarizer(), max_iterations=1)
+        first, _ = await swept(path, Summarizer(), max_sweep_iterations=1)
         assert isinstance(first[0].outcome, Made)
 
     steps, finished = await swept(path, Summarizer([compact]))
@@ -297,7 +298,7 @@ async def _with_a_host(path: Path, count: int) -> None:
         while process.poll() is None:
             # Whom the host beats several times on end is told so: nobody tries for ever.
             with suppress(StalePlanError):
-                await swept(path, Summarizer([pause] * 1000), leaf_chunk_tokens=300, max_iterations=5)
+                await swept(path, Summarizer([pause] * 1000), leaf_chunk_tokens=300, max_sweep_iterations=5)
             if value(path, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'"):
                 enough(process)  # something was made and committed
             await asyncio.sleep(0.05)
@@ -339,7 +340,7 @@ async def test_after_a_refused_key_a_sweep_condenses_unless_somebody_ends_it(
     path = start_database("0.15.3", tmp_path / "lcm.db")
     refusing = Refusing(6)
     async with await Database.open(path) as database:
-        whole = runner(database, Summarizer(), prefix_target_tokens=1)
+        whole = runner(database, Summarizer(), summary_prefix_target_tokens=1)
         running = replace(whole, summarizer=refusing, ends_at_refusal=ends)
         steps = [step async for step in running.steps()]
     assert [step.chunk.due.depth for step in steps[:6]] == [0] * 6
@@ -355,12 +356,12 @@ async def test_after_a_refused_key_a_sweep_condenses_unless_somebody_ends_it(
 async def test_a_refused_condensation_has_nothing_behind_it(version: str, tmp_path: Path) -> None:
     path = start_database(version, tmp_path / "lcm.db")
     async with await Database.open(path) as database:
-        seen = [step async for step in runner(database, Summarizer(), prefix_target_tokens=1).steps()]
+        seen = [step async for step in runner(database, Summarizer(), summary_prefix_target_tokens=1).steps()]
     first = next(at for at, step in enumerate(seen) if step.chunk.due.depth > 0)
     path = start_database(version, tmp_path / "again.db")
     async with await Database.open(path) as database:
         running = replace(
-            runner(database, Summarizer(), prefix_target_tokens=1), summarizer=Refusing(first + 1)
+            runner(database, Summarizer(), summary_prefix_target_tokens=1), summarizer=Refusing(first + 1)
         )
         steps = [step async for step in running.steps()]
     assert len(steps) <= first + 1
@@ -384,7 +385,7 @@ async def test_counts_that_nobody_wrote_stop_no_sweep(count: object, tmp_path: P
     for conversation in (1, 18):
         async with await Database.open(path) as database:
             running = replace(
-                runner(database, Summarizer(words=5), prefix_target_tokens=1, fresh_tail_count=2),
+                runner(database, Summarizer(words=5), summary_prefix_target_tokens=1, fresh_tail_count=2),
                 conversation_id=ConversationId(conversation),
             )
             steps = [step async for step in running.steps()]

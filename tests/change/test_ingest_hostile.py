@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lcm_core.engine import Session
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
 from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
 from lcm_core.ingest.jsonl import TranscriptChangedError, TranscriptError
 from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.ingest.storing import STORING_0_1, STORING_0_9, STORING_PRESENT
 
 from tests.change.ingest_replay import opened
 from tests.change.support import column, value
+from tests.support import rules_since
 
 KEY = Session("s", "agent:main:main")
 DEEP = "[" * 5_000 + "]" * 5_000
@@ -31,7 +33,7 @@ def line(**members: object) -> str:
     return json.dumps({"type": "message", "message": {"role": "user", "content": "x"}, **members})
 
 
-@pytest.mark.parametrize("rules", [STORING_0_1, STORING_0_9, STORING_PRESENT])
+@pytest.mark.parametrize("rules", [RULES_0_1.ingest, rules_since("0.9.2").ingest, RULES_PRESENT.ingest])
 def test_what_is_nested_deeper_than_python_goes_is_stored(rules: Any) -> None:
     for name in (None, "content", "output"):
         deep = nested(3_000, name)
@@ -40,7 +42,7 @@ def test_what_is_nested_deeper_than_python_goes_is_stored(rules: Any) -> None:
         for content in (deep, [block, deep], framed, DEEP, f"<file name=a.json>{DEEP}</file>"):
             for role in ("user", "assistant", "tool"):
                 message = {"role": role, "content": content, "command": deep, "output": deep}
-                stored = store_message(HostMessage(message), rules, threshold=50)
+                stored = store_message(HostMessage(message), replace(rules, large_file_token_threshold=50))
                 assert isinstance(stored, StoredMessage)
         shell = {"role": "user", "command": deep, "output": deep}
         assert isinstance(store_message(HostMessage(shell), rules), StoredMessage)
@@ -48,7 +50,7 @@ def test_what_is_nested_deeper_than_python_goes_is_stored(rules: Any) -> None:
 
 def test_nothing_of_what_is_nested_deeply_is_lost() -> None:
     message = {"role": "assistant", "content": [{"type": "x", "deep": nested(3_000, None)}]}
-    stored = store_message(HostMessage(message), STORING_PRESENT)
+    stored = store_message(HostMessage(message), RULES_PRESENT.ingest)
     assert isinstance(stored, StoredMessage)
     assert stored.parts[0].metadata.count("[") == 3_000
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.ingest.canonical import canonical
 from lcm_core.ingest.host_file import host_message
 from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.ingest.storing import STORING_PRESENT
 
 from tests.change.ingest_replay import (
     conversations,
@@ -20,6 +20,7 @@ from tests.change.ingest_replay import (
     recording,
     transcript_step,
 )
+from tests.support import with_values
 
 MESSAGES = recording("messages")
 
@@ -53,7 +54,9 @@ def test_every_message_is_stored_as_the_engine_stored_it() -> None:
 
 
 def _stored(message: dict[str, Any], threshold: int) -> object:
-    return store_message(host_message(message), STORING_PRESENT, threshold=threshold)
+    return store_message(
+        host_message(message), with_values(RULES_PRESENT, large_file_token_threshold=threshold).ingest
+    )
 
 
 def _told(message: StoredMessage) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan, RowChange, row_counts
 from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
+from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.operations.drafting.material import Base, earlier_digest_of, read_material
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_restore, plan_rewrite
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database
-from lcm_core.tokens import estimate_utf16, estimate_weighted
+from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
 from tests.change.drafting import CONVERSATION, VERSIONS, faults_of, setting_of
 from tests.change.support import column, connect, dump, run, search_faults, value
@@ -88,7 +89,8 @@ async def test_everything_follows_and_everything_comes_back(
             ("summaries", 0, 0)
         }
         done = await commit_plan(database, plan)
-        estimate = estimate_weighted if database.schema.counts_code_points else estimate_utf16
+        weighted = engine_rules(database.schema).estimator is Estimator.WEIGHTED
+        estimate = estimate_weighted if weighted else estimate_utf16
         held = (
             value(path, "SELECT content FROM summaries WHERE summary_id = ?", leaf),
             value(path, "SELECT token_count FROM summaries WHERE summary_id = ?", leaf),

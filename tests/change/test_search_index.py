@@ -11,6 +11,7 @@ from lcm_core.change.plan import Symbol, SymbolKind, insertion
 from lcm_core.change.reindex import Rebuilt, reindex
 from lcm_core.change.search_index import NOT_UPDATED, indexed_text
 from lcm_core.change.undo import plan_undo
+from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.schema import Schema
@@ -114,7 +115,13 @@ def test_a_column_that_is_not_indexed_touches_no_search_table(database_copy):
 
 
 OLD, NEW = Schema({"messages": frozenset()}), Schema({"conversation_bootstrap_state": frozenset()})
-REFERENCES = Schema({"messages": frozenset({"large_content"}), "conversation_bootstrap_state": frozenset()})
+REFERENCES = Schema(
+    {
+        "conversations": frozenset({"active"}),
+        "messages": frozenset({"large_content"}),
+        "conversation_bootstrap_state": frozenset(),
+    }
+)
 EXPLORED = "Exploration Summary:\nit holds"
 FILE = "[LCM Tool Output: file_0123456789abcdef | tool=read | 91,002 bytes]"
 
@@ -143,7 +150,7 @@ FILE = "[LCM Tool Output: file_0123456789abcdef | tool=read | 91,002 bytes]"
     ],
 )
 def test_what_is_indexed_of_a_message(schema, content, indexed):
-    assert indexed_text(content, schema) == indexed
+    assert indexed_text(content, engine_rules(schema).search) == indexed
 
 
 def test_every_copy_of_a_summary_in_the_index_goes(database_copy):

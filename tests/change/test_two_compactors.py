@@ -114,10 +114,10 @@ async def test_nothing_is_lost_and_nothing_covered_twice(path: Path, seed: int) 
     work = asyncio.create_task(host.go_on(12))
     while not work.done():
         with suppress(HostCompactsError, StalePlanError):
-            await swept(path, Summarizer([pause] * 100), leaf_chunk_tokens=300, max_iterations=3)
+            await swept(path, Summarizer([pause] * 100), leaf_chunk_tokens=300, max_sweep_iterations=3)
         await asyncio.sleep(0.005)
     await work
-    await swept(path, Summarizer(), leaf_chunk_tokens=300, max_iterations=3)
+    await swept(path, Summarizer(), leaf_chunk_tokens=300, max_sweep_iterations=3)
     whole = check_coverage(path)
     assert before | {*alone.appended, *host.appended} <= whole.messages.keys()
     assert alone.made > 0

@@ -18,9 +18,8 @@ from lcm_core.assemble.pair import MISSING_RESULT, pair_tools
 from lcm_core.assemble.rebuild import rebuilt_content
 from lcm_core.assemble.repairs import DROPPING, Repair
 from lcm_core.assemble.resolve import Resolved, resolve
-from lcm_core.assemble.rules import ASSEMBLY_PRESENT
+from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.records import MessageId, MessagePart
-from lcm_core.rules import RULES_PRESENT
 
 from tests.core import assembly_model as model
 from tests.core.test_assembly_steps import message, summary
@@ -253,5 +252,5 @@ def test_parts_become_the_blocks_of_the_table(rows: list[dict[str, Any]], role: 
     elif role is Role.USER and len(expected) == 1 and model.kind(expected[0]) == "text":
         said = expected[0].get("text")
         expected = said if isinstance(said, str) else expected
-    found = content_document(rebuilt_content(text, parts, role, ASSEMBLY_PRESENT))
+    found = content_document(rebuilt_content(text, parts, role, RULES_PRESENT.assembly))
     assert stringify(found) == stringify(expected)  # the order of members counts

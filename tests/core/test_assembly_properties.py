@@ -20,6 +20,7 @@ from lcm_core.assemble.js import stringify
 from lcm_core.assemble.message import Identity, Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve
 from lcm_core.assemble.stored import StoredItem, StoredMessage, StoredSummary
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.javascript import JsonObject
 from lcm_core.records import (
     ConversationId,
@@ -31,7 +32,6 @@ from lcm_core.records import (
     SummaryText,
     Timestamp,
 )
-from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules
 from lcm_core.tokens import Estimator
 
 NOON = Timestamp("2026-03-06 12:00:00")
@@ -127,7 +127,7 @@ RULES = st.sampled_from([RULES_0_1, RULES_PRESENT])
 
 @given(contexts(), SETTINGS, RULES)
 def test_more_than_the_budget_is_sent_only_when_the_tail_is(
-    items: list[StoredItem], settings: AssemblySettings, rules: Rules
+    items: list[StoredItem], settings: AssemblySettings, rules: EngineRules
 ):
     found = assemble(resolve(items, None, rules, UTC), settings, rules)
     assert found.estimated_tokens <= max(settings.budget, found.tail.tokens)
@@ -185,7 +185,7 @@ def test_a_message_is_counted_with_its_blocks_only_once(
 
 @given(contexts(), SETTINGS, RULES)
 def test_the_same_records_give_the_same_messages_and_stay_as_they_are(
-    items: list[StoredItem], settings: AssemblySettings, rules: Rules
+    items: list[StoredItem], settings: AssemblySettings, rules: EngineRules
 ):
     before = copy.deepcopy(items)
     context = resolve(items, None, rules, UTC)
@@ -196,7 +196,7 @@ def test_the_same_records_give_the_same_messages_and_stay_as_they_are(
 
 @given(contexts(), SETTINGS, RULES)
 def test_whatever_is_stored_can_be_sent_and_exported(
-    items: list[StoredItem], settings: AssemblySettings, rules: Rules
+    items: list[StoredItem], settings: AssemblySettings, rules: EngineRules
 ):
     found = assemble(resolve(items, None, rules, UTC), settings, rules)
     request: Any = api_request(found)

@@ -19,8 +19,8 @@ from lcm_core.assemble.resolve import Resolved, resolve
 from lcm_core.assemble.result import Assembled, Step
 from lcm_core.assemble.stored import StoredMessage
 from lcm_core.assembly import AssemblyBasis, assemble_context, assembly_basis, settings_for
+from lcm_core.engine_rules import NAMED, RULES_0_1, EngineRules, engine_rules
 from lcm_core.records import ContextItem, ConversationId, Timestamp
-from lcm_core.rules import NAMED, RULES_0_1, Rules, rules_of
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import Source, Sourced
 from lcm_core.store.assembly import stored_items
@@ -255,9 +255,9 @@ async def test_the_rules_follow_from_the_schema(
     version: str, name: str, escapes: bool, turn: bool, items: bool, database_file: DatabaseFactory
 ):
     async with await Database.open(database_file(version)) as database:
-        rules = rules_of(database.schema)
-        assert (rules.name, rules.wrapper_escapes, rules.wrapper_has_trust) == (name, escapes, escapes)
-        assert (rules.tail_keeps_turn_whole, rules.assembly.tail_of_items) == (turn, items)
+        rules = engine_rules(database.schema)
+        assert (rules.name, rules.wrapper.escapes, rules.wrapper.has_trust) == (name, escapes, escapes)
+        assert (rules.tail.keeps_turn_whole, rules.assembly.tail_of_items) == (turn, items)
         old = await database.read(
             assemble_context, ConversationId(1), AssemblySettings(128_000), zone=UTC, rules=NAMED["0.1"]
         )
@@ -279,7 +279,7 @@ def test_settings_of_an_operator():
     assert settings_for(told, 9_000, "why").prompt_aware
 
 
-def counting(rules: Rules) -> Rules:
+def counting(rules: EngineRules) -> EngineRules:
     """The same rules, with everything counted anew."""
     return replace(rules, assembly=replace(rules.assembly, trusts_stored_tokens=False))
 
@@ -294,7 +294,7 @@ async def test_every_stored_message_is_rebuilt_to_what_was_counted(
 ):
     """The engine counts a message when it stores it, in the very form in which the assembler sends it."""
     async with await Database.open(database_file(version)) as database:
-        rules = rules_of(database.schema)
+        rules = engine_rules(database.schema)
 
         async def rebuilt(reader: Reader) -> list[Resolved]:
             ids = await reader.rows("SELECT message_id FROM messages WHERE role <> 'system'")

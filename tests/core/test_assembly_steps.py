@@ -28,6 +28,7 @@ from lcm_core.assemble.resolve import ResolvedContext, Unread, resolve
 from lcm_core.assemble.result import Assembled, Source, Step
 from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
 from lcm_core.assemble.system import Addition
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.records import (
     ConversationId,
     FileId,
@@ -40,7 +41,6 @@ from lcm_core.records import (
     SummaryText,
     Timestamp,
 )
-from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules
 from lcm_core.tokens import Estimator, estimate_weighted
 
 NOON = Timestamp("2026-03-06 12:00:00")
@@ -101,7 +101,7 @@ def summary(ordinal: int, depth: int = 0, content: str = "what was said") -> Sto
 
 def sent(
     items: Sequence[StoredItem],
-    rules: Rules = RULES_PRESENT,
+    rules: EngineRules = RULES_PRESENT,
     budget: int = 100_000,
     around: Surroundings | None = None,
     **settings: Any,
@@ -128,14 +128,14 @@ def repairs(found: Assembled) -> list[tuple[Mended, str | None]]:
 
 
 @pytest.mark.parametrize("rules", [RULES_0_1, RULES_PRESENT])
-def test_a_result_is_moved_right_behind_its_call(rules: Rules):
+def test_a_result_is_moved_right_behind_its_call(rules: EngineRules):
     found = sent([message(0, "user", "go"), call(1, "x"), message(2, "user", "and?"), result(3, "x")], rules)
     assert shape(found) == ["u", "a:x", "t:x", "u"]
     assert repairs(found) == [(Mended.RESULT_MOVED, "x")]
 
 
 @pytest.mark.parametrize("rules", [RULES_0_1, RULES_PRESENT])
-def test_second_and_orphaned_results_are_dropped_and_missing_ones_made_up(rules: Rules):
+def test_second_and_orphaned_results_are_dropped_and_missing_ones_made_up(rules: EngineRules):
     found = sent(
         [
             message(0, "user", "go"),
@@ -267,7 +267,7 @@ def test_reasoning_keeps_its_signature_only_when_its_model_is_known():
     raw = {"type": "thinking", "thinking": "hm", "thinkingSignature": "abc"}
     text = {"text": "so", "metadata": {"raw": {"type": "text", "text": "so"}}}
 
-    def thought(rules: Rules, **identity: str) -> Any:
+    def thought(rules: EngineRules, **identity: str) -> Any:
         reasoning = {"part_type": "reasoning", "text": "hm", "metadata": {"raw": raw, **identity}}
         found = sent([message(0, "user", "go"), message(1, "assistant", "so", reasoning, text)], rules)
         return found.messages[1].document()
@@ -596,7 +596,7 @@ def test_the_hosts_messages_are_cut_to_the_budget():
 
 
 def test_the_addition_to_the_system_prompt_fits_the_summaries_at_0_1():
-    def kind(*items: StoredItem, rules: Rules = RULES_0_1) -> Addition:
+    def kind(*items: StoredItem, rules: EngineRules = RULES_0_1) -> Addition:
         return sent([*items, message(9, "user", "hi")], rules).system.kind
 
     assert kind() is Addition.NONE

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.compaction_rules import COMPACTION_0_1, COMPACTION_PRESENT, CompactionSettings
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.operations.compaction.reading import Loaded
 from lcm_core.operations.compaction.run import Setting
 from lcm_core.operations.compaction.selection import Context, Standing
@@ -32,6 +32,7 @@ from lcm_core.summarize.escalate import Level
 from lcm_core.summarize.reading import Rendering
 
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
+from tests.support import with_values
 
 _WEIGHT = st.one_of(st.integers(0, 60), st.sampled_from([0, 1, 119, 120, 121]))
 
@@ -133,25 +134,25 @@ def modelled(
     return Played(model.passes, [item.ref for item in model.items], result)
 
 
-def settings_of(config: Config, present: bool) -> CompactionSettings:
-    """The settings of a generated configuration."""
-    rules = COMPACTION_PRESENT if present else COMPACTION_0_1
-    return replace(
-        rules.defaults,
+def rules_of(config: Config, present: bool) -> EngineRules:
+    """The rules with the values of a generated configuration."""
+    rules = RULES_PRESENT if present else RULES_0_1
+    return with_values(
+        rules,
         context_threshold=config.threshold,
         fresh_tail_count=config.tail,
         fresh_tail_max_tokens=config.tail_tokens if present else None,
         leaf_min_fanout=config.leaf_fanout,
         condensed_min_fanout=config.fanout,
         condensed_min_fanout_hard=config.hard_fanout,
-        max_depth=config.depth,
+        sweep_max_depth=config.depth,
         leaf_chunk_tokens=config.chunk,
         condensed_target_tokens=config.condensed_target,
-        prefix_target_tokens=config.prefix_target,
+        summary_prefix_target_tokens=config.prefix_target,
         max_rounds=config.rounds,
-        max_iterations=config.iterations,
+        max_sweep_iterations=config.iterations,
         sweep_deadline_ms=config.sweep_ms,
-        until_under_deadline_ms=config.until_ms,
+        compact_until_under_deadline_ms=config.until_ms,
     )
 
 
@@ -165,7 +166,6 @@ def played(
     answers: list[str | float],
 ) -> Played:
     """The code, with a context in memory."""
-    rules = COMPACTION_PRESENT if present else COMPACTION_0_1
     context = Context.of(
         [
             Standing(
@@ -179,7 +179,7 @@ def played(
             for item in items
         ]
     )
-    setting = Setting(Rendering(rules), settings_of(config, present), budget, call.tail, call.chunk)
+    setting = Setting(Rendering(rules_of(config, present)), budget, call.tail, call.chunk)
     seconds = 0
     compaction = setting.compaction(Loaded(ConversationId(1), context), lambda: seconds * 1000)
     running = operation_of(compaction, name, call)

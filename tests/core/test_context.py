@@ -17,23 +17,23 @@ from lcm_core.context_view import (
     TAIL,
     ContextView,
     Finding,
-    TailRule,
+    fresh_tail_of,
     goes_on,
     moved_tail,
     structure_of,
     totals_of,
     view_context,
 )
+from lcm_core.engine_rules import RULES_PRESENT, engine_rules
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.known_context import KnownContext
 from lcm_core.records import ConversationId, MessageId, SummaryId, Timestamp
-from lcm_core.rules import RULES_PRESENT, rules_of
 from lcm_core.store import context as store
 from lcm_core.store.context import References
 from lcm_core.store.database import Database
 from lcm_core.tokens import Lacking, Verdict
 
-from tests.support import VERSIONS
+from tests.support import VERSIONS, with_values
 
 DatabaseFactory = Callable[[str], Path]
 ONE = ConversationId(1)
@@ -50,7 +50,7 @@ def changed(path: Path) -> Iterator[sqlite3.Connection]:
 
 async def known_context(database: Database, number: int, limit: int | None = None) -> KnownContext:
     """A context read to the end, as a screen does it."""
-    known = KnownContext(ConversationId(number), TailRule(rules_of(database.schema)))
+    known = KnownContext(ConversationId(number), engine_rules(database.schema).tail)
     await read_on(database, known, limit)
     while ids := known.unread(5):
         known.learn(await database.read(store.weights_of, ids))
@@ -99,8 +99,8 @@ async def test_totals_are_what_plain_sql_says(database_file: DatabaseFactory, ve
 async def test_groups_of_a_context(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
         known = await known_context(database, 1)
-        few = TailRule(RULES_PRESENT, count=2)
-        tail = few.tail_of(known.view.items, known.weights)
+        few = with_values(RULES_PRESENT, fresh_tail_count=2).tail
+        tail = fresh_tail_of(known.view.items, known.weights, few)
         split = totals_of(known.view.items, known.weights, tail, ONE)
     assert known.totals is not None
     assert split is not None

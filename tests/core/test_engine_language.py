@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,17 +20,15 @@ from lcm_core.assemble.focus import wrap_brief
 from lcm_core.assemble.js import stringify
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve
-from lcm_core.compaction_rules import COMPACTION_PRESENT
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, IngestRules
 from lcm_core.ingest.explore import explore
 from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.payloads import Payload
 from lcm_core.ingest.skipping import Skipped
 from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.ingest.storing import STORING_0_1, STORING_0_8, STORING_PRESENT, StoringRules
 from lcm_core.operations.compaction.plans import file_ids
 from lcm_core.operations.file_copies import named_in
 from lcm_core.records import ConversationId, FocusBrief
-from lcm_core.rules import RULES_0_1, RULES_PRESENT
 from lcm_core.settings.values import time_zone
 from lcm_core.summarize.reading import Source
 from lcm_core.summarize.source import SourceMessage, leaf_source
@@ -37,6 +36,7 @@ from lcm_core.times import engine_label
 from lcm_core.tokens import Estimator, has_surrogates
 
 from tests.core.test_assembly_steps import NOON, message, sent, summary
+from tests.support import rules_since
 
 FILE = "file_0123456789abcdef"
 #: Blank in one of the languages alone.
@@ -80,7 +80,7 @@ def test_arguments_that_are_no_json_there_are_sent_as_text(arguments: str):
 
 def test_ids_of_files_end_where_an_ideograph_begins():
     said = message(0, "user", f"参照{FILE}を見て x{FILE} {FILE.upper()}é {FILE}0 fıle_0123456789abcdee")
-    assert file_ids(Source("", messages=(SourceMessage(said.message),)), COMPACTION_PRESENT.source) == [FILE]
+    assert file_ids(Source("", messages=(SourceMessage(said.message),)), RULES_PRESENT.source) == [FILE]
     assert named_in([{"content": f"参照{FILE}を見て"}]) == {FILE}
 
 
@@ -112,7 +112,11 @@ def test_keys_that_are_numbers_come_first():
 def image(data: str) -> tuple[Payload, ...]:
     """What is taken out of a message with an image."""
     said: Any = {"role": "user", "content": [{"type": "image", "data": data, "mimeType": "image/png"}]}
-    stored = store_message(HostMessage(said), STORING_PRESENT, threshold=1_000, new_id=lambda: FILE)
+    stored = store_message(
+        HostMessage(said),
+        replace(RULES_PRESENT.ingest, large_file_token_threshold=1_000),
+        new_id=lambda: FILE,
+    )
     assert isinstance(stored, StoredMessage)
     return stored.payloads
 
@@ -150,7 +154,7 @@ def test_what_is_no_utf_8_is_sent_as_the_engine_reads_it():
         assert sums.messages[2].content == READ
     assert wrap_brief(brief, UTC).count(READ) == 2
     source = SourceMessage(message(0, "user", BYTES).message)
-    assert leaf_source([source], COMPACTION_PRESENT.source, UTC).endswith(f"]\n{READ}")
+    assert leaf_source([source], RULES_PRESENT.source, UTC).endswith(f"]\n{READ}")
 
 
 def test_a_half_of_a_character_in_json_is_written_as_the_engine_writes_it():
@@ -174,12 +178,12 @@ ODD_BLOCKS: list[Any] = [
 
 @pytest.mark.parametrize("content", ODD_BLOCKS)
 @pytest.mark.parametrize("role", ["user", "assistant", "toolResult"])
-@pytest.mark.parametrize("rules", [STORING_0_1, STORING_0_8, STORING_PRESENT])
-def test_whatever_a_host_says_can_be_stored(content: Any, role: str, rules: StoringRules):
+@pytest.mark.parametrize("rules", [RULES_0_1.ingest, rules_since("0.8.1").ingest, RULES_PRESENT.ingest])
+def test_whatever_a_host_says_can_be_stored(content: Any, role: str, rules: IngestRules):
     """Types that are no text, and halves of characters, which no database takes."""
     said: Any = {"role": role, "content": content, "toolCallId": HALF, "toolName": HALF, "responseId": HALF}
     host = HostMessage(said, entry_id=HALF)
-    found = store_message(host, rules, threshold=100)
+    found = store_message(host, replace(rules, large_file_token_threshold=100))
     assert isinstance(found, StoredMessage)
     texts = [found.content, found.entry_id, found.event_key]
     for part in found.parts:
@@ -191,7 +195,7 @@ def test_whatever_a_host_says_can_be_stored(content: Any, role: str, rules: Stor
 
 def test_a_failed_turn_that_says_nothing_there_is_not_stored():
     said: Any = {"role": "assistant", "content": "", "stopReason": "error"}
-    assert store_message(HostMessage(said), STORING_PRESENT) is Skipped.FAILED
+    assert store_message(HostMessage(said), RULES_PRESENT.ingest) is Skipped.FAILED
     for blank in (BLANK_HERE, BLANK_THERE):
         spoken = HostMessage({**said, "content": blank})
-        assert store_message(spoken, STORING_PRESENT) is not Skipped.FAILED
+        assert store_message(spoken, RULES_PRESENT.ingest) is not Skipped.FAILED

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.context_view import fresh_tail_of
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules, engine_rules
 from lcm_core.fresh_tail import fresh_tail, protected
 from lcm_core.records import ConversationId
-from lcm_core.rules import RULES_0_1, RULES_PRESENT, Rules, rules_of
 from lcm_core.store import context
 from lcm_core.store.database import Database
 
-from tests.support import recorded
+from tests.support import recorded, with_values
 
 DatabaseFactory = Callable[[str], Path]
 
@@ -54,9 +54,11 @@ async def test_the_tail_of_the_real_engine(database_file: DatabaseFactory, numbe
     async with await Database.open(database_file("0.15.3")) as database:
         held = await database.read(context.references, ConversationId(number))
         weights = await database.read(context.weights_of, held.ids)
-        rules = rules_of(database.schema)
+        rules = engine_rules(database.schema)
     found = [
-        fresh_tail_of(held, weights, rules, count=count, max_tokens=limit)
+        fresh_tail_of(
+            held, weights, with_values(rules, fresh_tail_count=count, fresh_tail_max_tokens=limit).tail
+        )
         for count, limit in ((10, None), (2, None), (10, 400))
     ]
     assert tuple((tail and tail.first_ordinal, tail and tail.messages) for tail in found) == ENGINE[number]
@@ -72,7 +74,7 @@ async def test_the_tail_of_the_engines_command(database_file: DatabaseFactory):
         for one in listed:
             held = await database.read(context.references, ConversationId(one["conversationId"]))
             weights = await database.read(context.weights_of, held.ids)
-            tail = fresh_tail_of(held, weights, rules_of(database.schema))
+            tail = fresh_tail_of(held, weights, engine_rules(database.schema).tail)
             assert tail is not None
             assert (tail.messages, tail.tokens) == (one["freshTailMessages"], one["freshTailTokens"])
             assert tail.count == 64
@@ -80,28 +82,28 @@ async def test_the_tail_of_the_engines_command(database_file: DatabaseFactory):
 
 def test_the_turn_stays_whole_only_for_the_present_engine():
     context_items = items("ssuatat")
-    assert fresh_tail(context_items, RULES_PRESENT, count=2).first_ordinal == 2
-    assert fresh_tail(context_items, RULES_0_1, count=2).first_ordinal == 5
+    assert fresh_tail(context_items, with_values(RULES_PRESENT, fresh_tail_count=2).tail).first_ordinal == 2
+    assert fresh_tail(context_items, with_values(RULES_0_1, fresh_tail_count=2).tail).first_ordinal == 5
 
 
 def test_a_tail_that_holds_the_user_is_not_moved():
-    assert fresh_tail(items("uatuat"), RULES_PRESENT, count=3).first_ordinal == 3
-    assert fresh_tail(items("uatuat"), RULES_PRESENT, count=4).first_ordinal == 2
+    assert fresh_tail(items("uatuat"), with_values(RULES_PRESENT, fresh_tail_count=3).tail).first_ordinal == 3
+    assert fresh_tail(items("uatuat"), with_values(RULES_PRESENT, fresh_tail_count=4).tail).first_ordinal == 2
 
 
 def test_a_tail_of_no_messages_protects_nothing_also_not_the_turn():
     """As the recorded sweeps with a tail of none show of the present engine."""
     for rules in (RULES_0_1, RULES_PRESENT):
-        assert fresh_tail(items("suata"), rules, count=0).first_ordinal is None
+        assert fresh_tail(items("suata"), with_values(rules, fresh_tail_count=0).tail).first_ordinal is None
 
 
 def test_no_raw_message_means_nothing_is_protected():
-    tail = fresh_tail(items("sss"), RULES_PRESENT)
+    tail = fresh_tail(items("sss"), RULES_PRESENT.tail)
     assert (tail.first_ordinal, tail.messages, tail.tokens) == (None, 0, 0)
 
 
 def test_the_newest_message_is_protected_whatever_it_weighs():
-    tail = fresh_tail(items("taa", 500), RULES_0_1, max_tokens=100)
+    tail = fresh_tail(items("taa", 500), with_values(RULES_0_1, fresh_tail_max_tokens=100).tail)
     assert (tail.first_ordinal, tail.messages, tail.tokens) == (2, 1, 500)
 
 
@@ -136,11 +138,13 @@ def test_the_rule_as_it_is_written(
     st.one_of(st.none(), st.integers(0, 100)),
     st.sampled_from([RULES_0_1, RULES_PRESENT]),
 )
-def test_looking_only_at_the_end_finds_the_same_tail(text: str, count: int, limit: int | None, rules: Rules):
+def test_looking_only_at_the_end_finds_the_same_tail(
+    text: str, count: int, limit: int | None, rules: EngineRules
+):
     made = items(text)
     references, weights = as_context(made)
-    found = fresh_tail_of(references, weights, rules, count=count, max_tokens=limit)
-    assert found == fresh_tail(made, rules, count=count, max_tokens=limit)
+    tail = with_values(rules, fresh_tail_count=count, fresh_tail_max_tokens=limit).tail
+    assert fresh_tail_of(references, weights, tail) == fresh_tail(made, tail)
 
 
 def as_context(
@@ -158,5 +162,5 @@ def as_context(
 def test_the_tail_is_not_told_before_enough_has_been_read():
     references, weights = as_context(items("sataua"))
     weights.pop(5)
-    assert fresh_tail_of(references, weights, RULES_PRESENT, count=1) is None
-    assert fresh_tail_of(references, weights, RULES_0_1, count=0) is not None
+    assert fresh_tail_of(references, weights, with_values(RULES_PRESENT, fresh_tail_count=1).tail) is None
+    assert fresh_tail_of(references, weights, with_values(RULES_0_1, fresh_tail_count=0).tail) is not None

@@ -6,20 +6,23 @@ import base64
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, IngestRules
 from lcm_core.ingest.explore import explore, stored_ending
 from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.payload_files import PayloadError, payload_path, remove_payloads, write_payloads
-from lcm_core.ingest.payloads import Payload
+from lcm_core.ingest.payloads import NewId, Payload
 from lcm_core.ingest.pictures import decoded
 from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.ingest.storing import STORING_0_1, STORING_0_3, STORING_PRESENT, StoringRules
 from lcm_core.tokens import estimate_weighted
+
+from tests.support import rules_since
 
 ID = "file_0123456789abcdef"
 OTHER = "file_fedcba9876543210"
@@ -27,12 +30,17 @@ LONG = "many words of a long text. " * 400
 PNG = "iVBORw0KGgoA" + base64.b64encode(b"...").decode()
 
 
-def stored(message: dict[str, Any], rules: StoringRules = STORING_PRESENT, **more: Any) -> StoredMessage:
+def stored(
+    message: dict[str, Any],
+    rules: IngestRules = RULES_PRESENT.ingest,
+    threshold: int = 1000,
+    new_id: NewId | None = None,
+) -> StoredMessage:
     ids = iter([ID, OTHER])
     found = store_message(
         HostMessage(message),
-        rules,
-        **{"threshold": 1000, "new_id": lambda: next(ids), **more},
+        replace(rules, large_file_token_threshold=threshold),
+        new_id=new_id or (lambda: next(ids)),
     )
     assert isinstance(found, StoredMessage)
     return found
@@ -99,7 +107,7 @@ def test_in_0_1_an_image_beside_a_file_stays() -> None:
         {"type": "text", "text": f"<file name='a'>{LONG}</file>"},
         {"type": "image", "data": PNG, "mimeType": "image/png"},
     ]
-    message = user(blocks, rules=STORING_0_1)
+    message = user(blocks, rules=RULES_0_1.ingest)
     assert [part.part_type for part in message.parts] == ["text", "file"]
     assert json.loads(message.parts[1].metadata)["raw"]["data"] == PNG
 
@@ -204,7 +212,7 @@ def test_what_is_large_only_beside_its_content_goes_as_a_whole() -> None:
 
 
 def test_before_0_5_answers_of_tools_stay() -> None:
-    message = stored({"role": "toolResult", "content": LONG}, rules=STORING_0_3)
+    message = stored({"role": "toolResult", "content": LONG}, rules=rules_since("0.3.0").ingest)
     assert (message.content, message.payloads) == (LONG, ())
 
 

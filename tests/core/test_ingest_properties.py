@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
 from lcm_core.ingest.canonical import canonical, collation
 from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
 from lcm_core.ingest.identity import identity_of
 from lcm_core.ingest.speech import said, text_of
 from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.ingest.storing import STORING_0_1, STORING_0_8, STORING_0_9, STORING_PRESENT
 from lcm_core.javascript import BLANKS, js_json, read_json
 from lcm_core.tokens import estimate_weighted
+
+from tests.support import rules_since
 
 TYPES = [
     *("text", "thinking", "redacted_thinking", "reasoning", "tool_use", "toolCall", "tool-use", "tool_call"),
@@ -136,7 +139,9 @@ def test_below_six_levels_nothing_is_said(depth: int, listed: bool) -> None:
 @settings(max_examples=300)
 @given(MESSAGES, st.sampled_from([1, 40, 25_000]))
 def test_any_message_is_stored_whole_or_not_at_all(message: dict[str, Any], threshold: int) -> None:
-    stored = store_message(HostMessage(message), STORING_PRESENT, threshold=threshold)
+    stored = store_message(
+        HostMessage(message), replace(RULES_PRESENT.ingest, large_file_token_threshold=threshold)
+    )
     if not isinstance(stored, StoredMessage):
         assert message["role"] not in ("user", "system", "tool", "toolResult")
         return
@@ -162,15 +167,17 @@ def test_any_message_is_stored_whole_or_not_at_all(message: dict[str, Any], thre
         assert re.fullmatch(r"file_[0-9a-f]{16}\.[a-z0-9]{1,10}", payload.stored_name)
 
 
-@given(MESSAGES, st.sampled_from([STORING_0_1, STORING_0_8, STORING_0_9]))
+@given(
+    MESSAGES, st.sampled_from([RULES_0_1.ingest, rules_since("0.8.1").ingest, rules_since("0.9.2").ingest])
+)
 def test_older_engines_take_any_message_too(message: dict[str, Any], rules: Any) -> None:
-    store_message(HostMessage(message), rules, threshold=40)
+    store_message(HostMessage(message), replace(rules, large_file_token_threshold=40))
 
 
 @given(st.text(max_size=60), st.sampled_from(["user", "system"]))
 def test_a_text_of_a_user_weighs_what_it_says(text: str, role: str) -> None:
     for content in (text, [{"type": "text", "text": text}]):
-        stored = store_message(HostMessage({"role": role, "content": content}), STORING_PRESENT)
+        stored = store_message(HostMessage({"role": role, "content": content}), RULES_PRESENT.ingest)
         assert isinstance(stored, StoredMessage)
         assert stored.tokens == estimate_weighted(text)
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.assemble.js import parsed, stringify
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, engine_rules
 from lcm_core.ingest.host_file import (
     HostMessage,
     entry_id_of,
@@ -27,9 +28,10 @@ from lcm_core.ingest.identity import entry_hash, identity_of
 from lcm_core.ingest.moments import stored_time
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll
 from lcm_core.ingest.stored import StoredMessage, new_file_id, store_message
-from lcm_core.ingest.storing import STORING_0_1, STORING_PRESENT, storing_rules
 from lcm_core.javascript import js_json, js_number, well_formed
 from lcm_core.store.schema import Schema
+
+from tests.support import with_values
 
 PARTS = ("part_type", "text_content", "tool_call_id", "tool_name", "tool_input", "tool_output", "metadata")
 
@@ -50,7 +52,7 @@ def schema_of(path: Path) -> Schema:
     )
 
 
-def stored(message: dict[str, Any], rules: Any = STORING_PRESENT, **more: Any) -> StoredMessage:
+def stored(message: dict[str, Any], rules: Any = RULES_PRESENT.ingest, **more: Any) -> StoredMessage:
     found = store_message(HostMessage(message), rules, **more)
     assert isinstance(found, StoredMessage)
     return found
@@ -98,7 +100,11 @@ def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
         assert [one for one in by_entry if one] == [entry_id_of(one) for one in file.messages]
         for host in read_messages(file, file.messages):
             row = by_entry[host.entry_id]
-            message = store_message(host, STORING_PRESENT, threshold=2000, new_id=ids_in(row["content"]))
+            message = store_message(
+                host,
+                with_values(RULES_PRESENT, large_file_token_threshold=2000).ingest,
+                new_id=ids_in(row["content"]),
+            )
             assert isinstance(message, StoredMessage)
             assert (message.role, message.content, message.tokens) == (
                 row["role"],
@@ -130,7 +136,7 @@ def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
 def test_every_version_stores_its_own_way(version: str, database_file: Callable[[str], Path]) -> None:
     """The host's message, put together again from the blocks that the parts keep, gives the same rows."""
     database = database_file(version)
-    rules = storing_rules(schema_of(database))
+    rules = engine_rules(schema_of(database)).ingest
     compared = 0
     for row in query(database, "SELECT * FROM messages"):
         made = query(database, "SELECT * FROM message_parts WHERE message_id = ? ORDER BY ordinal", row[0])
@@ -159,12 +165,12 @@ def test_every_version_stores_its_own_way(version: str, database_file: Callable[
 def test_roles_that_are_not_stored() -> None:
     for role in ("bashExecution", "developer", "custom", "User", "", None, 5):
         message: dict[str, Any] = {"role": role, "content": "x", "command": "ls", "output": "a"}
-        assert store_message(HostMessage(message), STORING_PRESENT) is Skipped.ROLE
+        assert store_message(HostMessage(message), RULES_PRESENT.ingest) is Skipped.ROLE
     command = stored({"role": "user", "command": "ls", "output": "a\nb"})
     assert (command.content, command.parts[0].part_type) == ("$ ls\na\nb", "text")
     assert json.loads(command.parts[0].metadata)["source"] == "bash-exec"
     shell = {"role": "bashExecution", "command": "ls", "output": "a\nb", "exitCode": 2}
-    older = stored(shell, STORING_0_1)
+    older = stored(shell, RULES_0_1.ingest)
     assert (older.role, older.content) == ("assistant", "$ ls\na\nb")
     assert json.loads(older.parts[0].metadata)["bashExecution"] == {"exitCode": 2}
 
@@ -209,7 +215,7 @@ def test_signatures_count_only_where_the_model_is_known() -> None:
     known = stored(
         {"role": "assistant", "content": [block], "provider": "anthropic", "api": "x", "model": "y"}
     )
-    old = stored({"role": "assistant", "content": [block]}, STORING_0_1)
+    old = stored({"role": "assistant", "content": [block]}, RULES_0_1.ingest)
     assert (bare.tokens, known.tokens, old.tokens) == (10, 115, 115)
 
 
@@ -262,7 +268,7 @@ def test_the_hash_of_the_last_entry_is_the_recorded_one(openclaw_home: Path) -> 
     ],
 )
 def test_what_the_engine_does_not_store(message: dict[str, Any], reason: Skipped) -> None:
-    assert store_message(HostMessage(message), STORING_PRESENT) is reason
+    assert store_message(HostMessage(message), RULES_PRESENT.ingest) is reason
 
 
 @pytest.mark.parametrize(
@@ -281,7 +287,7 @@ def test_what_the_engine_does_not_store(message: dict[str, Any], reason: Skipped
     ],
 )
 def test_blank_messages_are_stored_as_the_recordings_have_them(message: dict[str, Any]) -> None:
-    assert isinstance(store_message(HostMessage(message), STORING_PRESENT), StoredMessage)
+    assert isinstance(store_message(HostMessage(message), RULES_PRESENT.ingest), StoredMessage)
 
 
 def test_heartbeats_are_recognised() -> None:

@@ -15,20 +15,20 @@ from lcm_core.assemble.ledger import Ledger, ledger_of
 from lcm_core.assemble.message import OriginKind
 from lcm_core.assemble.result import Step
 from lcm_core.assembly import assemble_context
-from lcm_core.compaction_rules import compaction_rules
 from lcm_core.comparing import Side, read_comparison
-from lcm_core.context_view import TailRule, totals_of
+from lcm_core.context_view import fresh_tail_of, totals_of
+from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError
 from lcm_core.operations.compaction.distance import distance_of
 from lcm_core.operations.compaction.reading import load_context
 from lcm_core.operations.compaction.run import Setting
 from lcm_core.records import ConversationId
-from lcm_core.rules import rules_of
 from lcm_core.store.context import references, weights_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.summarize.reading import Rendering
 
 from tests.conftest import DatabaseFactory
+from tests.support import with_values
 
 VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged")
 BUDGETS = (300, 1_500, 3_500, 128_000)
@@ -125,20 +125,20 @@ async def test_the_distance_says_what_the_engine_would_do(version: str, database
     seen = set()
 
     async def look(reader: Reader) -> None:
-        rules = compaction_rules(reader.schema)
+        rules = engine_rules(reader.schema)
         for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
             loaded = await load_context(reader, row["number"], Rendering(rules))
             items = await references(reader, row["number"])
             weights = await weights_of(reader, list(items.ids))
-            tail = TailRule(rules_of(reader.schema), 5).tail_of(items, weights)
+            tail = fresh_tail_of(items, weights, with_values(rules, fresh_tail_count=5).tail)
             totals = totals_of(items, weights, tail, row["number"])
             assert totals is not None
             for budget in (500, 2_000, loaded.context.tokens * 4 // 3, 128_000):
                 for chunk in (20_000, 400):
-                    settings = replace(rules.defaults, fresh_tail_count=5, leaf_chunk_tokens=chunk)
-                    found = distance_of(totals, rules, settings, budget)
-                    compaction = Setting(Rendering(rules), settings, budget).compaction(loaded, lambda: 0)
-                    chunk_due = rules.sweep.leaf_trigger and compaction.is_chunk_due()
+                    small = with_values(rules, fresh_tail_count=5, leaf_chunk_tokens=chunk)
+                    found = distance_of(totals, small.compaction, budget)
+                    compaction = Setting(Rendering(small), budget).compaction(loaded, lambda: 0)
+                    chunk_due = rules.compaction.leaf_trigger and compaction.is_chunk_due()
                     due = compaction.is_over() or chunk_due
                     assert found.due == due, (row["number"], budget, chunk)
                     assert found.left == 0 or not due

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.compaction_rules import COMPACTION_0_1, COMPACTION_PRESENT, CompactionRules
 from lcm_core.dag.markers import BrokenKind
 from lcm_core.dag.previous import Candidate, Making, PreviousContext, joined, reconstruct
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.errors import NotFoundError
 from lcm_core.operations.compaction.selection import Context, Standing, nearest_summaries
 from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
@@ -315,7 +315,7 @@ def decide(
     making: Making,
     *candidates: Candidate,
     preceding: str | None = None,
-    rules: CompactionRules = COMPACTION_PRESENT,
+    rules: EngineRules = RULES_PRESENT,
 ) -> PreviousContext:
     before = None if preceding is None else SummaryId(preceding)
     return reconstruct(SummaryId("sum_x"), making, before, candidates, previous_rules(rules))
@@ -326,7 +326,7 @@ def test_a_sweep_hands_a_summary_on_as_it_is_and_a_pass_of_its_own_reads_it():
     swept = decide(Making.IN_SWEEP, near, far, preceding="sum_1")
     assert swept.as_given.text == " a \n\n b \n<think>c</think>"
     assert [one.text for one in swept.otherwise] == ["c\n\na\n b", ""]
-    old = decide(Making.IN_SWEEP, near, far, preceding="sum_1", rules=COMPACTION_0_1)
+    old = decide(Making.IN_SWEEP, near, far, preceding="sum_1", rules=RULES_0_1)
     assert old.otherwise[0].text == '{"title":"c"}\n\na \n\n b \n<think>c</think>'
 
 
@@ -348,7 +348,7 @@ def test_a_summary_that_says_nothing_makes_room_for_one_farther_back_at_any_dist
 
 def test_a_blank_summary_takes_a_place_at_0_1_and_gives_nothing():
     blank = candidate(1, broken=BrokenKind.EMPTY, text=" \n")
-    found = decide(Making.SINGLE, blank, candidate(2), candidate(3), rules=COMPACTION_0_1)
+    found = decide(Making.SINGLE, blank, candidate(2), candidate(3), rules=RULES_0_1)
     assert (chosen(found.as_given), found.as_given.text) == (["sum_2"], "text 2")
     assert (chosen(found.for_rewrite), found.for_rewrite.text) == (["sum_2", "sum_3"], "text 3\n\ntext 2")
 
@@ -359,7 +359,7 @@ def test_a_blank_summary_takes_a_place_at_0_1_and_gives_nothing():
 def test_one_rule_for_compaction_and_for_what_is_reconstructed(shape: list[tuple[bool, bool, str]]):
     """Messages between summaries; what compaction would give to a leaf behind them is what is told of it."""
     texts = {f"sum_{at}": text for at, (is_summary, _, text) in enumerate(shape) if is_summary}
-    for rules in (COMPACTION_0_1, COMPACTION_PRESENT):
+    for rules in (RULES_0_1, RULES_PRESENT):
         reading = previous_rules(rules)
         items = [
             Standing(f"sum_{at}", 1, depth=depth, blank=reading.passes_over and not reading.reading(text))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lcm_core.engine_rules import engine_rules
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import (
     briefs,
@@ -27,6 +28,7 @@ from lcm_core.store import (
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
 from lcm_core.summarize.reading import previous_of
+from lcm_core.tokens import Estimator
 
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
@@ -137,7 +139,8 @@ async def test_a_recorded_database_is_taken_for_what_wrote_it(
         assert database.schema.version == label
         assert database.schema.missing == ()
         assert not database.schema.is_beta
-        assert database.schema.counts_code_points == (version not in ("0.1.2", "0.3.0"))
+        weighted = engine_rules(database.schema).estimator is Estimator.WEIGHTED
+        assert weighted == (version not in ("0.1.2", "0.3.0"))
 
 
 @pytest.mark.parametrize("feature", PRESENT, ids=name_of)
@@ -163,7 +166,7 @@ async def test_a_database_of_the_beta_line_is_told_by_its_tables(database_copy: 
     assert schema.is_beta
     assert schema.version == "1.0.0-beta"
     assert schema.missing == ()
-    assert schema.counts_code_points
+    assert engine_rules(schema).estimator is Estimator.WEIGHTED
 
 
 def test_a_schema_older_than_all_is_told_so():

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from lcm_core.assemble.focus import wrap_brief
 from lcm_core.assemble.wrapper import wrap_summary
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, engine_rules
 from lcm_core.records import ConversationId, FocusBrief, Summary, SummaryId, SummaryText, Timestamp
-from lcm_core.rules import RULES_0_1, RULES_PRESENT, rules_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.summaries import get_summary, sources_of
 
@@ -37,7 +37,7 @@ async def test_every_recorded_summary_is_wrapped_the_same(
             match = re.match(r'<summary id="([^"]+)"', expected)
             assert match is not None
             found, sources = await database.read(with_sources, match[1])
-            rules = rules_of(database.schema)
+            rules = engine_rules(database.schema)
             assert wrap_summary(found.summary, found.content, sources, rules, UTC) == expected
 
 

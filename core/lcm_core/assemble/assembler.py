@@ -22,7 +22,7 @@ from lcm_core.assemble.repairs import Repair
 from lcm_core.assemble.resolve import Resolved, ResolvedContext, stub
 from lcm_core.assemble.result import Assembled, LastCut, Metadata, Source
 from lcm_core.assemble.system import system_addition
-from lcm_core.rules import Rules
+from lcm_core.engine_rules import EngineRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,10 @@ NOTHING_KNOWN: Final = Surroundings()
 
 
 def assemble(
-    context: ResolvedContext, settings: AssemblySettings, rules: Rules, around: Surroundings = NOTHING_KNOWN
+    context: ResolvedContext,
+    settings: AssemblySettings,
+    rules: EngineRules,
+    around: Surroundings = NOTHING_KNOWN,
 ) -> Assembled:
     """Turn a context into messages; the same records always give the same messages."""
     choice = _choose(context, settings, rules)
@@ -107,7 +110,7 @@ class _Choice:
     items: tuple[Resolved, ...]  #: the tail, a focus brief and what fits beside them, by ordinal
 
 
-def _choose(context: ResolvedContext, settings: AssemblySettings, rules: Rules) -> _Choice:
+def _choose(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> _Choice:
     """The items to be sent: the tail and a focus brief in any case, and what the budget leaves room for."""
     tail = tail_of(context.items, rules, settings.tail_count, settings.tail_max_tokens)
     protected = {item.ordinal for item in tail.items}
@@ -122,7 +125,7 @@ def _choose(context: ResolvedContext, settings: AssemblySettings, rules: Rules) 
     return _Choice(tail, chosen, tuple(items))
 
 
-def weight(message: SentMessage, rules: Rules) -> int:
+def weight(message: SentMessage, rules: EngineRules) -> int:
     """What a message weighs as it is sent: whole as JSON, or at 0.1 by its content."""
     if rules.assembly.counts_serialized:
         return serialized_tokens(message, rules.assembly.estimator)
@@ -148,14 +151,14 @@ class _Fallback:
     messages: tuple[SentMessage, ...] | None = None  #: None: those that were assembled
 
 
-def _prompt(settings: AssemblySettings, rules: Rules) -> str | None:
+def _prompt(settings: AssemblySettings, rules: EngineRules) -> str | None:
     how = rules.assembly
     wanted = how.prompt_aware_by_default if settings.prompt_aware is None else settings.prompt_aware
     return settings.prompt if wanted and how.prompt_aware else None
 
 
 def _mended(
-    context: ResolvedContext, choice: _Choice, rules: Rules, repairs: list[Repair]
+    context: ResolvedContext, choice: _Choice, rules: EngineRules, repairs: list[Repair]
 ) -> list[SentMessage]:
     """The chosen messages as a provider accepts them."""
     found = [item.sent for item in choice.items]
@@ -168,7 +171,7 @@ def _mended(
 
 
 def _last_cut(
-    sent: Sequence[SentMessage], weights: Sequence[int], settings: AssemblySettings, rules: Rules
+    sent: Sequence[SentMessage], weights: Sequence[int], settings: AssemblySettings, rules: EngineRules
 ) -> tuple[LastCut, Sequence[int]]:
     """What the engine cuts off before it hands the messages over, and the places of the rest."""
     share = rules.assembly.clamp_share

@@ -12,7 +12,7 @@ from typing import Final
 
 from lcm_core.assemble.js import MISSING, Missing, stringify
 from lcm_core.assemble.message import Block, BlockKind
-from lcm_core.assemble.rules import AssemblyRules
+from lcm_core.engine_rules import AssemblyRules
 from lcm_core.frozen import dataclass
 from lcm_core.javascript import Json, JsonObject, read_json
 from lcm_core.records import MessagePart

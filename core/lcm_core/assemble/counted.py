@@ -11,7 +11,7 @@ from dataclasses import replace
 from lcm_core.assemble.blocks import read_parts
 from lcm_core.assemble.message import Role, content_text
 from lcm_core.assemble.rebuild import reasoning_of, rebuilt_content
-from lcm_core.assemble.rules import ASSEMBLY_PRESENT
+from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.records import Message, MessagePart
 from lcm_core.tokens import estimate_weighted
 
@@ -27,7 +27,7 @@ def tokens_as_sent(message: Message, parts: Sequence[MessagePart]) -> int:
     if [part.metadata.get("topLevelReasoningOnly") for part in read_parts(counted)] == [True]:
         content = REASONING_ALONE
     else:
-        rebuilt = rebuilt_content(message.content, counted, _role(message.role), ASSEMBLY_PRESENT)
+        rebuilt = rebuilt_content(message.content, counted, _role(message.role), RULES_PRESENT.assembly)
         content = content_text(rebuilt)
     reasoning = reasoning_of(counted)
     return estimate_weighted(content) + (estimate_weighted(reasoning) if reasoning else 0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.assemble.resolve import Resolved
+from lcm_core.engine_rules import EngineRules
 from lcm_core.fresh_tail import fresh_tail
-from lcm_core.rules import Rules
 
 
 class Selection(StrEnum):
@@ -50,13 +50,15 @@ class Fill:
     scores: Mapping[int, float] = field(default_factory=dict)
 
 
-def tail_of(items: Sequence[Resolved], rules: Rules, count: int | None, max_tokens: int | None) -> Tail:
+def tail_of(items: Sequence[Resolved], rules: EngineRules, count: int | None, max_tokens: int | None) -> Tail:
     """The items that are sent whatever they weigh; *count* and *max_tokens* are an operator's settings."""
-    limit = rules.fresh_tail_count if count is None else count
+    limit = rules.tail.fresh_tail_count if count is None else count
     if rules.assembly.tail_of_items:
         kept = tuple(items[max(0, len(items) - limit) :]) if limit > 0 else ()
         return Tail(limit, None, kept[0].ordinal if kept else None, kept)
-    found = fresh_tail(items, rules, count=count, max_tokens=max_tokens)  # by their weight as sent
+    found = fresh_tail(
+        items, replace(rules.tail, fresh_tail_count=limit, fresh_tail_max_tokens=max_tokens)
+    )  # by their weight as sent
     first = found.first_ordinal
     kept = () if first is None else tuple([item for item in items if item.ordinal >= first])
     return Tail(limit, max_tokens, first, kept)

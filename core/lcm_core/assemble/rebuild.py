@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from lcm_core.assemble.blocks import Part, blocks_of, read_parts, text_block, word
 from lcm_core.assemble.message import BlockKind, Content, Identity, Role
-from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.assemble.sender import sender_of
+from lcm_core.engine_rules import AssemblyRules
 from lcm_core.frozen import dataclass
 from lcm_core.javascript import BLANKS, Json, JsonObject
 from lcm_core.records import Message, MessagePart

@@ -13,13 +13,12 @@ from lcm_core.assemble.focus import FocusOverlay
 from lcm_core.assemble.js import estimate, stringify
 from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage, content_text
 from lcm_core.assemble.rebuild import UNKNOWN_TOOL, Rebuilt, is_void, rebuild
-from lcm_core.assemble.rules import AssemblyRules
 from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
 from lcm_core.assemble.wrapper import wrap_summary
+from lcm_core.engine_rules import AssemblyRules, EngineRules
 from lcm_core.frozen import dataclass
 from lcm_core.javascript import BLANKS
 from lcm_core.records import LargeFile
-from lcm_core.rules import Rules
 from lcm_core.tokens import quarters
 
 
@@ -91,7 +90,7 @@ class ResolvedContext:
 
 
 def resolve(
-    items: Iterable[StoredItem], overlay: FocusOverlay | None, rules: Rules, zone: tzinfo | None
+    items: Iterable[StoredItem], overlay: FocusOverlay | None, rules: EngineRules, zone: tzinfo | None
 ) -> ResolvedContext:
     """What stored items are sent as, without those that a focus brief stands for. Times in *zone*.
 
@@ -123,7 +122,7 @@ FETCHING: Final = (
 )
 
 
-def stub(item: Resolved, rules: Rules) -> Resolved:
+def stub(item: Resolved, rules: EngineRules) -> Resolved:
     """A tool's answer whose payload is in a file as a reference to that; anything else as it is.
 
     Also where the reference weighs more (docs/engine/assembly.md, "References to payloads").
@@ -144,7 +143,7 @@ def stub(item: Resolved, rules: Rules) -> Resolved:
     return replace(item, sent=stubbed, tokens=tokens, own_text=text)
 
 
-def _message(item: StoredMessage, rules: Rules) -> Resolved:
+def _message(item: StoredMessage, rules: EngineRules) -> Resolved:
     message, how = item.message, rules.assembly
     built = rebuild(message, item.parts, how)
     if how.trusts_stored_tokens and message.tokens > 0:
@@ -186,7 +185,7 @@ def _beside(built: Rebuilt, rules: AssemblyRules) -> int:
     return sum(found) + lines
 
 
-def _summary(item: StoredSummary, rules: Rules, zone: tzinfo | None) -> Resolved:
+def _summary(item: StoredSummary, rules: EngineRules, zone: tzinfo | None) -> Resolved:
     summary = item.text.summary
     text = wrap_summary(summary, item.text.content, item.sources, rules, zone)
     tokens = _tokens(text, rules)
@@ -201,7 +200,7 @@ def _summary(item: StoredSummary, rules: Rules, zone: tzinfo | None) -> Resolved
     return Resolved(item.ordinal, sent, False, None, tokens, summary.tokens, own_text=item.text.content)
 
 
-def resolve_brief(overlay: FocusOverlay, rules: Rules) -> Resolved:
+def resolve_brief(overlay: FocusOverlay, rules: EngineRules) -> Resolved:
     """A focus brief as it is sent, at the place of the first summary that it covers."""
     brief, tokens = overlay.brief, _tokens(overlay.text, rules)
     origin = Origin(
@@ -211,5 +210,5 @@ def resolve_brief(overlay: FocusOverlay, rules: Rules) -> Resolved:
     return Resolved(overlay.at_ordinal, sent, False, None, tokens, brief.tokens)
 
 
-def _tokens(content: Content, rules: Rules) -> int:
+def _tokens(content: Content, rules: EngineRules) -> int:
     return estimate(content_text(content), rules.assembly.estimator)

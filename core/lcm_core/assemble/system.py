@@ -13,7 +13,7 @@ from typing import Final
 
 from lcm_core.assemble.message import OriginKind
 from lcm_core.assemble.resolve import ResolvedContext
-from lcm_core.assemble.rules import AssemblyRules
+from lcm_core.engine_rules import AssemblyRules
 
 
 class Addition(StrEnum):

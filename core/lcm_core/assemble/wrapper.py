@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from lcm_core.assemble.xml import escaped, escaped_attribute, time_attribute
+from lcm_core.engine_rules import EngineRules
 from lcm_core.records import Summary, SummaryId
-from lcm_core.rules import Rules
 
 
 def wrap_summary(
-    summary: Summary, content: str, sources: Sequence[SummaryId], rules: Rules, zone: tzinfo | None
+    summary: Summary, content: str, sources: Sequence[SummaryId], rules: EngineRules, zone: tzinfo | None
 ) -> str:
     """A summary as the model gets it, in a message of the role user.
 
     *sources* are those that have a row, in the order of condensation; times are shown in *zone* (None: that
     of this machine). A time that is not recorded or cannot be read leaves its attribute out.
     """
-    in_attribute = escaped_attribute if rules.wrapper_escapes else str
+    in_attribute = escaped_attribute if rules.wrapper.escapes else str
     attributes = [
         f'id="{in_attribute(summary.summary_id)}"',
         f'kind="{in_attribute(summary.kind)}"',
         f'depth="{summary.depth}"',
         f'descendant_count="{max(0, summary.descendant_count or 0)}"',
-        'trust="untrusted"' if rules.wrapper_has_trust else "",
+        'trust="untrusted"' if rules.wrapper.has_trust else "",
         time_attribute("earliest_at", summary.earliest_at, zone),
         time_attribute("latest_at", summary.latest_at, zone),
     ]
@@ -36,6 +36,6 @@ def wrap_summary(
         lines.append("  <parents>")
         lines += [f'    <summary_ref id="{in_attribute(source)}" />' for source in sources]
         lines.append("  </parents>")
-    text = escaped(content) if rules.wrapper_escapes else content
+    text = escaped(content) if rules.wrapper.escapes else content
     lines += ["  <content>", text, "  </content>", "</summary>"]
     return "\n".join(lines)

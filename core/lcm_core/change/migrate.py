@@ -28,6 +28,7 @@ from lcm_core.change.schema_new_tables import (
     Table,
 )
 from lcm_core.change.search_index import MESSAGES, indexed_text
+from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
 from lcm_core.store.guard import undisturbed
@@ -184,13 +185,13 @@ def _fill(writer: Writer, table: str) -> None:
     if table != MESSAGES:
         writer.execute(f"INSERT INTO {table} (summary_id, content) SELECT summary_id, content FROM summaries")
         return
-    schema, last = read_catalog(writer).schema, 0
+    rules, last = engine_rules(read_catalog(writer).schema).search, 0
     while rows := writer.rows(
         "SELECT message_id, content FROM messages WHERE message_id > ? ORDER BY message_id LIMIT ?",
         (last, _PAGE),
     ):
         for row in rows:
-            text = indexed_text(row["content"], schema)
+            text = indexed_text(row["content"], rules)
             if text is not None:
                 writer.execute(
                     "INSERT INTO messages_fts (rowid, content) VALUES (?, ?)", (row["message_id"], text)

@@ -29,6 +29,7 @@ from lcm_core.change.plan import (
 from lcm_core.change.sql_text import script_of
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.change.waiting import host_waits, waiting_words
+from lcm_core.engine_rules import engine_rules
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
 from lcm_core.store.prepared import BATCHES, ENDED
@@ -207,7 +208,7 @@ def waits_for_locks(schema: Schema) -> bool:
 
     Source: docs/engine/versions.md, "Locks".
     """
-    return schema.is_beta or schema.has("conversation_bootstrap_state")
+    return engine_rules(schema).locks.waits
 
 
 def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shifted]:

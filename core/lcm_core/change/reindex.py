@@ -14,6 +14,7 @@ from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.plan import SqlValue
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text
 from lcm_core.change.verify import quoted
+from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.guard import undisturbed
@@ -116,8 +117,9 @@ _SHADOWS = ("data", "idx", "content", "docsize", "config")
 
 
 def _messages(writer: Writer, schema: Schema) -> Iterator[tuple[SqlValue, SqlValue]]:
+    rules = engine_rules(schema).search
     for row in _pages(writer, "SELECT message_id AS place, content FROM messages WHERE message_id"):
-        text = indexed_text(row["content"], schema)
+        text = indexed_text(row["content"], rules)
         if text is not None:
             yield row["place"], text
 

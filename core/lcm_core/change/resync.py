@@ -19,6 +19,7 @@ from lcm_core.change.plan import SqlValue
 from lcm_core.change.reindex import PAGE, Rebuilt, reindex
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
 from lcm_core.dag.checks.search import is_stale
+from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.errors import CancelledError
 from lcm_core.javascript import BLANKS
 from lcm_core.store.guard import undisturbed
@@ -69,11 +70,12 @@ def _mend(path: Path, table: str, wait: float, stopped: Stop) -> int | None:
         try:
             if not _works(writer, schema, table):
                 return None
-            find = _wrong_messages(writer, schema) if table == MESSAGES else _wrong_summaries(writer, table)
+            rules = engine_rules(schema).search
+            find = _wrong_messages(writer, rules) if table == MESSAGES else _wrong_summaries(writer, table)
             mended = 0
             for wrong in list(find):
                 check_wanted(stopped)
-                mended += _write(writer, schema, table, wrong)
+                mended += _write(writer, rules, table, wrong)
         except sqlite3.DatabaseError as error:
             if is_fatal(error):
                 raise
@@ -95,7 +97,7 @@ def _works(writer: Writer, schema: Schema, table: str) -> bool:
     return True
 
 
-def _wrong_messages(writer: Writer, schema: Schema) -> Iterator[_Wrong]:
+def _wrong_messages(writer: Writer, rules: SearchRules) -> Iterator[_Wrong]:
     """Messages whose search row is missing or stale, and search rows without message, some at a time."""
     wrong: _Wrong = {}
     for step in _steps(writer, "messages", "message_id"):
@@ -105,7 +107,7 @@ def _wrong_messages(writer: Writer, schema: Schema) -> Iterator[_Wrong]:
             WHERE {step.where("m.message_id")} AND f.c0 IS NOT m.content""",
             step.bounds,
         ):
-            text, held = indexed_text(row[1], schema), row[2] is not None
+            text, held = indexed_text(row[1], rules), row[2] is not None
             if (text is not None) if not held else is_stale(str(row[1]), str(row[3] or "")):
                 wrong[row[0]] = (row[0],) if held else ()
         yield from _parts(wrong)
@@ -161,7 +163,7 @@ def _parts(wrong: _Wrong) -> Iterator[_Wrong]:
     return (dict(items[start : start + PAGE]) for start in range(0, len(items), PAGE))
 
 
-def _write(writer: Writer, schema: Schema, table: str, wrong: _Wrong) -> int:
+def _write(writer: Writer, rules: SearchRules, table: str, wrong: _Wrong) -> int:
     """Write the search rows of some messages or summaries anew, from what these hold now."""
     writer.begin()
     base, key = ("messages", "message_id") if table == MESSAGES else ("summaries", "summary_id")
@@ -169,7 +171,7 @@ def _write(writer: Writer, schema: Schema, table: str, wrong: _Wrong) -> int:
         for rowid in _still_theirs(writer, table, ref, rowids):
             writer.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))
         for row in writer.rows(f"SELECT content FROM {base} WHERE {key} = ?", (ref,)):
-            if table == MESSAGES and (text := indexed_text(row[0], schema)) is not None:
+            if table == MESSAGES and (text := indexed_text(row[0], rules)) is not None:
                 writer.execute(f"INSERT INTO {table} (rowid, content) VALUES (?, ?)", (ref, text))
             elif table != MESSAGES:
                 writer.execute(f"INSERT INTO {table} (summary_id, content) VALUES (?, ?)", (ref, row[0]))

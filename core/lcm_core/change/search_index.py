@@ -15,6 +15,7 @@ from lcm_core.change.apply import Write, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
 from lcm_core.change.plan import Cell, Edit, Splice, SqlValue
+from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.javascript import BLANKS, trimmed
 from lcm_core.store.database import Row
 from lcm_core.store.schema import Schema
@@ -41,19 +42,15 @@ _FATAL: Final = (
 )
 
 
-def indexed_text(content: Cell, schema: Schema) -> SqlValue:
-    """What the engine that wrote this schema puts into ``messages_fts`` for a message; None: no row.
-
-    Blank messages are not indexed from 0.5 on; of a reference to a stored payload the header and the
-    exploration summary alone from 0.10 on.
-    """
+def indexed_text(content: Cell, rules: SearchRules) -> SqlValue:
+    """What an engine of these rules puts into ``messages_fts`` for a message; None: no row."""
     if not isinstance(content, str):
         return None if isinstance(content, bytes | None) else str(content)
-    if not schema.indexes_blank_messages and not content.strip(BLANKS):
+    if not rules.indexes_blank and not content.strip(BLANKS):
         return None
-    if schema.has("messages", "stable_event_key"):
+    if rules.trims_references:
         return _reference_text(content)
-    if not schema.has("messages", "large_content") or not content.startswith(_HEADERS):
+    if not rules.shortens_references or not content.startswith(_HEADERS):
         return content
     lines = content.split("\n")
     start = next((at for at, line in enumerate(lines) if line.startswith(_EXPLORATION)), len(lines))
@@ -192,7 +189,8 @@ def _of_messages(writer: Writer, entries: Entries, schema: Schema) -> SearchWrit
     left = _asked(writer, f"SELECT rowid FROM {MESSAGES} WHERE rowid IN (?*)", wanted)
     if left is None:
         return SearchWrites(MESSAGES, (), broken=True)
-    texts = ((message_id, indexed_text(content, schema)) for message_id, content in entries.come.items())
+    rules = engine_rules(schema).search
+    texts = ((message_id, indexed_text(content, rules)) for message_id, content in entries.come.items())
     come = [(message_id, text) for message_id, text in texts if text is not None]
     writes = [
         *writes_alike(MESSAGES, f"DELETE FROM {MESSAGES} WHERE rowid = ?", [(row[0],) for row in left]),

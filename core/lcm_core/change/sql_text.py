@@ -24,6 +24,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, entries_of, indexed_text, summary_text
 from lcm_core.change.verify import Step, quoted
+from lcm_core.engine_rules import engine_rules
 from lcm_core.store.schema import Schema
 
 
@@ -43,8 +44,9 @@ def _search(edits: Iterable[Edit], schema: Schema) -> Iterator[str]:
     if schema.has(MESSAGES):
         gone = {**entries.gone, **dict.fromkeys(entries.come)}
         yield from (f"DELETE FROM {MESSAGES} WHERE rowid = {literal(one)};" for one in gone)
+        rules = engine_rules(schema).search
         for message_id, content in entries.come.items():
-            text = indexed_text(content, schema)
+            text = indexed_text(content, rules)
             if text is not None:
                 values = f"{literal(message_id)}, {literal(text)}"
                 yield f"INSERT INTO {MESSAGES} (rowid, content) VALUES ({values});"

@@ -42,6 +42,7 @@ class PreviousRules:
 
     reading: Callable[[str], str]  #: what the text of a summary says, trimmed; maybe nothing
     passes_over: bool  #: one that says nothing makes room for one farther back
+    sweeps_only: bool  #: the engine by itself makes no leaf pass of its own
 
 
 class Making(Enum):

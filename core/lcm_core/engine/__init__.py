@@ -24,11 +24,11 @@ from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import assemble_context, settings_for
 from lcm_core.change.schema_new import create_database
 from lcm_core.change.snapshots import KEPT
-from lcm_core.compaction_rules import compaction_rules, compaction_settings
 from lcm_core.engine.appends import Appender
 from lcm_core.engine.presence import Presence
 from lcm_core.engine.snapshots import Snapshots
 from lcm_core.engine.transcripts import EXCLUDED, STATELESS, Bootstrapped, Transcripts
+from lcm_core.engine_rules import EngineRules, IngestRules, configured, engine_rules
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.ingest.host_file import HostMessage, host_message, read_host_file
 from lcm_core.ingest.jsonl import JsonObject
@@ -39,10 +39,9 @@ from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.admission import overlap_of, refuse_flood, without_repeated
 from lcm_core.operations.appending import Append, Session, unread_checkpoint
 from lcm_core.operations.compaction.run import Operation, Runner, Setting
-from lcm_core.operations.importing import ImportRules, Tally, import_rules, stored_of
+from lcm_core.operations.importing import Tally, stored_of
 from lcm_core.operations.reconciling import Standing, standing_of
 from lcm_core.records import ConversationId
-from lcm_core.rules import rules_of
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database
 from lcm_core.store.ingested import find_holding
@@ -214,7 +213,7 @@ class Engine:
         if excluded is not None:
             return Bootstrapped(None, 0, 0, 0, Proof.NONE, excluded, "the session is not stored")
         async with self._turn(session):
-            return await self._transcripts.bootstrap(session, transcript, self._rules())
+            return await self._transcripts.bootstrap(session, transcript, self._rules().ingest)
 
     # -- what the model sees -----------------------------------------------------------------------------
 
@@ -251,9 +250,8 @@ class Engine:
         except NotFoundError:
             if not held:
                 raise
-            rules = rules_of(self.database.schema)
             return await asyncio.to_thread(
-                assemble, ResolvedContext(()), settings, rules, Surroundings(live=held)
+                assemble, ResolvedContext(()), settings, self._rules(), Surroundings(live=held)
             )
         now, zone = self._clock(), zone or self._zone
         assembled = await self.database.read(
@@ -298,9 +296,7 @@ class Engine:
             LcmError: the database cannot be written.
         """
         conversation_id = await self._conversation(session)
-        rules = compaction_rules(self.database.schema)
-        settings = compaction_settings(self._settings, rules)
-        setting = Setting(Rendering(rules, zone or self._zone, settings.injected_tags), settings, budget)
+        setting = Setting(Rendering(self._rules(), zone or self._zone), budget)
         passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force))
         runner: Runner[T] = Runner(
             self.database, conversation_id, setting, summarizer, passes, now=self._clock
@@ -324,7 +320,7 @@ class Engine:
     # -- how it is stored --------------------------------------------------------------------------------
 
     async def _store(self, session: Session, hosts: Sequence[HostMessage]) -> Ingested:
-        stored = [message for _, message in stored_of(hosts, self._rules(), Tally())]
+        stored = [message for _, message in stored_of(hosts, self._rules().ingest, Tally())]
         skipped = len(hosts) - len(stored)
         if not stored:
             return Ingested(None, 0, 0, skipped)
@@ -349,7 +345,7 @@ class Engine:
     async def _after_turn(
         self, session: Session, hosts: Sequence[HostMessage], transcript: Path | None
     ) -> Ingested:
-        rules = self._rules()
+        rules = self._rules().ingest
         standing = await self.database.read(standing_of, session)
         there = transcript is not None and await asyncio.to_thread(transcript.exists)
         file = await asyncio.to_thread(read_host_file, transcript) if there and transcript else None
@@ -372,16 +368,16 @@ class Engine:
         return Ingested(done.conversation_id, done.stored + imported, done.known + held, skipped)
 
     async def _prune_after(
-        self, session: Session, stored: Sequence[StoredMessage], standing: Standing, rules: ImportRules
+        self, session: Session, stored: Sequence[StoredMessage], standing: Standing, rules: IngestRules
     ) -> None:
         """Delete a turn of the host's timer again, whatever the settings, once it has ended."""
         named = any(names_heartbeats(one.content) for one in stored)
         ended = any(is_acknowledgement(one.role, one.content) for one in stored)
-        if (named and ended) or (rules.prune_heartbeats and ended):
+        if (named and ended) or (rules.prune_heartbeat_ok and ended):
             await self._appender.prune(session, standing.newest.seq if standing.newest else 0)
 
-    def _rules(self) -> ImportRules:
-        return import_rules(self.database.schema, self._settings)
+    def _rules(self) -> EngineRules:
+        return configured(engine_rules(self.database.schema), self._settings)
 
     def _is_stored(self, session: Session) -> bool:
         """Whether the operator wants sessions like this one stored."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.engine.appends import Appender
+from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.host_file import HostFile, HostMessage, read_host_file, read_messages
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.ingest.stored import StoredMessage, tokens_of
 from lcm_core.operations.appending import Checkpoint, Session
 from lcm_core.operations.importing import (
-    ImportRules,
     Tally,
     checkpoint_of,
     hash_of,
@@ -73,7 +73,7 @@ class Transcripts:
         self._database = database
         self._appender = appender
 
-    async def bootstrap(self, session: Session, path: Path, rules: ImportRules) -> Bootstrapped:
+    async def bootstrap(self, session: Session, path: Path, rules: IngestRules) -> Bootstrapped:
         """Bring a conversation up to its transcript, or begin it with its newest messages."""
         standing = await self._database.read(standing_of, session)
         if await asyncio.to_thread(_is_read, standing, path):
@@ -97,7 +97,7 @@ class Transcripts:
             found.reason,
         )
 
-    async def _first(self, session: Session, file: HostFile, rules: ImportRules) -> Bootstrapped:
+    async def _first(self, session: Session, file: HostFile, rules: IngestRules) -> Bootstrapped:
         kept = await asyncio.to_thread(_within_budget, file, rules)
         left_out = len(file.on_path) - kept.count
         is_fork = file.header is not None and file.header.parent_session is not None
@@ -106,7 +106,7 @@ class Transcripts:
         whole = checkpoint_of(file, bounded=bounded, first_hash=kept.last_hash)
         stored = kept.stored if kept.stored is not None else stored_of(kept.hosts(file), rules, tally)
         conversation_id = await self._import(session, file, stored, tally, whole)
-        if rules.prune_heartbeats and tally.stored:
+        if rules.prune_heartbeat_ok and tally.stored:
             await self._appender.prune(session, 0)
         done = FORK_BOUNDED if bounded else None
         return Bootstrapped(
@@ -123,7 +123,7 @@ class Transcripts:
         session: Session,
         file: HostFile,
         standing: Standing,
-        rules: ImportRules,
+        rules: IngestRules,
         *,
         bootstraps: bool = True,
     ) -> tuple[Reconciled, int]:
@@ -139,7 +139,7 @@ class Transcripts:
         whole = checkpoint_of(file, bootstraps=bootstraps) if found.moves_on else None
         await self._import(session, file, stored, tally, whole)
         before = standing.newest.seq if standing.newest is not None else 0
-        if rules.prune_heartbeats and tally.stored:
+        if rules.prune_heartbeat_ok and tally.stored:
             await self._appender.prune(session, before)
         return found, tally.stored
 
@@ -195,12 +195,12 @@ class _Kept:
         return read_messages(file, file.messages)
 
 
-def _within_budget(file: HostFile, rules: ImportRules) -> _Kept:
+def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:
     """The newest messages whose tokens fit, in their order; blocks."""
     messages = file.messages
-    if sum(one.size for one in messages) * _TOKENS_PER_BYTE <= rules.first_import_tokens:
+    if sum(one.size for one in messages) * _TOKENS_PER_BYTE <= rules.bootstrap_max_tokens:
         return _Kept(len(messages), last_hash(file), None)
-    room, count = rules.first_import_tokens, 0
+    room, count = rules.bootstrap_max_tokens, 0
     kept: list[tuple[HostMessage, StoredMessage]] = []
     last: str | None = None
     for host in read_messages(file, messages[::-1]):

@@ -7,7 +7,7 @@ from typing import cast
 
 from lcm_core.assemble.blocks import Part, blocks_of, part_of
 from lcm_core.assemble.counted import PART_ID
-from lcm_core.assemble.rules import ASSEMBLY_PRESENT
+from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.ingest.jsonl import Json, JsonObject
 from lcm_core.ingest.parts import StoredPart, TopLevel
 from lcm_core.javascript import js_json
@@ -36,7 +36,7 @@ def _sent(top: TopLevel, parts: Sequence[StoredPart], content: str) -> Json:
         blocks = [part.noted["raw"] for part in parts]
     else:
         held = [_as_read(ordinal, part) for ordinal, part in enumerate(parts)]
-        rebuilt = blocks_of(held, ASSEMBLY_PRESENT, vouched=bool(top.identity))
+        rebuilt = blocks_of(held, RULES_PRESENT.assembly, vouched=bool(top.identity))
         blocks = [cast("Json", block.document) for block in rebuilt]
     if not blocks:
         if is_user:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from typing import Final
 
+from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.content import engine_role
 from lcm_core.ingest.counting import count_tokens
 from lcm_core.ingest.host_file import HostMessage
@@ -18,11 +18,7 @@ from lcm_core.ingest.payloads import NewId, Payload, take_out
 from lcm_core.ingest.sender import sender_of
 from lcm_core.ingest.skipping import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
 from lcm_core.ingest.speech import content_text
-from lcm_core.ingest.storing import StoringRules
 from lcm_core.javascript import well_formed
-
-#: Tokens from which on a payload goes to a file (largeFileTokenThreshold).
-LARGE_TOKENS: Final = 25_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +49,17 @@ def new_file_id() -> str:
 
 
 def store_message(
-    host: HostMessage, rules: StoringRules, *, threshold: int = LARGE_TOKENS, new_id: NewId = new_file_id
+    host: HostMessage, rules: IngestRules, *, new_id: NewId = new_file_id
 ) -> StoredMessage | Skipped:
     """The rows that the engine would write for a message, or why it writes none."""
     role = stored_role(host.message)
-    if role is None and rules.is_present:
+    if role is None and rules.as_present:
         return Skipped.ROLE
     role = role or engine_role(str(host.message.get("role") or ""))
     if role == "assistant" and has_failed(host.message):
         return Skipped.FAILED
-    if not rules.is_present:
-        return _stored_before(host, role, rules, threshold, new_id)
+    if not rules.as_present:
+        return _stored_before(host, role, rules, new_id)
     message = host.message
     content, top = content_text(message), top_level(message)
     if is_runtime_context(role, content):
@@ -76,7 +72,7 @@ def store_message(
         top,
         content=content,
         tokens=tokens,
-        threshold=threshold,
+        threshold=rules.large_file_token_threshold,
         new_id=new_id,
         count=_count,
     )
@@ -111,10 +107,10 @@ def _count(message: JsonObject, top: TopLevel) -> int:
 
 
 def _stored_before(
-    host: HostMessage, role: str, rules: StoringRules, threshold: int, new_id: NewId
+    host: HostMessage, role: str, rules: IngestRules, new_id: NewId
 ) -> StoredMessage | Skipped:
     """The same by the rules of engines before 0.15."""
-    taken = older_payloads.take_out(host.message, role, threshold=threshold, rules=rules, new_id=new_id)
+    taken = older_payloads.take_out(host.message, role, rules=rules, new_id=new_id)
     parts = older_parts.parts_of(taken.message, role, taken.marks, rules)
     text = well_formed(older_parts.text_of_content(older_parts.content_of(taken.message), rules))
     if is_runtime_context(role, text):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.change.plan import RowChange, insertion
+from lcm_core.engine_rules import IngestRules
 from lcm_core.errors import NotFoundError
 from lcm_core.ingest.host_file import HostFile, read_messages
 from lcm_core.ingest.jsonl import TranscriptError
@@ -23,7 +24,6 @@ from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import Append, Session, Target, target_of
 from lcm_core.operations.importing import (
-    ImportRules,
     Piece,
     Tally,
     anchor_of,
@@ -103,7 +103,7 @@ async def plan_backfill(
     reader: Reader,
     session: Session,
     transcript: HostFile,
-    rules: ImportRules,
+    rules: IngestRules,
     *,
     large_files: Path,
     archived: bool = False,
@@ -134,10 +134,10 @@ async def plan_backfill(
         appends.append(_append(target, piece, number, len(waiting), transcript, first_hash))
     present = known.holding.messages if known.holding is not None else 0
     messages = tuple(message for piece in waiting for message in piece.messages)
-    keeps = kept_by_engine(messages, rules.first_import_tokens) if target.is_empty else None
+    keeps = kept_by_engine(messages, rules.bootstrap_max_tokens) if target.is_empty else None
     warnings = list(_warnings(transcript, anchor, tally, present))
     if keeps is not None and keeps < len(messages):
-        warnings.append(_kept(keeps, len(messages), rules.first_import_tokens))
+        warnings.append(_kept(keeps, len(messages), rules.bootstrap_max_tokens))
     return Backfill(
         session,
         transcript,
@@ -178,10 +178,10 @@ def _check_is_transcript(transcript: HostFile) -> None:
         )
 
 
-def _pieces(transcript: HostFile, start: int, rules: ImportRules, tally: Tally) -> list[Piece]:
+def _pieces(transcript: HostFile, start: int, rules: IngestRules, tally: Tally) -> list[Piece]:
     hosts = read_messages(transcript, transcript.messages[start:], inherit=True)
     stored = stored_of(hosts, rules, tally)
-    return list(pieces(without_heartbeats(stored, tally) if rules.prune_heartbeats else stored, tally))
+    return list(pieces(without_heartbeats(stored, tally) if rules.prune_heartbeat_ok else stored, tally))
 
 
 def _titled(edit: RowChange, title: str) -> RowChange:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lcm_core.change.commit import Committed, commit
+from lcm_core.engine_rules import IngestRules
 from lcm_core.errors import LcmError
 from lcm_core.ingest.host_file import HostFile, HostMessage, entry_id_of, read_messages
 from lcm_core.ingest.identity import entry_hash
@@ -26,41 +27,17 @@ from lcm_core.ingest.reconcile import (
 )
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll, names_heartbeats, stored_role
 from lcm_core.ingest.speech import content_text
-from lcm_core.ingest.stored import LARGE_TOKENS, StoredMessage, store_message
-from lcm_core.ingest.storing import StoringRules, storing_rules
+from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.operations.appending import Append, Checkpoint, Session
 from lcm_core.records import ConversationId
-from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Reader
 from lcm_core.store.ingested import Holding, TailMessage, find_holding, known_entry_ids, tail_messages
-from lcm_core.store.schema import Schema
 
 #: Messages that are held and committed at a time, and characters and payload bytes after which a piece ends
 #: earlier: a host waits for less than 0.1 s (docs/changes.md, "How long the host waits").
 PIECE = 1_000
 _PIECE_CHARACTERS = 1_500_000
 _PIECE_BYTES = 32 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRules:
-    """How messages of a transcript are stored."""
-
-    storing: StoringRules
-    large_tokens: int = LARGE_TOKENS  #: from so many on a payload goes to a file
-    prune_heartbeats: bool = False  #: turns of the host's timer in which nothing was to be done go again
-    first_import_tokens: int = 6_000  #: of the newest messages that a first import of the engine keeps
-
-
-def import_rules(schema: Schema, settings: EngineSettings) -> ImportRules:
-    """How messages are stored in a file of this schema by an operator's settings."""
-    budget = settings.bootstrap_max_tokens.value
-    return ImportRules(
-        storing_rules(schema),
-        settings.large_file_token_threshold.value,
-        settings.prune_heartbeat_ok.value,
-        budget or max(6_000, int(0.3 * settings.leaf_chunk_tokens.value)),
-    )
 
 
 def checkpoint_of(
@@ -140,14 +117,14 @@ async def read_known(reader: Reader, session: Session) -> Known:
     return Known(holding, entries, tuple(tail))
 
 
-def anchor_of(file: HostFile, known: Known, rules: ImportRules, *, cancelled: Cancelled = never) -> Anchor:
+def anchor_of(file: HostFile, known: Known, rules: IngestRules, *, cancelled: Cancelled = never) -> Anchor:
     """From where on a transcript is new; blocks, for it may have to be read."""
     if known.holding is None or not known.tail:
         return Anchor(0, Proof.EMPTY)
     found = anchor_by_entry([entry_id_of(one) for one in file.messages], known.entry_ids)
     if found is None:
         hosts = read_messages(file, file.messages, cancelled=cancelled)
-        stored = (store_message(host, rules.storing, threshold=rules.large_tokens) for host in hosts)
+        stored = (store_message(host, rules) for host in hosts)
         texts = [
             comparable(one.role, one.content) if isinstance(one, StoredMessage) else "" for one in stored
         ]
@@ -196,11 +173,11 @@ def last_hash(file: HostFile) -> str | None:
 
 
 def stored_of(
-    hosts: Iterable[HostMessage], rules: ImportRules, tally: Tally
+    hosts: Iterable[HostMessage], rules: IngestRules, tally: Tally
 ) -> Iterator[tuple[HostMessage, StoredMessage]]:
     """What is stored of some messages; the rest is counted."""
     for host in hosts:
-        stored = store_message(host, rules.storing, threshold=rules.large_tokens)
+        stored = store_message(host, rules)
         if isinstance(stored, Skipped):
             tally.skipped[stored] += 1
         else:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.journal import edits_of, get
 from lcm_core.change.plan import Plan, SqlValue, Symbol
-from lcm_core.compaction_rules import SourceRules
 from lcm_core.dag.checks.facts import counted
 from lcm_core.dag.checks.texts import file_ids as ids_in
 from lcm_core.dag.graph import SummaryGraph
+from lcm_core.engine_rules import SourceRules
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.plans import file_ids

@@ -58,23 +58,22 @@ async def previous_context(reader: Reader, summary_id: str, rules: PreviousRules
     row = await reader.value("SELECT rowid FROM summaries WHERE summary_id = ?", summary_id)
     ranges = await seq_ranges(reader, summary.conversation_id, [summary.summary_id])
     subject = _Subject(summary, row, ranges.get(summary.summary_id))
-    making, preceding = await _making(reader, subject)
+    making, preceding = await _making(reader, subject, rules)
     candidates = await _candidates(reader, subject, rules)
     return reconstruct(summary.summary_id, making, preceding, candidates, rules)
 
 
-async def _making(reader: Reader, subject: _Subject) -> tuple[Making, SummaryId | None]:
+async def _making(reader: Reader, subject: _Subject, rules: PreviousRules) -> tuple[Making, SummaryId | None]:
     """The kind of pass that made a summary, concluded from what was made and said just before and after it.
 
-    All passes of a sweep follow each other without a message between them, leaves first. Since 0.10 the
-    engine works in sweeps only.
+    All passes of a sweep follow each other without a message between them, leaves first.
     """
     made = subject.summary.created_at
     before = await _neighbour(reader, subject, earlier=True)
     together = before is not None and not await _said_between(reader, subject, before["created_at"], made)
     if before is not None and before["kind"] == "leaf" and together:
         return Making.IN_SWEEP, SummaryId(before["summary_id"])
-    if together or reader.schema.is_beta or reader.schema.has("messages", "large_content"):
+    if together or rules.sweeps_only:
         return Making.SWEEP_START, None
     after = await _neighbour(reader, subject, earlier=False)
     if after is None or after["kind"] != "leaf":

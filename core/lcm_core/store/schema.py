@@ -176,22 +176,6 @@ class Schema:
             ),
         )
 
-    @property
-    def indexes_blank_messages(self) -> bool:
-        """Whether the engine that last migrated the file gives blank messages a row in ``messages_fts``.
-
-        Recorded: 0.3.0 does, 0.5.3 does not.
-        """
-        return not (self.is_beta or self.has("conversation_bootstrap_state"))
-
-    @property
-    def counts_code_points(self) -> bool:
-        """Whether the engine that last migrated the file weighs code points.
-
-        Source: docs/engine/tokens.md, "Estimators".
-        """
-        return self.is_beta or self.has("lcm_migration_state")
-
 
 def check_essential(schema: Schema, name: str) -> None:
     """Refuse a database of another program.

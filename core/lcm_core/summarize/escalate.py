@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.compaction_rules import CompactionRules, CompactionSettings
 from lcm_core.dag.markers import DIRECTIVE_MARKER, FALLBACK_MARKER
+from lcm_core.engine_rules import EngineRules
 from lcm_core.javascript import BLANKS, trimmed, well_formed
 from lcm_core.summarize.directives import Sound, without_directives
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
@@ -55,17 +55,15 @@ def estimate(text: str, estimator: Estimator) -> int:
     return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
 
 
-def target_tokens(
-    depth: int, source_tokens: int, *, aggressive: bool, rules: CompactionRules, settings: CompactionSettings
-) -> int:
+def target_tokens(depth: int, source_tokens: int, *, aggressive: bool, rules: EngineRules) -> int:
     """The size that a model is asked to stay under (docs/engine/texts.md, "Targets")."""
     if depth > 0:
-        return max(512, settings.condensed_target_tokens)
+        return max(512, rules.compaction.condensed_target_tokens)
     if not aggressive:
-        return max(192, min(settings.leaf_target_tokens, math.floor(0.35 * source_tokens)))
+        return max(192, min(rules.compaction.leaf_target_tokens, math.floor(0.35 * source_tokens)))
     cap = rules.escalation.aggressive_leaf_cap
     if cap is None:
-        cap = math.floor(0.55 * settings.leaf_target_tokens)
+        cap = math.floor(0.55 * rules.compaction.leaf_target_tokens)
     return max(96, min(cap, math.floor(0.20 * source_tokens)))
 
 
@@ -80,8 +78,7 @@ async def escalate(
     depth: int,
     *,
     previous: str | None,
-    rules: CompactionRules,
-    settings: CompactionSettings,
+    rules: EngineRules,
 ) -> Escalated:
     """Summarise a source text for a summary of *depth*, at any cost in quality.
 
@@ -95,19 +92,19 @@ async def escalate(
     size = max(1, _tokens(text, rules.estimator))
     asked: list[SummaryReply] = []
     for aggressive in (False, True):
-        target = target_tokens(depth, size, aggressive=aggressive, rules=rules, settings=settings)
+        target = target_tokens(depth, size, aggressive=aggressive, rules=rules)
         request = SummaryRequest(
             text=text,
             aggressive=aggressive,
             depth=depth,
             target_tokens=target,
             previous=previous,
-            instructions=settings.instructions,
+            instructions=rules.escalation.custom_instructions,
             estimator=rules.estimator,
         )
         asked.append(await summarizer(request))
         is_cut = asked[-1].is_missing
-        came = own_cut(text, target, rules, settings) if is_cut else asked[-1].as_came
+        came = own_cut(text, target, rules) if is_cut else asked[-1].as_came
         answer = trimmed(came) if rules.escalation.trims else came
         if not answer and not rules.escalation.accepts_empty:
             break  # the engine does not ask again after an empty answer
@@ -115,8 +112,8 @@ async def escalate(
             continue  # cut off, or a refusal: the engine would keep it, and nothing would ever tell
         if _tokens(answer, rules.estimator) < size:
             level = Level.AGGRESSIVE if aggressive else Level.NORMAL
-            return replace(_kept(answer, level, depth, size, asked, rules, settings), is_cut=is_cut)
-    return _escalated(fallback(text, rules, settings), Level.FALLBACK, size, asked, rules)
+            return replace(_kept(answer, level, depth, size, asked, rules), is_cut=is_cut)
+    return _escalated(fallback(text, rules), Level.FALLBACK, size, asked, rules)
 
 
 def _kept(
@@ -125,19 +122,18 @@ def _kept(
     depth: int,
     size: int,
     asked: list[SummaryReply],
-    rules: CompactionRules,
-    settings: CompactionSettings,
+    rules: EngineRules,
 ) -> Escalated:
     """An answer that is smaller than its source, cut when it is far over target."""
-    target = settings.condensed_target_tokens if depth > 0 else settings.leaf_target_tokens
-    limit = math.ceil(target * settings.overage_factor)
+    target = rules.compaction.condensed_target_tokens if depth > 0 else rules.compaction.leaf_target_tokens
+    limit = math.ceil(target * rules.escalation.summary_max_overage_factor)
     if not rules.escalation.caps or _tokens(answer, rules.estimator) <= limit:
         return _escalated(answer, level, size, asked, rules)
     return _escalated(capped(answer, limit, rules.estimator), Level.CAPPED, size, asked, rules)
 
 
 def _escalated(
-    content: str, level: Level, size: int, asked: list[SummaryReply], rules: CompactionRules
+    content: str, level: Level, size: int, asked: list[SummaryReply], rules: EngineRules
 ) -> Escalated:
     made, content = content, well_formed(content)  # JSON in a source may escape halves of characters
     usage = sum((reply.usage for reply in asked), NO_USAGE)
@@ -164,7 +160,7 @@ USUAL_FALLBACK: Final = 512
 LEAST_FALLBACK: Final = 64
 
 
-def fallback(text: str, rules: CompactionRules, settings: CompactionSettings) -> str:
+def fallback(text: str, rules: EngineRules) -> str:
     """A cut of the source, for when no model gave a shorter text, with the note that says so."""
     text = trimmed(text)
     note = _truncated_note(max(1, _tokens(text, rules.estimator)))
@@ -173,7 +169,7 @@ def fallback(text: str, rules: CompactionRules, settings: CompactionSettings) ->
     sound = _sound(text, rules)
     if sound.omitted:
         note = f"{DIRECTIVE_MARKER}\n{note}"
-    return note if sound.is_empty else _noted(sound.text, note, rules, settings)
+    return note if sound.is_empty else _noted(sound.text, note, rules)
 
 
 #: UTF-16 units that the summariser's own cut may always keep, and how many for each token of the target.
@@ -181,7 +177,7 @@ LEAST_UNITS: Final = 256
 UNITS_OF_TOKEN: Final = 4
 
 
-def own_cut(text: str, target: int, rules: CompactionRules, settings: CompactionSettings) -> str:
+def own_cut(text: str, target: int, rules: EngineRules) -> str:
     """What the engine's own summariser hands back when no model gave it an answer that can be used.
 
     *target*: the tokens that were asked for. It is an answer like any other, and judged like one; without a
@@ -192,20 +188,20 @@ def own_cut(text: str, target: int, rules: CompactionRules, settings: Compaction
         return text if units(text) <= most else f"{cut(text, most)}\n{FALLBACK_MARKER}"
     sound = _sound(text, rules)
     note = DIRECTIVE_MARKER if sound.omitted else FALLBACK_MARKER
-    if settings.fallback_max_tokens is not None:
-        return _noted(sound.text, note, rules, settings)
+    if rules.escalation.fallback_max_tokens is not None:
+        return _noted(sound.text, note, rules)
     if not sound.omitted and units(sound.text) <= most:
         return sound.text
     return f"{cut(sound.text, most).rstrip(BLANKS)}\n{note}"
 
 
-def _sound(text: str, rules: CompactionRules) -> Sound:
+def _sound(text: str, rules: EngineRules) -> Sound:
     return without_directives(text) if rules.escalation.omits_directives else Sound(text, omitted=False)
 
 
-def _noted(text: str, note: str, rules: CompactionRules, settings: CompactionSettings) -> str:
+def _noted(text: str, note: str, rules: EngineRules) -> str:
     """As much of a text as the tokens of a fallback allow, with its note; maybe the note alone."""
-    limit = settings.fallback_max_tokens
+    limit = rules.escalation.fallback_max_tokens
     if limit is None or limit < LEAST_FALLBACK:
         limit = USUAL_FALLBACK
     room = math.floor(limit) - _tokens(f"\n{note}", rules.estimator)

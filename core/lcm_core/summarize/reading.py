@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from lcm_core.compaction_rules import CompactionRules, compaction_rules
 from lcm_core.dag.previous import PreviousContext, PreviousRules
+from lcm_core.engine_rules import EngineRules, engine_rules
 from lcm_core.javascript import trimmed
 from lcm_core.records import MessageId, SummaryId, SummaryText
 from lcm_core.store import summaries as summary_store
@@ -19,11 +19,10 @@ from lcm_core.summarize.source import SourceMessage, condensed_source, leaf_sour
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How source texts are rendered for one database: by its rules, in the operator's time zone."""
+    """How source texts are rendered: by the rules of a file as configured, in the operator's time zone."""
 
-    rules: CompactionRules
+    rules: EngineRules
     zone: tzinfo | None = None  #: None: that of this machine
-    tags: tuple[str, ...] = ()  #: elements that memory plugins inject and that are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ async def source_of_messages(
     """The source of a leaf that is made from some messages, in their order."""
     messages = tuple(SourceMessage(*one) for one in await whole_messages(reader, message_ids))
     present = {one.message.message_id for one in messages}
-    text = leaf_source(messages, rendering.rules.source, rendering.zone, rendering.tags)
+    text = leaf_source(messages, rendering.rules.source, rendering.zone)
     return Source(text, messages=messages, gone=tuple(one for one in message_ids if one not in present))
 
 
@@ -70,22 +69,20 @@ async def source_of(reader: Reader, summary_id: SummaryId, rendering: Rendering)
     return await source_of_messages(reader, [MessageId(one) for one in ids], rendering)
 
 
-def previous_rules(rules: CompactionRules) -> PreviousRules:
+def previous_rules(rules: EngineRules) -> PreviousRules:
     """How an engine reads the summaries that stand before a leaf, and which of them it passes over."""
 
     def reading(summary: str) -> str:
         return trimmed(said_by(summary, rules.source))
 
-    return PreviousRules(reading, passes_over=rules.sweep.meaningful_fanout)
+    return PreviousRules(reading, rules.compaction.meaningful_fanout, rules.compaction.sweeps_only)
 
 
-async def previous_of(
-    reader: Reader, summary_id: str, rules: CompactionRules | None = None
-) -> PreviousContext:
+async def previous_of(reader: Reader, summary_id: str, rules: EngineRules | None = None) -> PreviousContext:
     """The previous context of a summary, by *rules* or those of the engine that left the file.
 
     Raises:
         NotFoundError: no summary has this id.
     """
-    rules = compaction_rules(reader.schema) if rules is None else rules
+    rules = engine_rules(reader.schema) if rules is None else rules
     return await previous_context(reader, summary_id, previous_rules(rules))

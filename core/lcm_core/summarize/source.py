@@ -16,9 +16,8 @@ from typing import Any, Final
 from lcm_core.assemble.js import parsed_object
 from lcm_core.assemble.message import Role, content_document
 from lcm_core.assemble.rebuild import rebuilt_content
-from lcm_core.assemble.rules import ASSEMBLY_PRESENT
 from lcm_core.assemble.sender import sender_of
-from lcm_core.compaction_rules import SourceRules
+from lcm_core.engine_rules import RULES_PRESENT, SourceRules
 from lcm_core.javascript import BLANKS, Json, js_json, paired, read_json, trimmed
 from lcm_core.meaning import MEDIA, message_says, plain, summary_says, type_of, value_says
 from lcm_core.records import Message, MessagePart, SummaryText, Timestamp
@@ -34,20 +33,14 @@ class SourceMessage:
     parts: tuple[MessagePart, ...] = ()
 
 
-def leaf_source(
-    messages: Iterable[SourceMessage],
-    rules: SourceRules,
-    zone: tzinfo | None,
-    tags: Sequence[str] = (),
-) -> str:
+def leaf_source(messages: Iterable[SourceMessage], rules: SourceRules, zone: tzinfo | None) -> str:
     """The source text of a leaf; empty when no message says anything, and then nothing is to be summarised.
 
-    Times are shown in *zone* (None: that of this machine); *tags* are elements that memory plugins inject
-    and that are left out (``stripInjectedContextTags``).
+    Times are shown in *zone* (None: that of this machine).
     """
     blocks = []
     for one in messages:
-        text = said(one, rules, tags)
+        text = said(one, rules)
         if text or not rules.meaningful_only:
             blocks.append(f"[{_message_header(one.message, rules, zone)}]\n{text}")
     return paired(trimmed("\n\n".join(blocks)))
@@ -77,12 +70,12 @@ def said_by(summary: str, rules: SourceRules) -> str:
     return summary_says(text) if rules.reads_structure else plain(text)
 
 
-def said(source: SourceMessage, rules: SourceRules, tags: Sequence[str] = ()) -> str:
+def said(source: SourceMessage, rules: SourceRules) -> str:
     """What a message says, without header: at the present engine what is meaningful of it, maybe nothing."""
     text = text_of(source, rules)
     if not rules.meaningful_only:
         return text
-    text = _without_injected(text, tags)
+    text = _without_injected(text, rules.strip_injected_context_tags)
     return message_says(text) if rules.reads_structure else plain(text)
 
 
@@ -121,7 +114,7 @@ _ROLES: Final[Mapping[str, Role]] = {"tool": Role.TOOL_RESULT, "user": Role.USER
 def _rebuilt(row: str, content: str, parts: Sequence[MessagePart]) -> Json:
     """The content of a message as it would be sent, by its row's own role."""
     role = _ROLES.get(row, Role.ASSISTANT)
-    return content_document(rebuilt_content(content, parts, role, ASSEMBLY_PRESENT))
+    return content_document(rebuilt_content(content, parts, role, RULES_PRESENT.assembly))
 
 
 # -- headers ---------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.jsonl import BadLineError, Json, JsonObject, decode_object, string
 from lcm_core.ingest.parts import StoredPart
-from lcm_core.ingest.storing import StoringRules
 from lcm_core.javascript import js_json, well_formed
 
 #: Keys of a block's metadata that say where its payload went, as the engine writes them.
@@ -41,7 +41,7 @@ def content_of(message: JsonObject) -> Json:
     return [{"type": "text", "text": f"$ {command}\n{output}"}]
 
 
-def text_of_content(content: Json, rules: StoringRules) -> str:
+def text_of_content(content: Json, rules: IngestRules) -> str:
     """The text in a message, as ``messages.content`` keeps it."""
     if isinstance(content, str):
         return content
@@ -70,7 +70,7 @@ def _texts(content: Json, loose: bool, depth: int) -> Iterator[str]:
                 yield data
 
 
-def parts_of(message: JsonObject, role: str, marks: JsonObject, rules: StoringRules) -> list[StoredPart]:
+def parts_of(message: JsonObject, role: str, marks: JsonObject, rules: IngestRules) -> list[StoredPart]:
     """The parts of a message whose payloads have been taken out; *marks* say so of a text without blocks."""
     base = _base(message, role, rules)
     content = content_of(message)
@@ -84,7 +84,7 @@ def parts_of(message: JsonObject, role: str, marks: JsonObject, rules: StoringRu
     return [_block_part(block, message, role, base, rules) for block in blocks]
 
 
-def _base(message: JsonObject, role: str, rules: StoringRules) -> JsonObject:
+def _base(message: JsonObject, role: str, rules: IngestRules) -> JsonObject:
     """What the metadata of every part of a message begins with."""
     base: JsonObject = {"originalRole": message.get("role")}
     if role == "tool" and rules.results_are_named:
@@ -96,7 +96,7 @@ def _base(message: JsonObject, role: str, rules: StoringRules) -> JsonObject:
 
 
 def _block_part(
-    block: Json, message: JsonObject, role: str, base: JsonObject, rules: StoringRules
+    block: Json, message: JsonObject, role: str, base: JsonObject, rules: IngestRules
 ) -> StoredPart:
     if not isinstance(block, dict):
         if isinstance(block, str):
@@ -116,7 +116,7 @@ def _block_part(
 
 
 def _tool_part(
-    block: JsonObject, message: JsonObject, role: str, metadata: JsonObject, rules: StoringRules
+    block: JsonObject, message: JsonObject, role: str, metadata: JsonObject, rules: IngestRules
 ) -> StoredPart:
     name = _first(block, ("name", "toolName", "tool_name")) or _first(message, ("toolName",))
     if not rules.calls_are_tools:
@@ -139,7 +139,7 @@ def _part(
     message: JsonObject,
     role: str,
     metadata: JsonObject,
-    rules: StoringRules,
+    rules: IngestRules,
     text: str | None = None,
 ) -> StoredPart:
     """A part that is no tool block; one of a tool's answer names the call."""
@@ -149,7 +149,7 @@ def _part(
     return StoredPart(part_type, text, call, name, None, None, js_json(metadata))
 
 
-def counted_text(message: JsonObject, role: str, rules: StoringRules) -> str:
+def counted_text(message: JsonObject, role: str, rules: IngestRules) -> str:
     """The text that a message's tokens are estimated of.
 
     The string itself where the host sent one, also in the only block of a user's message; else the JSON of

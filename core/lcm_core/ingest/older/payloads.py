@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
+from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.explore import explore, image_summary, name_ending
 from lcm_core.ingest.jsonl import Json, JsonObject, string
 from lcm_core.ingest.older.parts import text_of_content
 from lcm_core.ingest.payloads import NewId, Payload
-from lcm_core.ingest.storing import StoringRules
 from lcm_core.javascript import BLANKS, well_formed
 from lcm_core.tokens import MOST_PER_CHARACTER
 
@@ -36,19 +36,16 @@ class _Taking:
     """One message on the way."""
 
     role: str
-    threshold: int  #: tokens from which on a payload is taken out
-    rules: StoringRules
+    rules: IngestRules
     new_id: NewId
     payloads: list[Payload] = field(default_factory=list)
     marks: JsonObject = field(default_factory=dict)
     large_content: str | None = None
 
 
-def take_out(
-    message: JsonObject, role: str, *, threshold: int, rules: StoringRules, new_id: NewId
-) -> TakenOut:
-    """Take out images, large file blocks, large answers of tools, and what else has *threshold* tokens."""
-    taking = _Taking(role, threshold, rules, new_id)
+def take_out(message: JsonObject, role: str, *, rules: IngestRules, new_id: NewId) -> TakenOut:
+    """Take out images, large file blocks, large answers of tools, and what else is large."""
+    taking = _Taking(role, rules, new_id)
     content = message.get("content")
     if rules.images_become_files:
         content = _images(taking, content)
@@ -346,7 +343,8 @@ def _rest(taking: _Taking, content: Json) -> Json:
 
 
 def _fits(taking: _Taking, text: str) -> bool:
-    return len(text) * MOST_PER_CHARACTER < taking.threshold or taking.rules.estimate(text) < taking.threshold
+    most = taking.rules.large_file_token_threshold
+    return len(text) * MOST_PER_CHARACTER < most or taking.rules.estimate(text) < most
 
 
 def _raw_reference(taking: _Taking, text: str) -> tuple[str, JsonObject]:

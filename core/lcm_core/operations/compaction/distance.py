@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lcm_core.compaction_rules import CompactionRules, CompactionSettings
 from lcm_core.context_view import Totals
+from lcm_core.engine_rules import CompactionRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,11 @@ class Distance:
         return 0 if self.due else total if self.chunk is None else min(total, self.chunk - self.raw)
 
 
-def distance_of(
-    totals: Totals, rules: CompactionRules, settings: CompactionSettings, budget: int
-) -> Distance:
+def distance_of(totals: Totals, rules: CompactionRules, budget: int) -> Distance:
     """The distance of a context under a *budget* (docs/engine/compaction.md, "Sweep").
 
     The tokens of the prompt, which a host may have seen to be more, are not in the database.
     """
     raw = sum(group.tokens for group in totals.groups if group.role is not None and not group.protected)
-    chunk = settings.leaf_chunk_tokens if rules.sweep.leaf_trigger else None
-    return Distance(totals.tokens, settings.threshold(budget), raw, chunk)
+    chunk = rules.leaf_chunk_tokens if rules.leaf_trigger else None
+    return Distance(totals.tokens, rules.threshold(budget), raw, chunk)

@@ -103,9 +103,7 @@ def foresee(
 def _foreseen(context: Context, due: Pass, setting: Setting, number: int) -> Foreseen:
     run = slice(due.run.start, due.run.stop)
     tokens = sum(context.weights[run])
-    target = target_tokens(
-        due.depth, tokens, aggressive=False, rules=setting.rendering.rules, settings=setting.settings
-    )
+    target = target_tokens(due.depth, tokens, aggressive=False, rules=setting.rendering.rules)
     refs = tuple(ref for ref in context.refs[run] if ref is not None)
     made = any(isinstance(ref, str) and ref.startswith("pass ") for ref in refs)
     return Foreseen(number, due.depth, refs, tokens, min(target, max(tokens - 1, 0)), not made)

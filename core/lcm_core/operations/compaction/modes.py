@@ -8,7 +8,7 @@ from datetime import tzinfo
 from enum import StrEnum
 from typing import Any
 
-from lcm_core.compaction_rules import compaction_rules, compaction_settings, rules_named
+from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.operations.compaction.plans import Draft
 from lcm_core.operations.compaction.run import Operation, Setting
 from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass
@@ -66,13 +66,12 @@ def setting_of(
     *tail* (messages) and *chunk* (tokens) take the place of what is configured; *rules* are those of an
     engine by name, None of the one that the schema tells.
     """
-    chosen = compaction_rules(schema) if rules is None else rules_named(rules, schema)
-    settings = compaction_settings(engine, chosen)
+    found = configured(engine_rules(schema, rules), engine)
     if tail is not None:
-        settings = replace(settings, fresh_tail_count=tail)
+        found = replace(found, tail=replace(found.tail, fresh_tail_count=tail))
     if chunk is not None:
-        settings = replace(settings, leaf_chunk_tokens=chunk)
-    return Setting(Rendering(chosen, zone, settings.injected_tags), settings, budget)
+        found = replace(found, compaction=replace(found.compaction, leaf_chunk_tokens=chunk))
+    return Setting(Rendering(found, zone), budget)
 
 
 async def refuse_fallback(draft: Draft) -> Draft:

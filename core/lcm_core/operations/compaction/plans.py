@@ -15,7 +15,7 @@ from typing import Final
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing, moves_from_zero, splice_at
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, Symbol, SymbolKind, insertion, renumbering
-from lcm_core.compaction_rules import SourceRules
+from lcm_core.engine_rules import SourceRules
 from lcm_core.operations.compaction.host import still_resting
 from lcm_core.operations.compaction.reading import Chunk, read_source
 from lcm_core.records import ConversationId, SummaryText, Timestamp
@@ -82,7 +82,7 @@ async def plan_pass(
     edits += _links(draft)
     edits += await still_resting(reader, conversation_id, now)
     edits += await _splice(reader, conversation_id, standing, start, draft, stamp)
-    if rendering.rules.sweep.writes_events:
+    if rendering.rules.compaction.writes_events:
         rows = await standing_rows(reader, conversation_id)
         edits += await _event(reader, conversation_id, draft, rows, rendering, stamp)
     return Plan(

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from lcm_core.change.preview import STOP_THE_HOST
 from lcm_core.dag.previous import joined
+from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.compaction.selection import Context, compact_ordinals
 from lcm_core.operations.compaction.sweep import Pass
 from lcm_core.records import ConversationId, MessageId, SummaryId
@@ -61,7 +62,7 @@ async def load_context(reader: Reader, conversation_id: ConversationId, renderin
     copies = Counter(refs)
     texts = await _texts(reader, summaries, tokens, rendering)
     blank: set[str] = set()
-    if rendering.rules.sweep.meaningful_fanout:
+    if rendering.rules.compaction.meaningful_fanout:
         blank = {one for one, text in texts.items() if not said_by(text, rendering.rules.source)}
     sound = [owner == conversation_id and copies[ref] == 1 for owner, ref in zip(owners, refs, strict=True)]
     says_nothing = list(map(blank.__contains__, summaries))
@@ -89,7 +90,7 @@ async def _texts(
     reader: Reader, summaries: Sequence[str | None], tokens: Sequence[int], rendering: Rendering
 ) -> dict[str, str]:
     """The texts of the summaries that must be looked into."""
-    all_of_them = rendering.rules.sweep.meaningful_fanout
+    all_of_them = rendering.rules.compaction.meaningful_fanout
     wanted = [
         SummaryId(one)
         for one, stored in zip(summaries, tokens, strict=True)
@@ -125,9 +126,10 @@ def _sender_tokens(recorded: str, estimator: Estimator) -> int:
 async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[str, ...]:
     """What speaks against compacting a conversation now; each without a full stop."""
     found: list[str] = []
-    if not reader.schema.is_beta and not reader.schema.has("conversation_bootstrap_state"):
+    locks = engine_rules(reader.schema).locks
+    if not locks.waits:
         found.append(STOP_THE_HOST)
-    elif not reader.schema.is_beta and not reader.schema.has(MAINTENANCE):
+    elif not locks.notes_compactions:
         found.append(
             "The engine of this file does not note when it compacts: stop the host first, for what it has "
             "begun would take out messages that no summary covers"
@@ -141,7 +143,7 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
             found.append(f"The host noted that it compacts this conversation itself{when}")
     if any(batch.active for batch in await batches_of(reader, conversation_id)):
         found.append("The host has planned a compaction of this conversation itself: stop the host first")
-    elif reader.schema.is_beta:
+    elif locks.prepares_compactions:
         found.append(
             "How a 1.x engine goes on behind a compaction of ours was not tried: stop the host first"
         )

@@ -18,7 +18,6 @@ from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.connection import check_writable
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan
-from lcm_core.compaction_rules import CompactionSettings
 from lcm_core.javascript import well_formed
 from lcm_core.operations.compaction.host import HostCompactsError, host_since
 from lcm_core.operations.compaction.plans import Draft, new_summary_id, plan_pass
@@ -55,25 +54,22 @@ class Setting:
     """How a conversation is compacted."""
 
     rendering: Rendering
-    settings: CompactionSettings
     budget: int  #: tokens
-    fresh_tail_count: int | None = None  #: a caller's own; None or 0: that of the settings
+    fresh_tail_count: int | None = None  #: a caller's own; None or 0: that of the rules
     leaf_chunk_tokens: int | None = None  #: likewise
 
     def bounds(self) -> Bounds:
         """The numbers by which chunks are selected."""
-        own, settings = self.fresh_tail_count or 0, self.settings
+        own, rules = self.fresh_tail_count or 0, self.rendering.rules
         chunk = self.leaf_chunk_tokens or 0
         return Bounds(
-            own if own > 0 else settings.fresh_tail_count,
-            chunk if chunk > 0 else settings.leaf_chunk_tokens,
+            own if own > 0 else rules.tail.fresh_tail_count,
+            chunk if chunk > 0 else rules.compaction.leaf_chunk_tokens,
         )
 
     def compaction(self, loaded: Loaded, clock: Callable[[], int]) -> Compaction:
         """The passes on a context that has been read."""
-        return Compaction(
-            loaded.context, self.rendering.rules, self.settings, self.budget, clock, self.bounds()
-        )
+        return Compaction(loaded.context, self.rendering.rules, self.budget, clock, self.bounds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +162,7 @@ class Runner(Generic[T]):
             plan = await self.database.read(
                 plan_state,
                 self.conversation_id,
-                self.setting.settings,
+                self.setting.rendering.rules.compaction,
                 loaded.context.tokens,
                 now=self.now(),
                 leaves=self.leaves > 0,
@@ -187,7 +183,7 @@ class Runner(Generic[T]):
         chunk = await self.database.read(read_chunk, compaction.context, due, rendering)
         chunk = self._handed_on(chunk)
         rules = rendering.rules
-        if not chunk.source.text and rules.sweep.skips_empty:
+        if not chunk.source.text and rules.compaction.skips_empty:
             return Step(chunk, Skipped())
         try:
             text = await escalate(
@@ -196,7 +192,6 @@ class Runner(Generic[T]):
                 due.depth,
                 previous=chunk.previous,
                 rules=rules,
-                settings=self.setting.settings,
             )
         except ProviderAuthError:
             return Step(chunk, Refused(ends=self.ends_at_refusal))

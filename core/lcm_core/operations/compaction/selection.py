@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from lcm_core.compaction_rules import CompactionSettings, SweepRules
 from lcm_core.dag.previous import given
+from lcm_core.engine_rules import CompactionRules, TailRules
 from lcm_core.fresh_tail import protected
 
 
@@ -122,7 +122,7 @@ class Bounds:
     leaf_chunk_tokens: int
 
 
-def tail_start(context: Context, count: int, rules: SweepRules, settings: CompactionSettings) -> int:
+def tail_start(context: Context, count: int, rules: TailRules) -> int:
     """The index from which on everything is protected; one past the end when nothing is (Fresh tail)."""
     places: list[int] = []
 
@@ -135,7 +135,7 @@ def tail_start(context: Context, count: int, rules: SweepRules, settings: Compac
     size = protected(
         newest_first(),
         count=count,
-        max_tokens=settings.fresh_tail_max_tokens,
+        max_tokens=rules.fresh_tail_max_tokens,
         whole_turn=rules.keeps_turn_whole,
     )
     return places[size - 1] if size else len(context)
@@ -212,20 +212,20 @@ def depths_before(context: Context, tail: int) -> list[int]:
     return sorted({context.depths[at] for at in range(tail) if context.is_summary(at)})
 
 
-def fanout(depth: int, settings: CompactionSettings, *, hard: bool) -> int:
+def fanout(depth: int, rules: CompactionRules, *, hard: bool) -> int:
     """How many sources of *depth* make a condensed summary at the least."""
     if hard:
-        return settings.condensed_min_fanout_hard
-    return settings.leaf_min_fanout if depth == 0 else settings.condensed_min_fanout
+        return rules.condensed_min_fanout_hard
+    return rules.leaf_min_fanout if depth == 0 else rules.condensed_min_fanout
 
 
-def is_enough(context: Context, run: range, depth: int, settings: CompactionSettings, *, hard: bool) -> bool:
+def is_enough(context: Context, run: range, depth: int, rules: CompactionRules, *, hard: bool) -> bool:
     """Whether a run has the count and the tokens to be condensed; what says nothing has neither."""
     counted = [context.weights[at] for at in run if not context.blank[at]]
     return (
         len(run) > 0
-        and len(counted) >= fanout(depth, settings, hard=hard)
-        and sum(counted) >= settings.smallest_condensation
+        and len(counted) >= fanout(depth, rules, hard=hard)
+        and sum(counted) >= rules.smallest_condensation
     )
 
 

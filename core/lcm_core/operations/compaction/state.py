@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from lcm_core.change.plan import Cell, Cells, Plan, RowChange
-from lcm_core.compaction_rules import CompactionSettings
+from lcm_core.engine_rules import CompactionRules
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, rows_by
@@ -22,7 +22,7 @@ from lcm_core.times import iso_z, sql_utc
 async def plan_state(
     reader: Reader,
     conversation_id: ConversationId,
-    settings: CompactionSettings,
+    rules: CompactionRules,
     tokens: int,
     *,
     now: datetime,
@@ -42,7 +42,7 @@ async def plan_state(
         ]
     for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
         if row.get("pending") and not row.get("running"):
-            edits.append(_update(MAINTENANCE, row, _debt(row, settings, tokens, now)))
+            edits.append(_update(MAINTENANCE, row, _debt(row, rules, tokens, now)))
     return Plan(
         kind="compact",
         title="Note the compaction beside the conversation",
@@ -61,7 +61,7 @@ def _telemetry(now: datetime) -> Mapping[str, Cell]:
     }
 
 
-def _debt(row: StoredRow, settings: CompactionSettings, tokens: int, now: datetime) -> Mapping[str, Cell]:
+def _debt(row: StoredRow, rules: CompactionRules, tokens: int, now: datetime) -> Mapping[str, Cell]:
     revision = row.get("maintenance_revision")
     changed: dict[str, Cell] = {
         "current_token_count": tokens,
@@ -69,7 +69,7 @@ def _debt(row: StoredRow, settings: CompactionSettings, tokens: int, now: dateti
         "maintenance_revision": revision + 1 if isinstance(revision, int) else revision,
         "updated_at": sql_utc(now),
     }
-    if tokens <= _threshold(row, settings):
+    if tokens <= _threshold(row, rules):
         changed |= {
             "pending": 0,
             "last_finished_at": iso_z(now),
@@ -80,12 +80,12 @@ def _debt(row: StoredRow, settings: CompactionSettings, tokens: int, now: dateti
     return changed
 
 
-def _threshold(row: StoredRow, settings: CompactionSettings) -> int:
+def _threshold(row: StoredRow, rules: CompactionRules) -> int:
     """Tokens above which the debt was made, by what it recorded."""
     budget, share = row.get("token_budget"), row.get("context_threshold")
     if not isinstance(budget, int):
         return -1
-    return int(budget * (share if isinstance(share, float | int) else settings.context_threshold))
+    return int(budget * (share if isinstance(share, float | int) else rules.context_threshold))
 
 
 def _update(table: str, row: StoredRow, wanted: Mapping[str, Cell]) -> RowChange:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 
-from lcm_core.compaction_rules import CompactionRules, CompactionSettings
+from lcm_core.engine_rules import EngineRules
 from lcm_core.operations.compaction import selection
 from lcm_core.operations.compaction.selection import Bounds, Context
 from lcm_core.summarize.escalate import Level
@@ -98,8 +98,7 @@ class _Run:
     """One operation on its way."""
 
     context: Context
-    rules: CompactionRules
-    settings: CompactionSettings
+    rules: EngineRules
     bounds: Bounds
     clock: Clock
     deadline: int | None = None  #: by the clock
@@ -120,20 +119,17 @@ class _Run:
         self.before = self.total = self.reached = self.context.tokens
 
     def tail(self) -> int:
-        return selection.tail_start(
-            self.context, self.bounds.fresh_tail_count, self.rules.sweep, self.settings
-        )
+        return selection.tail_start(self.context, self.bounds.fresh_tail_count, self.rules.tail)
 
     def settings_tail(self) -> int:
         """The tail of the settings, whatever the caller gave."""
-        count = self.settings.fresh_tail_count
-        return selection.tail_start(self.context, count, self.rules.sweep, self.settings)
+        return selection.tail_start(self.context, self.rules.tail.fresh_tail_count, self.rules.tail)
 
     def ended(self) -> bool:
         """Whether a bound of iterations or time is reached."""
-        if not self.rules.sweep.bounded or self.deadline is None:
+        if not self.rules.compaction.bounded or self.deadline is None:
             return False
-        reached = self.passes >= self.settings.max_iterations or self.clock() >= self.deadline
+        reached = self.passes >= self.rules.compaction.max_sweep_iterations or self.clock() >= self.deadline
         self.stopped = self.stopped or reached
         return reached
 
@@ -148,12 +144,12 @@ class _Run:
                 self.created.append(made)
                 self.level = level
                 self.condensed = self.condensed or due.depth > 0
-                running = self.rules.sweep.running_total
+                running = self.rules.compaction.running_total
                 self.total = max(0, self.total - saved) if running else self.context.tokens
                 self.fell = self.total < before and self.total < self.reached
             case Refused(by_provider=by_provider, ends=ends):
                 self.auth_failure = self.auth_failure or by_provider
-                outlives = by_provider and self.rules.sweep.outlives_refusal
+                outlives = by_provider and self.rules.compaction.outlives_refusal
                 self.halted = self.halted or ends or not outlives
             case Moved():
                 self.passes -= 1
@@ -191,21 +187,20 @@ class _Wish:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """How one conversation is compacted: rules, settings, and what a caller overrides."""
+    """How one conversation is compacted: rules, and what a caller overrides."""
 
     context: Context
-    rules: CompactionRules
-    settings: CompactionSettings
+    rules: EngineRules
     budget: int  #: tokens of the model's context
     clock: Clock
     bounds: Bounds
 
     def _run(self, deadline: int | None = None) -> _Run:
-        return _Run(self.context, self.rules, self.settings, self.bounds, self.clock, deadline)
+        return _Run(self.context, self.rules, self.bounds, self.clock, deadline)
 
     def is_over(self, observed: int = 0) -> bool:
         """Whether the context is above its threshold; *observed*: tokens of the prompt as a host saw it."""
-        return max(self.context.tokens, observed) > self.settings.threshold(self.budget)
+        return max(self.context.tokens, observed) > self.rules.compaction.threshold(self.budget)
 
     def tail_start(self) -> int:
         """The index from which on everything is protected."""
@@ -246,13 +241,13 @@ class Compaction:
         return tuple(selection.nearest_summaries(self.context, chunk.start))
 
     def _incremental(self, run: _Run) -> Generator[Pass, Outcome, None]:
-        settings, depth = self.settings, 0
-        limit = settings.max_depth
-        while depth < limit or (limit < 0 and self.rules.sweep.endless_depth):
+        rules, depth = self.rules.compaction, 0
+        limit = rules.sweep_max_depth
+        while depth < limit or (limit < 0 and rules.endless_depth):
             found = selection.condensed_chunk(
-                self.context, run.settings_tail(), depth, settings.leaf_chunk_tokens
+                self.context, run.settings_tail(), depth, rules.leaf_chunk_tokens
             )
-            if not selection.is_enough(self.context, found, depth, settings, hard=False):
+            if not selection.is_enough(self.context, found, depth, rules, hard=False):
                 return
             run.counts()
             outcome = yield from run.do(Pass(run.passes, depth + 1, found))
@@ -280,20 +275,22 @@ class Compaction:
         in tokens, *threshold* a share of the budget in place of the setting's.
         """
         if threshold is not None and 0 <= threshold <= 1:
-            own = replace(self, settings=replace(self.settings, context_threshold=threshold))
+            compaction = replace(self.rules.compaction, context_threshold=threshold)
+            own = replace(self, rules=replace(self.rules, compaction=compaction))
             return (
                 yield from own.sweep(
                     force=force, hard=hard, stop_at=stop_at, observed=observed, deadline=deadline
                 )
             )
-        until = self.clock() + self.settings.sweep_deadline_ms
+        rules = self.rules.compaction
+        until = self.clock() + rules.sweep_deadline_ms
         run = self._run(until if deadline is None else min(until, deadline))
-        mark = stop_at if stop_at is not None and stop_at > 0 and self.rules.sweep.running_total else None
+        mark = stop_at if stop_at is not None and stop_at > 0 and rules.running_total else None
         over = self.is_over(observed) or (mark is not None and self.context.tokens > mark)
-        if not (force or over or (self.rules.sweep.leaf_trigger and self.is_chunk_due())):
+        if not (force or over or (rules.leaf_trigger and self.is_chunk_due())):
             return run.result()
         yield from self._leaves(run, mark)
-        run.cut_short = run.halted and run.auth_failure and self.rules.sweep.outlives_refusal
+        run.cut_short = run.halted and run.auth_failure and rules.outlives_refusal
         if not (run.halted or run.stopped):
             yield from self._condensations(run, _Wish(force, hard, mark))
         return run.result()
@@ -323,10 +320,10 @@ class Compaction:
                     return
 
     def _condensations(self, run: _Run, wish: _Wish) -> Generator[Pass, Outcome, None]:
-        if not self.rules.sweep.prefix_target:
+        if not self.rules.compaction.has_prefix_target:
             yield from self._condense(run, wish, None)
             return
-        goes_on = yield from self._condense(run, wish, self.settings.max_depth)
+        goes_on = yield from self._condense(run, wish, self.rules.compaction.sweep_max_depth)
         if goes_on and not run.auth_failure:
             yield from self._condense(run, replace(wish, hard=True), None)
 
@@ -351,30 +348,30 @@ class Compaction:
 
     def _is_wanted(self, run: _Run, wish: _Wish) -> bool:
         """Whether condensation goes on: always at 0.1, else while the summaries are over their target."""
-        if not self.rules.sweep.prefix_target:
+        if not self.rules.compaction.has_prefix_target:
             return True
         if wish.mark is not None and run.total > wish.mark:
             return True
         summaries = selection.prefix_tokens(self.context, run.tail())
-        return summaries > self.settings.prefix_target(self.budget)
+        return summaries > self.rules.compaction.prefix_target(self.budget)
 
     def _is_reached(self, run: _Run, wish: _Wish) -> bool:
         """Whether a pass brought the total to where it was to come, even if it did not fall."""
-        if not self.rules.sweep.prefix_target:
+        if not self.rules.compaction.has_prefix_target:
             return False
         if wish.mark is not None and run.total <= wish.mark:
             return True
-        return not wish.force and run.total <= self.settings.threshold(self.budget)
+        return not wish.force and run.total <= self.rules.compaction.threshold(self.budget)
 
     def _candidate(self, run: _Run, wish: _Wish, depth_limit: int | None) -> tuple[int, range] | None:
         """The shallowest depth with a chunk that is enough; None also when it is too deep.
 
         What a caller overrides does not count here (docs/engine/compaction.md, "Condensed chunk").
         """
-        settings, tail = self.settings, run.settings_tail()
+        rules, tail = self.rules.compaction, run.settings_tail()
         for depth in selection.depths_before(self.context, tail):
-            found = selection.condensed_chunk(self.context, tail, depth, settings.leaf_chunk_tokens)
-            if selection.is_enough(self.context, found, depth, settings, hard=wish.hard):
+            found = selection.condensed_chunk(self.context, tail, depth, rules.leaf_chunk_tokens)
+            if selection.is_enough(self.context, found, depth, rules, hard=wish.hard):
                 too_deep = depth_limit is not None and 0 <= depth_limit <= depth
                 return None if too_deep else (depth, found)
         return None
@@ -427,9 +424,9 @@ class Compaction:
         last = max(self.context.tokens, observed)
         if last < target:
             return UnderResult(True, 0, last)
-        bounded = self.rules.sweep.bounded
-        deadline = self.clock() + self.settings.until_under_deadline_ms
-        for number in range(1, self.settings.max_rounds + 1):
+        bounded = self.rules.compaction.bounded
+        deadline = self.clock() + self.rules.compaction.compact_until_under_deadline_ms
+        for number in range(1, self.rules.compaction.max_rounds + 1):
             if bounded and number > 1 and self.clock() >= deadline:
                 return UnderResult(False, number - 1, last)
             result = yield from self.sweep(deadline=deadline)
@@ -441,4 +438,4 @@ class Compaction:
             if not result.acted or after >= last:
                 return UnderResult(False, number, after)
             last = after
-        return UnderResult(last <= target, self.settings.max_rounds, last)
+        return UnderResult(last <= target, self.rules.compaction.max_rounds, last)

@@ -118,7 +118,7 @@ def answered(
 def cut_of(material: Material, setting: Setting, number: int) -> Draft:
     """The engine's deterministic cut of the source (docs/engine/texts.md, "Fallback")."""
     request = request_for(material, setting, aggressive=True)
-    text = fallback(request.text, setting.rendering.rules, setting.settings)
+    text = fallback(request.text, setting.rendering.rules)
     return _draft(material, request, Origin.FALLBACK, number, text, CUT, _verdict(text, request), NO_USAGE)
 
 

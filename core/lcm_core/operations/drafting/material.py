@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lcm_core.compaction_rules import CompactionSettings
 from lcm_core.dag.markers import BrokenKind, classify
 from lcm_core.dag.previous import NOTHING, PreviousChoice
 from lcm_core.records import Summary, SummaryId, SummaryText
@@ -28,7 +27,6 @@ class Setting:
     """How summaries of one database are drafted."""
 
     rendering: Rendering
-    settings: CompactionSettings
     previous: bool = True  #: give leaves their previous context
 
 
@@ -150,15 +148,15 @@ def request_for(material: Material, setting: Setting, *, aggressive: bool = Fals
     The engine asks the same size of every condensed summary, also when its sources are smaller than that; a
     rewrite is never asked for more than there is.
     """
-    rules, settings = setting.rendering.rules, setting.settings
+    rules = setting.rendering.rules
     size = estimate(material.source.text, rules.estimator)
-    target = target_tokens(material.depth, size, aggressive=aggressive, rules=rules, settings=settings)
+    target = target_tokens(material.depth, size, aggressive=aggressive, rules=rules)
     return SummaryRequest(
         text=material.source.text,
         aggressive=aggressive,
         depth=material.depth,
         target_tokens=min(target, max(size - 1, 1)) if material.depth > 0 else target,
         previous=material.previous.text or None,
-        instructions=settings.instructions,
+        instructions=rules.escalation.custom_instructions,
         estimator=rules.estimator,
     )

@@ -13,7 +13,7 @@ from lcm_core.assemble.counted import tokens_as_sent
 from lcm_core.dag.checks import derive
 from lcm_core.dag.checks.facts import Node, Structure
 from lcm_core.dag.checks.texts import file_ids
-from lcm_core.ingest.storing import storing_rules
+from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.fix.wishes import Chosen
 from lcm_core.records import Message, MessageId, MessagePart, SummaryId
 from lcm_core.store.connecting import SqlValue
@@ -21,7 +21,14 @@ from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
 from lcm_core.store.scan.texts import bodies_of, files_named, known_files
 from lcm_core.store.standing import whole_messages
-from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, estimate_weighted
+from lcm_core.tokens import (
+    Estimator,
+    Verdict,
+    check_message_tokens,
+    counted_text,
+    estimate_utf16,
+    estimate_weighted,
+)
 
 T = TypeVar("T")
 
@@ -33,8 +40,8 @@ _TOLERANCE = 1
 
 async def recounted(reader: Reader, structure: Structure, chosen: Chosen) -> tuple[Structure, list[int]]:
     """With the tokens counted again of what *chosen* names; and the messages that cannot be counted."""
-    schema = reader.schema
-    counting = _Counting(structure, schema.counts_code_points, storing_rules(schema).is_present)
+    rules = engine_rules(reader.schema)
+    counting = _Counting(structure, rules.estimator, rules.ingest.as_present)
     nodes = dict(structure.nodes)
     for batch in _batches([one for one in nodes if one in chosen]):
         for body in await bodies_of(reader, batch):
@@ -65,7 +72,7 @@ class _Counting:
     """
 
     structure: Structure
-    by_code_points: bool
+    estimator: Estimator  #: of this file
     as_sent: bool  #: messages by what assembly would send: the present engine
 
     def of_summary(self, node: Node, content: str) -> int:
@@ -95,7 +102,7 @@ class _Counting:
     def _estimates(self, text: str) -> tuple[int, ...]:
         """By the estimator of this file's schema, then by the other."""
         found = estimate_weighted(text), estimate_utf16(text)
-        return found if self.by_code_points else found[::-1]
+        return found if self.estimator is Estimator.WEIGHTED else found[::-1]
 
     def _proven_by_consumers(self, node: Node) -> Iterator[int]:
         for consumer in map(self.structure.nodes.get, self.structure.consumers.get(node.summary_id, ())):
