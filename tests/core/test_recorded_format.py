@@ -131,3 +131,18 @@ def test_hashes_and_large_content_of_the_present_engine(database_file: Callable[
         sha256(f"{role}\0{content}".encode()).hexdigest() == digest for role, content, digest, _ in rows
     )
     assert {large for *_, large in rows} == {None}
+
+
+def test_columns_of_the_1_0_line_are_on_the_page(database_file: Callable[[str], Path]) -> None:
+    page = Path(__file__).parents[2] / "docs/engine/prepared.md"
+    section = page.read_text(encoding="utf-8").partition("## Columns")[2].partition("## ")[0]
+    rows = {cells[1].strip(): cells[2] for line in section.splitlines() if len(cells := line.split("|")) > 3}
+    with closing(sqlite3.connect(f"file:{database_file('1.0-next')}?immutable=1", uri=True)) as recorded:
+        later = [
+            table
+            for table in tables(recorded)
+            if table.startswith(("pending_", "turn_")) or "transcript" in table
+        ]
+        assert len(later) == 7
+        for table in later:
+            assert set(columns(recorded, table)) <= set(re.findall(r"\w+", rows[table])), table
