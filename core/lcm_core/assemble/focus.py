@@ -1,6 +1,6 @@
 """Focus briefs over a context: which summaries one stands for, and how the model gets it.
 
-docs/engine/assembly.md, "What is sent".
+docs/engine/assembly.md, "What is sent" and "The element of a summary".
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The exact text in which the engine hands a summary to the model (docs/engine/assembly.md, "What is sent").
+"""The exact text in which the engine hands a summary to the model.
+
+Source: docs/engine/assembly.md, "The element of a summary".
 
 Equal byte for byte to all 92 wrapped summaries that were recorded of 0.1.2 and 0.15.3.
 """

@@ -1,4 +1,7 @@
-"""How the engine writes elements and attributes around what it sends to the model."""
+"""How the engine writes elements and attributes around what it sends to the model.
+
+Source: docs/engine/assembly.md, "The element of a summary".
+"""
 
 from __future__ import annotations
 

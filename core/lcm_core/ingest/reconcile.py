@@ -99,7 +99,10 @@ def _run(transcript: Sequence[str], stored: Sequence[str], at: int) -> int:
 
 
 def import_cap(stored: int) -> int:
-    """How many messages the engine imports at most where no entry id proves that they are new."""
+    """How many messages the engine imports at most where no entry id proves that they are new.
+
+    Source: docs/engine/ingest.md, "Later reads".
+    """
     return max(stored // 5, 50)
 
 

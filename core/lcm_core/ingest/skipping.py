@@ -60,7 +60,7 @@ def is_mirror(message: JsonObject, role: str, text: str) -> bool:
 
 
 def is_poll(role: str, content: str) -> bool:
-    """Whether a message is the host's own timer asking."""
+    """Whether a message is the host's own timer asking (docs/engine/ingest.md, "Heartbeats")."""
     return role == "user" and content.strip(BLANKS).lower() == _POLL
 
 

@@ -1,8 +1,8 @@
 """Snapshots of assemblies: what an `Engine` noted of each context that it gave to a host.
 
-Table ``lcm_tui_assemblies`` is our own; `lcm_core.change.snapshots` writes it. A snapshot holds numbers and
-references, never a text: what was sent is put together again from the rows that still stand, and the hash of
-the messages tells whether that is what was sent.
+Table ``lcm_tui_assemblies`` is our own (docs/format.md, "Tables of ours"); `lcm_core.change.snapshots` writes
+it. A snapshot holds numbers and references, never a text: what was sent is put together again from the rows
+that still stand, and the hash of the messages tells whether that is what was sent.
 """
 
 from __future__ import annotations

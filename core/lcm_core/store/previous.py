@@ -1,5 +1,7 @@
 """Reads what the previous context of a summary is reconstructed from; the rule is `lcm_core.dag.previous`.
 
+Source: docs/engine/texts.md, "Previous context of stored summaries".
+
 Nothing here depends on the size of the conversation: the search goes back from where the summary begins, from
 one summary that stood in the context to the one before it, and reads the texts of those alone.
 """

@@ -1,5 +1,7 @@
 """Large payloads leave a message for a file, as engines before 0.15 took them out.
 
+Source: docs/engine/ingest.md, "Older engines".
+
 Nothing is written here: `take_out` says what would be, and `lcm_core.ingest.payload_files` writes it.
 """
 
