@@ -128,7 +128,7 @@ def _text(ordinal: int | None) -> str:
 
 
 def preview_document(shown: Preview, *, sql: bool = False) -> Document:
-    """A plan for machines: as the design has it, with its title."""
+    """A plan for machines: what every operation says, with its title."""
     document: Document = {"title": shown.plan.title, **shown.as_json()}
     if sql:
         document["sql"] = list(shown.sql())

@@ -1,4 +1,4 @@
-"""The registry of commands against the screens that name them and the table of keys that the design fixes."""
+"""The registry of commands against the screens that name them and docs/decisions.md, "Keys"."""
 
 from __future__ import annotations
 
