@@ -43,6 +43,7 @@ def show(run: Run) -> Answer:
             for note in view.diagnostics
         ],
         "activeEnv": list(view.active_env),
+        "withoutEffect": list(view.without_effect),
     }
     settings = run.settings
     found = "" if settings.config_found else " (there is none)"
@@ -54,7 +55,7 @@ def show(run: Run) -> Answer:
     ]
     columns = (Column("Setting"), Column("Value", grows=True), Column("From"))
     rows = [
-        (name, _shown(value), view.sources.get(name, ""))
+        (name, _shown(value), _from(view.sources.get(name, ""), has_effect=name not in view.without_effect))
         for name, value in _leaves(view.effective, view.sources)
     ]
     blocks: list[Block] = [Facts(facts), Table(columns, rows)]
@@ -66,10 +67,16 @@ def show(run: Run) -> Answer:
 def get(run: Run, path: PathArgument) -> Answer:
     """Show one setting by its path."""
     found = config_value(run.settings, path)
-    data = {"path": found.path, "value": found.value, "origin": found.origin, "source": found.source}
+    data = {
+        "path": found.path,
+        "value": found.value,
+        "origin": found.origin,
+        "source": found.source,
+        "hasEffect": found.has_effect,
+    }
     facts: list[tuple[str, Cell]] = [
         (found.path, _shown(found.value)),
-        ("from", found.source or found.origin),
+        ("from", _from(found.source or found.origin, has_effect=found.has_effect)),
     ]
     return run.answer("config.get", data, [Facts(facts)])
 
@@ -81,6 +88,11 @@ def set_(run: Run, path: PathArgument, value: ValueArgument) -> Answer:
         "yourself, or with the host's own command.",
         details={"path": path},
     )
+
+
+def _from(source: str, *, has_effect: bool) -> str:
+    """Where a setting comes from, and that it is the engine's alone where nothing here goes by it."""
+    return source if has_effect else f"{source}; no effect here"
 
 
 def _leaves(

@@ -217,7 +217,12 @@ def test_the_configuration_is_shown_and_never_written(tmp_path: Path):
     assert "leafMinFanout" in result.data["diagnostics"][0]["message"]
     assert result.document["meta"]["configPath"] == str(config)
     value = run("config", "get", "freshTailCount", "--config", config, "--json").data
-    assert (value["value"], value["origin"]) == (12, "effective")
+    assert (value["value"], value["origin"], value["hasEffect"]) == (12, "effective", True)
+    assert "expansionModel" in result.data["withoutEffect"]
+    assert not {"freshTailCount", "timezone"}.intersection(result.data["withoutEffect"])
+    assert run("config", "get", "expansionModel", "--config", config, "--json").data["hasEffect"] is False
+    shown = run("config", "show", "--config", config).out
+    assert shown.count("default; no effect here") == len(result.data["withoutEffect"]) == 12
     assert run("config", "get", "nothing", "--config", config).code == 3
     refused = run("config", "set", "freshTailCount", "13", "--config", config, "--json")
     assert (refused.code, refused.error["code"]) == (9, "REFUSED")

@@ -1,14 +1,17 @@
-"""Which engine a file is compacted like follows from its schema."""
+"""What the engine of a file does follows from its schema, and what an operator set stands above that."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import fields, is_dataclass, replace
 
 import pytest
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, engine_rules
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules, configured, engine_rules
 from lcm_core.fresh_tail import fresh_tail
 from lcm_core.operations.compaction.reading import load_context
 from lcm_core.operations.compaction.selection import tail_start
+from lcm_core.settings import EngineSettings, Source, Sourced
+from lcm_core.settings.engine import KEYS
 from lcm_core.store.context import entries_of, references
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import BETA_TABLES, FEATURES, Schema
@@ -16,6 +19,7 @@ from lcm_core.summarize.reading import Rendering
 from lcm_core.tokens import Estimator
 
 from tests.conftest import DatabaseFactory
+from tests.support import ROOT
 
 VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
 
@@ -81,3 +85,67 @@ class _Item:
     def __init__(self, ordinal: int, role: str | None, tokens: int) -> None:
         self.ordinal, self.role, self.tokens = ordinal, role, tokens
         self.is_message = role is not None
+
+
+# -- settings ------------------------------------------------------------------------------------------------
+
+#: Settings that stand in no rule, each with a file that goes by it.
+READ_ELSEWHERE = {
+    "timezone": "core/lcm_core/engine/__init__.py",
+    "max_assembly_token_budget": "core/lcm_core/assembly.py",
+    "prompt_aware_eviction": "core/lcm_core/assembly.py",
+    "stub_large_tool_payloads": "core/lcm_core/assembly.py",
+    "ignore_session_patterns": "core/lcm_core/engine/__init__.py",
+    "stateless_session_patterns": "core/lcm_core/engine/__init__.py",
+    "skip_stateless_sessions": "core/lcm_core/engine/__init__.py",
+    "replay_flood_threshold_external": "core/lcm_core/engine/__init__.py",
+    "replay_flood_threshold_internal": "core/lcm_core/engine/__init__.py",
+    "new_session_retain_depth": "core/lcm_core/api.py",
+    "summary_provider": "core/lcm_core/settings/summary.py",
+    "summary_model": "core/lcm_core/settings/summary.py",
+    "summary_timeout_ms": "core/lcm_core/settings/summary.py",
+}
+
+
+def values_of(rules: EngineRules) -> dict[str, object]:
+    """Every value of every group by its name."""
+    groups = (getattr(rules, field.name) for field in fields(rules))
+    return {
+        field.name: getattr(group, field.name)
+        for group in groups
+        if is_dataclass(group)
+        for field in fields(group)
+    }
+
+
+@pytest.mark.parametrize("attribute", KEYS)
+def test_every_setting_is_a_rule_or_read_elsewhere_or_named_as_without_effect(attribute: str) -> None:
+    """And where it is a rule, it has the same name there."""
+    before = values_of(RULES_PRESENT)
+    given = {attribute: Sourced(("another",), Source.ENVIRONMENT)}
+    if attribute == "leaf_chunk_tokens":  # which the first import is derived from
+        given = {attribute: Sourced(before[attribute], Source.ENVIRONMENT)}
+        before |= {attribute: None}
+    after = values_of(configured(RULES_PRESENT, replace(EngineSettings(), **given)))
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed <= {attribute}
+    ways = [bool(changed), attribute in READ_ELSEWHERE, not KEYS[attribute].has_effect]
+    assert sum(ways) == 1, f"{attribute}: a rule, read elsewhere, without effect: {ways}"
+
+
+def test_what_goes_by_a_setting_is_there_and_nothing_goes_by_those_without_effect() -> None:
+    code = {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for folder in ("core", "lcm_tui")
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    unread = [name for name, file in READ_ELSEWHERE.items() if not re.search(rf"\.{name}\b", code[file])]
+    assert unread == []
+    for attribute in (name for name, key in KEYS.items() if not key.has_effect):
+        assert [file for file, text in code.items() if re.search(rf"\.{attribute}\b", text)] == []
+    for name in values_of(RULES_PRESENT):  # and every rule is asked somewhere
+        assert any(
+            re.search(rf"\.{name}\b", text)
+            for file, text in code.items()
+            if not file.endswith("engine_rules.py") or name == "summary_prefix_target_tokens"
+        ), name

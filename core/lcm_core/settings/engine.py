@@ -41,6 +41,7 @@ class Key:
     env: tuple[str, ...]  #: variables, preferred first
     parse: Callable[[Json], object]  #: raises ValueError when the value does not fit
     otherwise: str | None = None  #: what the engine takes for a text that does not fit; None: it looks on
+    has_effect: bool = True  #: on anything that is done here; else it is shown, and that is all
 
     @property
     def name(self) -> str:
@@ -49,10 +50,15 @@ class Key:
 
 
 def _row(
-    parse: Callable[[Json], object], *, plugin: str = "", env: str = "", otherwise: str | None = None
+    parse: Callable[[Json], object],
+    *,
+    plugin: str = "",
+    env: str = "",
+    otherwise: str | None = None,
+    has_effect: bool = True,
 ) -> dict[str, tuple[object, ...]]:
     """The rest of a row. Names separated by blanks; left out, they follow from the attribute's name."""
-    return {"row": (parse, plugin.split(), env.split(), otherwise)}
+    return {"row": (parse, plugin.split(), env.split(), otherwise, has_effect)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +69,9 @@ class EngineSettings:
     departs from that. A default of None means unset, or derived from other values where it is used.
     """
 
-    enabled: Sourced[bool] = field(default=Sourced(True), metadata=_row(boolean))
+    enabled: Sourced[bool] = field(default=Sourced(True), metadata=_row(boolean, has_effect=False))
     host_fallback_mode: Sourced[str] = field(
-        default=Sourced("error"), metadata=_row(one_of("error", "capture-only"))
+        default=Sourced("error"), metadata=_row(one_of("error", "capture-only"), has_effect=False)
     )
     #: One that is not known counts as UTC (docs/engine/texts.md, "Stamps").
     timezone: Sourced[str | None] = field(
@@ -106,7 +112,7 @@ class EngineSettings:
     sweep_deadline_ms: Sourced[int] = field(default=Sourced(120_000), metadata=_row(integer(1)))
     compact_until_under_deadline_ms: Sourced[int] = field(default=Sourced(300_000), metadata=_row(integer(1)))
     proactive_threshold_compaction_mode: Sourced[str] = field(
-        default=Sourced("deferred"), metadata=_row(one_of("deferred", "inline"))
+        default=Sourced("deferred"), metadata=_row(one_of("deferred", "inline"), has_effect=False)
     )
 
     # Sessions and ingestion.
@@ -125,25 +131,37 @@ class EngineSettings:
         default=Sourced(INJECTED_TAGS), metadata=_row(text_list)
     )
     prune_heartbeat_ok: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
-    transcript_gc_enabled: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
+    transcript_gc_enabled: Sourced[bool] = field(
+        default=Sourced(False), metadata=_row(boolean, has_effect=False)
+    )
     replay_flood_threshold_external: Sourced[int] = field(default=Sourced(3), metadata=_row(integer(1)))
     replay_flood_threshold_internal: Sourced[int] = field(default=Sourced(32), metadata=_row(integer(1)))
 
     # Models.
     summary_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
     summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
-    large_file_summary_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
-    large_file_summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
-    expansion_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
-    expansion_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
-    fallback_providers: Sourced[tuple[str, ...]] = field(default=Sourced(()), metadata=_row(provider_models))
+    large_file_summary_provider: Sourced[str] = field(
+        default=Sourced(""), metadata=_row(text, has_effect=False)
+    )
+    large_file_summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text, has_effect=False))
+    expansion_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text, has_effect=False))
+    expansion_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text, has_effect=False))
+    fallback_providers: Sourced[tuple[str, ...]] = field(
+        default=Sourced(()), metadata=_row(provider_models, has_effect=False)
+    )
     custom_instructions: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
     summary_max_overage_factor: Sourced[float] = field(default=Sourced(3.0), metadata=_row(number(1)))
     fallback_max_tokens: Sourced[int] = field(default=Sourced(512), metadata=_row(integer(64)))
-    max_expand_tokens: Sourced[int] = field(default=Sourced(4_000), metadata=_row(integer(1)))
-    enable_summary_thinking: Sourced[bool] = field(default=Sourced(True), metadata=_row(boolean))
+    max_expand_tokens: Sourced[int] = field(
+        default=Sourced(4_000), metadata=_row(integer(1), has_effect=False)
+    )
+    enable_summary_thinking: Sourced[bool] = field(
+        default=Sourced(True), metadata=_row(boolean, has_effect=False)
+    )
     summary_timeout_ms: Sourced[int] = field(default=Sourced(60_000), metadata=_row(integer(1)))
-    delegation_timeout_ms: Sourced[int] = field(default=Sourced(120_000), metadata=_row(integer(1)))
+    delegation_timeout_ms: Sourced[int] = field(
+        default=Sourced(120_000), metadata=_row(integer(1), has_effect=False)
+    )
 
 
 def _key(
@@ -152,6 +170,7 @@ def _key(
     plugin: list[str],
     env: list[str],
     otherwise: str | None,
+    has_effect: bool,
 ) -> Key:
     head, *rest = attribute.split("_")
     return Key(
@@ -159,6 +178,7 @@ def _key(
         tuple(env) or (f"LCM_{attribute.upper()}",),
         parse,
         otherwise,
+        has_effect,
     )
 
 

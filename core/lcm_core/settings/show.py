@@ -23,6 +23,7 @@ class ConfigView:
     sources: Mapping[str, str]  #: dotted key of `effective` to the name of what set it, or "default"
     diagnostics: tuple[Diagnostic, ...]
     active_env: tuple[str, ...]
+    without_effect: tuple[str, ...]  #: keys of `effective` that nothing here goes by: they are the engine's
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class ConfigValue:
     value: Json
     origin: Literal["effective", "raw"]
     source: str | None  #: what set an effective value; None for raw values and whole branches
+    has_effect: bool = True  #: on anything that is done here; raw values and whole branches are not judged
 
 
 def config_view(settings: Settings) -> ConfigView:
@@ -43,7 +45,12 @@ def config_view(settings: Settings) -> ConfigView:
         _put(effective, dotted.split("."), _plain(sourced.value))
         sources[dotted] = sourced.name or str(sourced.source)
     return ConfigView(
-        settings.raw, effective, MappingProxyType(sources), settings.diagnostics, settings.active_env
+        settings.raw,
+        effective,
+        MappingProxyType(sources),
+        settings.diagnostics,
+        settings.active_env,
+        tuple(key.name for key in KEYS.values() if not key.has_effect),
     )
 
 
@@ -63,7 +70,7 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
         found, value = _get(view.effective if origin == "effective" else view.raw, path.split("."))
         if found:
             source = view.sources.get(path) if origin == "effective" else None
-            return ConfigValue(path, value, origin, source)
+            return ConfigValue(path, value, origin, source, source is None or path not in view.without_effect)
     raise NotFoundError(
         f"There is no setting {path!r}; `lcm-tui config show` lists them.",
         code="CONFIG_PATH_NOT_FOUND",

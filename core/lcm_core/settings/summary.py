@@ -65,7 +65,6 @@ class SummarySettings:
     max_calls: Sourced[int | None] = field(default=Sourced(None))
     max_cost: Sourced[float | None] = field(default=Sourced(None))  #: USD
     timeout: float = 60.0  #: s, for one call
-    instructions: str = ""  #: the operator's own (``LCM_CUSTOM_INSTRUCTIONS``)
 
     def with_flags(
         self,
@@ -108,7 +107,6 @@ def read_summary(
         found["model"] = engine.summary_model
     return SummarySettings(
         timeout=engine.summary_timeout_ms.value / 1000,
-        instructions=engine.custom_instructions.value,
         **found,
     )
 
