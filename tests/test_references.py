@@ -138,6 +138,12 @@ def test_pages_cite_what_exists(page: Path) -> None:
     assert list(_dangling(_plain(page), page.parent)) == []
 
 
+def test_files_that_are_neither_code_nor_pages_cite_what_exists() -> None:
+    others = [*_files(".toml", ".j2"), ROOT / "pyproject.toml", ROOT / "Makefile"]
+    texts = (" ".join(path.read_text(encoding="utf-8").replace("\n# ", " ").split()) for path in others)
+    assert [one for text in texts for one in _dangling(text, ROOT)] == []
+
+
 @pytest.mark.parametrize("page", _pages(), ids=_name)
 def test_links_of_pages_lead_somewhere(page: Path) -> None:
     wrong = []
