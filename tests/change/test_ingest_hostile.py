@@ -36,7 +36,7 @@ def line(**members: object) -> str:
 @pytest.mark.parametrize("rules", [RULES_0_1.ingest, rules_since("0.9.2").ingest, RULES_PRESENT.ingest])
 def test_what_is_nested_deeper_than_python_goes_is_stored(rules: Any) -> None:
     for name in (None, "content", "output"):
-        deep = nested(3_000, name)
+        deep = nested(1_500, name)
         block = {"type": "tool_result", "content": deep, "input": deep, "summary": deep}
         framed = f'Conversation info (untrusted metadata):\n```json\n{{"sender":{DEEP}}}\n```\n\nhello'
         for content in (deep, [block, deep], framed, DEEP, f"<file name=a.json>{DEEP}</file>"):

@@ -55,10 +55,15 @@ def test_every_command_answers_in_every_form_and_leaves_no_trace(
 ):
     path = database_copy(version)
     before = traces(path.parent)
+    named: set[tuple[str, ...]] = set()
     for arguments in every_command(path):
-        answers = [run(*arguments, "--db", path, *form) for form in ([], ["--json"], ["--format", "table"])]
+        command = tuple(word for word in arguments if word.isalpha() or word.startswith("-"))
+        # That a table is what is answered to no form is seen with the first id.
+        forms = [[], ["--json"]] if command in named else [[], ["--json"], ["--format", "table"]]
+        named.add(command)
+        answers = [run(*arguments, "--db", path, *form) for form in forms]
         code = 6 if arguments == ["doctor"] else 0  # each of them has bad summaries
-        assert [(answer.code, answer.err) for answer in answers] == [(code, "")] * 3, arguments
+        assert [(answer.code, answer.err) for answer in answers] == [(code, "")] * len(forms), arguments
         assert json.loads(answers[1].out)["ok"] is True
         assert all(answer.out.endswith("\n") for answer in answers)
     assert traces(path.parent) == before

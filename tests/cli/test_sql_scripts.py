@@ -195,7 +195,7 @@ def test_drafts_that_rest_on_each_other_have_no_sql_together(
     path: Path, tmp_path: Path, which: tuple[object, ...]
 ) -> None:
     file = tmp_path / "drafts"
-    ok("rewrite", 1, *which, "--provider", "extractive", "--draft", file, "--yes", "--db", path)
+    ok("rewrite", 2, *which, "--provider", "extractive", "--draft", file, "--yes", "--db", path)
     file.write_text(file.read_text().replace('"take": false', '"take": true'))
     before = dump(path)
     refused = run("rewrite", "--from-drafts", file, "--sql", "--db", path)
