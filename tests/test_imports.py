@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import lcm_core
 import pytest
 
 REPORT = """
@@ -66,3 +68,9 @@ def test_the_command_line_starts_without_the_app():
 
 def test_the_first_screen_imports_what_it_needs():
     assert LATER & modules_after_importing(*STARTING) == set()
+
+
+def test_connections_to_files_are_made_in_one_module_of_the_core():
+    core = Path(lcm_core.__file__).parent
+    makers = [file for file in core.rglob("*.py") if "sqlite3.connect(" in file.read_text(encoding="utf-8")]
+    assert [file.relative_to(core).as_posix() for file in makers] == ["store/opening.py"]

@@ -757,7 +757,7 @@ async def test_a_host_that_leaves_between_the_look_and_the_opening_finds_nothing
     database: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """SQLite would make a WAL of ours there, and a host that is another user could write no more."""
-    look = handle_module.choose_access
+    look = opening_module.choose_access
     host = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
 
     def then_leave(path: Path) -> Access:
@@ -766,7 +766,7 @@ async def test_a_host_that_leaves_between_the_look_and_the_opening_finds_nothing
         return found
 
     host.execute("UPDATE conversations SET title = 'one'")
-    monkeypatch.setattr(handle_module, "choose_access", then_leave)
+    monkeypatch.setattr(opening_module, "choose_access", then_leave)
     async with await Database.open(database) as opened:
         assert opened.access is Access.IMMUTABLE
         assert await opened.read(value, "SELECT title FROM conversations LIMIT 1") == "one"
@@ -819,7 +819,7 @@ async def test_the_file_is_not_looked_into_before_connections_are_opened_again(
 ):
     """Closing it drops the locks that SQLite holds on it by then (POSIX)."""
     looked: list[Path] = []
-    look = handle_module.choose_access
+    look = opening_module.choose_access
 
     def noted(path: Path) -> Access:
         looked.append(path)
@@ -829,7 +829,7 @@ async def test_the_file_is_not_looked_into_before_connections_are_opened_again(
         host.execute("UPDATE conversations SET title = 'one'")
         async with await Database.open(database) as opened:
             await opened._current().rest(0)
-            monkeypatch.setattr(handle_module, "choose_access", noted)
+            monkeypatch.setattr(opening_module, "choose_access", noted)
             await asyncio.gather(*(opened.read(value, COUNT) for _ in range(5)))
             assert not looked
 

@@ -34,7 +34,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.verify import Context, Step, quoted
 from lcm_core.errors import RefusedError
-from lcm_core.store.connecting import Rows, as_bytes
+from lcm_core.store.connecting import Rows, as_bytes, error_name
 
 _LAST_ID = 2**63 - 1
 #: What two writers can both want: a row that took the place of ours since it was planned.
@@ -271,7 +271,7 @@ def write(writer: Writer, writes: Sequence[Write], fault: Fault) -> None:
 
 
 def _refusal(table: str, error: sqlite3.IntegrityError) -> StalePlanError | RefusedError:
-    if (getattr(error, "sqlite_errorname", "") or "") in _TAKEN:
+    if error_name(error) in _TAKEN:
         return StalePlanError([Moved(f"table {table}", "free for the new row", f"taken ({error})")])
     return RefusedError(
         f"Table {table} does not take a row of this change ({error}). Nothing was changed; this file's "

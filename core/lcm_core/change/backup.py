@@ -26,7 +26,6 @@ from lcm_core.change.copying import (
     check_wanted,
     copy_pages,
     facts_in,
-    name_of,
     never,
     open_source,
     quick_check,
@@ -36,9 +35,17 @@ from lcm_core.change.errors import DiskFullError
 from lcm_core.change.targets import ROOM, check_room, check_target, free_beside, unwritable
 from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.partial_files import PartialFile
-from lcm_core.store.connecting import Connection
+from lcm_core.store.connecting import error_name
 from lcm_core.store.guard import undisturbed
-from lcm_core.store.opening import MAGIC, Access, choose_access, explain, file_state
+from lcm_core.store.opening import (
+    MAGIC,
+    Access,
+    choose_access,
+    connect_reading,
+    connect_writing,
+    explain,
+    file_state,
+)
 from lcm_core.store.schema import ESSENTIAL
 
 #: How much is copied to learn how fast it goes.
@@ -235,9 +242,7 @@ def _write(
 
     try:
         # Nobody else knows the file and half of it is worth nothing, so it needs no journal.
-        with closing(
-            sqlite3.connect(f"{partial.as_uri()}?mode=rw", uri=True, factory=Connection, isolation_level=None)
-        ) as target:
+        with closing(connect_writing(partial, 5.0)) as target:
             target.execute("PRAGMA journal_mode = OFF")
             target.execute("PRAGMA synchronous = OFF")
             progress(Progress(step, 0, source.facts.bytes))
@@ -274,9 +279,7 @@ def _compare(source: Source, partial: Path) -> None:
 
 
 def _checked(partial: Path, cancelled: Stop) -> tuple[str, ...]:
-    with closing(
-        sqlite3.connect(f"{partial.as_uri()}?mode=ro&immutable=1", uri=True, factory=Connection)
-    ) as connection:
+    with closing(connect_reading(partial, 0, immutable=True)) as connection:
         return quick_check(connection, cancelled)
 
 
@@ -312,7 +315,7 @@ def _name_once(partial: Path, target: Path) -> None:
 
 def _not_written(error: sqlite3.Error, path: Path, partial: Path) -> DatabaseError:
     """SQLite's complaint during a copy: it does not say of which of the two files."""
-    name = name_of(error)
+    name = error_name(error)
     removed = f"What was written of the copy in {partial.parent} is removed"
     if name.startswith("SQLITE_FULL"):
         return DiskFullError(
@@ -324,7 +327,7 @@ def _not_written(error: sqlite3.Error, path: Path, partial: Path) -> DatabaseErr
             "files), then try again.",
             code="BACKUP_FAILED",
         )
-    return explain(name, str(error), path)
+    return explain(error, path)
 
 
 def _restless(path: Path) -> DatabaseBusyError:

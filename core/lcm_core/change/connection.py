@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lcm_core.change.copying import Stop, check_wanted, name_of
+from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.change.plan import SqlValue
 from lcm_core.errors import DatabaseError, DatabaseMissingError
-from lcm_core.store.connecting import Connection, Row
-from lcm_core.store.opening import explain
+from lcm_core.store.connecting import Row, error_name
+from lcm_core.store.opening import connect_writing, explain, real_path
 
 #: Parameters of one statement at most; SQLite allows 32,766 since 3.32.
 CHUNK = 30_000
@@ -125,7 +125,7 @@ class Writer:
         try:
             self.execute("VACUUM")
         except sqlite3.OperationalError as error:
-            if name_of(error) == "SQLITE_INTERRUPT":
+            if error_name(error) == "SQLITE_INTERRUPT":
                 check_wanted(stopped)
             raise
         finally:
@@ -199,13 +199,7 @@ def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterato
     _check_there(path)
     begun = time.monotonic()
     try:
-        connection = sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode=rw",
-            uri=True,
-            factory=Connection,
-            timeout=wait if stopped is None else min(wait, _STEP_SECONDS),
-            isolation_level=None,
-        )
+        connection = connect_writing(real_path(path), wait if stopped is None else min(wait, _STEP_SECONDS))
         with contextlib.closing(connection):
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA foreign_keys = OFF")
@@ -258,7 +252,7 @@ def _read_only(path: Path, why: str) -> ReadOnlyError:
 
 def explained(error: sqlite3.Error, path: Path, waited: float) -> DatabaseError:
     """SQLite's complaint during a change, as a sentence for people."""
-    name, text = getattr(error, "sqlite_errorname", "") or "", str(error)
+    name, text = error_name(error), str(error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return BusyError(path, waited)
     if name.startswith("SQLITE_FULL") or (name.startswith("SQLITE_IOERR") and _is_full(path)):
@@ -272,7 +266,7 @@ def explained(error: sqlite3.Error, path: Path, waited: float) -> DatabaseError:
             f"{path} could not be written ({text}). Nothing was changed; check the disk, then try again.",
             code="DATABASE_WRITE_FAILED",
         )
-    return explain(name, text, path)
+    return explain(error, path)
 
 
 def _is_full(path: Path) -> bool:
@@ -285,7 +279,7 @@ def _is_full(path: Path) -> bool:
 
 def _waits(error: sqlite3.OperationalError) -> bool:
     """Whether a statement failed for a lock alone, so that it can be tried again."""
-    return name_of(error) in ("SQLITE_BUSY", "SQLITE_BUSY_RECOVERY")
+    return error_name(error) in ("SQLITE_BUSY", "SQLITE_BUSY_RECOVERY")
 
 
 def _roll_back(writer: Writer) -> None:

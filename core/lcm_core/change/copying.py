@@ -18,15 +18,15 @@ from enum import StrEnum
 from pathlib import Path
 
 from lcm_core.errors import CancelledError, DatabaseBusyError, DatabaseQueryError
-from lcm_core.store.connecting import Connection
+from lcm_core.store.connecting import error_name
 from lcm_core.store.opening import (
     Access,
     FileState,
-    choose_access,
+    Way,
+    WayInChanged,
+    choose_way,
     explain,
     file_state,
-    hold_wal,
-    may_be_held,
     private_copy,
     real_path,
     remove_copy,
@@ -153,10 +153,10 @@ def _opened(stack: ExitStack, path: Path, stopped: Stop) -> Source:
         check_wanted(stopped)
         with suppress(DisturbedError):
             try:
-                return stack.enter_context(_source(path, choose_access(path), stopped))
+                return stack.enter_context(_source(path, choose_way(path), stopped))
             except _UnreadableWalError as error:
-                access = Access.COPY if error.wal_size else Access.IMMUTABLE
-            return stack.enter_context(_source(path, access, stopped))
+                way = Way(error.instead, path)
+            return stack.enter_context(_source(path, way, stopped))
         time.sleep(_LOOK_SECONDS)
     raise DatabaseBusyError(f"{path} was written each of {OPENINGS} times that it was opened. Try again.")
 
@@ -164,63 +164,55 @@ def _opened(stack: ExitStack, path: Path, stopped: Stop) -> Source:
 class _UnreadableWalError(Exception):
     """The WAL is there and cannot be read in place."""
 
-    def __init__(self, wal_size: int) -> None:
-        self.wal_size = wal_size  #: bytes
+    def __init__(self, instead: Access) -> None:
+        self.instead = instead
 
 
 @contextmanager
-def _source(path: Path, access: Access, stopped: Stop) -> Iterator[Source]:
-    if access is not Access.COPY:
-        with _connected(path, access) as source:
+def _source(path: Path, way: Way, stopped: Stop) -> Iterator[Source]:
+    if way.access is not Access.COPY:
+        with _connected(way) as source:
             yield source
         return
     copy = private_copy(path, stopped)
     try:
         check_wanted(stopped)
-        with _connected(copy, Access.COPY) as found:
+        with _connected(Way(Access.COPY, copy)) as found:
             yield Source(path, found.connection, Access.COPY, found.facts, None)
     finally:
         remove_copy(copy)
 
 
 @contextmanager
-def _connected(path: Path, access: Access) -> Iterator[Source]:
-    """*path* with a read transaction begun."""
-    immutable = access is Access.IMMUTABLE
+def _connected(way: Way) -> Iterator[Source]:
+    """A file with a read transaction begun."""
+    path, immutable = way.location, way.access is Access.IMMUTABLE
     state = _settled_state(path) if immutable else None
-    beside_wal = access is Access.READ_ONLY and may_be_held(path)
     try:
-        connection = sqlite3.connect(
-            f"{path.as_uri()}?{'mode=ro&immutable=1' if immutable else 'mode=ro'}",
-            uri=True,
-            factory=Connection,
-            isolation_level=None,
-            timeout=0 if beside_wal else BUSY_SECONDS,
-        )
+        connection, facts = _begun(way)
+    except WayInChanged as error:
+        raise DisturbedError from error
     except sqlite3.Error as error:
-        raise explain(name_of(error), str(error), path) from error
+        found = file_state(path)
+        if immutable and state and found and not state.stood_still(found):
+            raise DisturbedError from error
+        if (instead := way.instead(error, found)) is not None:
+            raise _UnreadableWalError(instead) from error
+        raise explain(error, path) from error
     with closing(connection):
-        try:
-            connection.execute("PRAGMA query_only = 1")
-            if beside_wal and not hold_wal(connection, path, BUSY_SECONDS):
-                raise DisturbedError
-            connection.execute("BEGIN")
-            facts = facts_of(connection)
-        except sqlite3.Error as error:
-            found = file_state(path)
-            if immutable and state and found and not state.stood_still(found):
-                raise DisturbedError from error
-            if (
-                access is Access.READ_ONLY
-                and found is not None
-                and found.wal_inode
-                and name_of(error).startswith(_UNREADABLE_WAL)
-            ):
-                raise _UnreadableWalError(found.wal_size) from error
-            raise explain(name_of(error), str(error), path) from error
-        if access is Access.READ_ONLY:
+        if way.access is Access.READ_ONLY:
             state = _settled_state(path)
-        yield Source(path, connection, access, facts, state)
+        yield Source(path, connection, way.access, facts, state)
+
+
+def _begun(way: Way) -> tuple[sqlite3.Connection, Facts]:
+    connection = way.connect(BUSY_SECONDS)
+    try:
+        connection.execute("BEGIN")
+        return connection, facts_of(connection)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _settled_state(path: Path) -> FileState | None:
@@ -324,7 +316,7 @@ def quick_check(connection: sqlite3.Connection, stopped: Stop = never) -> tuple[
         rows = connection.execute(f"PRAGMA quick_check({_FINDINGS})").fetchall()
     except sqlite3.Error as error:
         check_wanted(stopped)
-        if name_of(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        if error_name(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return (str(error),)
         raise DatabaseQueryError(f"The check of the database could not run: {error}. Try again.") from error
     finally:
@@ -341,11 +333,6 @@ def check_wanted(stopped: Stop) -> None:
     """
     if stopped():
         raise CancelledError("Cancelled; nothing was changed.")
-
-
-def name_of(error: sqlite3.Error) -> str:
-    """SQLite's name of an error, such as ``SQLITE_BUSY``; empty when Python alone raised it."""
-    return getattr(error, "sqlite_errorname", "") or ""
 
 
 def has_sidecars(path: Path) -> tuple[Path, ...]:

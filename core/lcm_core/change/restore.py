@@ -30,7 +30,6 @@ from lcm_core.change.copying import (
     copy_pages,
     facts_of,
     has_sidecars,
-    name_of,
     never,
     open_source,
     quick_check,
@@ -40,10 +39,10 @@ from lcm_core.change.holders import Holder, holders, named
 from lcm_core.change.targets import check_room, default_target
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, LcmError, RefusedError
 from lcm_core.records import Timestamp
-from lcm_core.store.connecting import Connection
+from lcm_core.store.connecting import error_name
 from lcm_core.store.database import Database
 from lcm_core.store.guard import undisturbed
-from lcm_core.store.opening import Access, real_path
+from lcm_core.store.opening import Access, connect_writing, real_path
 from lcm_core.store.statistics import database_statistics
 
 #: How long the file is waited for, seconds, and how often it is tried meanwhile.
@@ -294,14 +293,7 @@ def _taken(path: Path, wait: float, cancelled: Stop) -> sqlite3.Connection:
 def _try_to_take(path: Path) -> sqlite3.Connection | None:
     """A connection that holds the exclusive lock, None when somebody else is connected."""
     try:
-        connection = sqlite3.connect(
-            f"{path.as_uri()}?mode=rw",
-            uri=True,
-            factory=Connection,
-            isolation_level=None,
-            timeout=0,
-            check_same_thread=False,
-        )
+        connection = connect_writing(path, 0, any_thread=True)
     except sqlite3.Error as error:
         raise explained(error, path, 0) from error
     try:
@@ -313,7 +305,7 @@ def _try_to_take(path: Path) -> sqlite3.Connection | None:
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         connection.close()
-        name = name_of(error)
+        name = error_name(error)
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return None
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):

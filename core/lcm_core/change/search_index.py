@@ -17,7 +17,7 @@ from lcm_core.change.connection import Writer
 from lcm_core.change.plan import Cell, Edit, Splice, SqlValue
 from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.javascript import BLANKS, trimmed
-from lcm_core.store.database import Row
+from lcm_core.store.connecting import Row, error_name
 from lcm_core.store.schema import Schema
 
 MESSAGES: Final = "messages_fts"
@@ -180,7 +180,7 @@ def _asked(writer: Writer, sql: str, keys: Iterable[SqlValue]) -> list[Row] | No
 
 def is_fatal(error: sqlite3.DatabaseError) -> bool:
     """Whether an error ends the transaction or the file, and is no matter of a search table."""
-    return (getattr(error, "sqlite_errorname", "") or "").startswith(_FATAL)
+    return error_name(error).startswith(_FATAL)
 
 
 def _of_messages(writer: Writer, entries: Entries, schema: Schema) -> SearchWrites:

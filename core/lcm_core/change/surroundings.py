@@ -34,7 +34,7 @@ from lcm_core.change.plan import CONTEXT, Cells, Edit, Splice, SqlValue, touched
 from lcm_core.change.twice import concerned
 from lcm_core.change.verify import quoted
 from lcm_core.change.walks import LINKS_PER_SUMMARY, Walks
-from lcm_core.store.connecting import Connection
+from lcm_core.store.opening import connect_memory
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "summaries": ("summary_id", "conversation_id", "kind", "depth", "created_at", "token_count"),
@@ -104,9 +104,7 @@ class Named:
 @contextlib.contextmanager
 def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> Iterator[Copy]:
     """A copy in memory of what stands around the rows of resolved *edits*, as *writer* sees it now."""
-    with contextlib.closing(
-        sqlite3.connect(":memory:", factory=Connection, isolation_level=None)
-    ) as connection:
+    with contextlib.closing(connect_memory()) as connection:
         connection.row_factory = sqlite3.Row
         memory = Writer(connection, 0.0)
         memory.execute("BEGIN")

@@ -8,9 +8,8 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from lcm_core.store.connecting import Connection
 from lcm_core.store.guard import undisturbed
-from lcm_core.store.opening import real_path
+from lcm_core.store.opening import connect_writing, real_path
 
 
 class Presence:
@@ -36,13 +35,7 @@ class Presence:
         with undisturbed(self._path), self._turn, contextlib.suppress(sqlite3.Error):
             if self._ended:
                 return
-            self._connection = sqlite3.connect(
-                f"{self._path.as_uri()}?mode=rw",
-                uri=True,
-                factory=Connection,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            self._connection = connect_writing(self._path, 5.0, any_thread=True)
             self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
             if self._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 self._close()

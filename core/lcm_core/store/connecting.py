@@ -66,6 +66,10 @@ class Connection(sqlite3.Connection):
 class ReadConnection(Connection):
     """One that only reads: whatever is asked for can be bound, and is found or not."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, cached_statements=64, **options)
+        self.row_factory = sqlite3.Row
+
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
         """The same; a number beyond 64 bits is asked for as a real, a lone surrogate as its bytes."""
         try:
@@ -74,6 +78,11 @@ class ReadConnection(Connection):
             return super().execute(sql, tuple(map(parameter, parameters)))
         except UnicodeEncodeError:  # typed or pasted, for nothing that is read has such a surrogate
             return super().execute(*as_bytes(sql, parameters, "surrogatepass"))
+
+
+def error_name(error: sqlite3.Error) -> str:
+    """SQLite's name of an error, such as ``SQLITE_BUSY``; empty when Python alone raised it."""
+    return getattr(error, "sqlite_errorname", "") or ""
 
 
 def as_bytes(

@@ -21,8 +21,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.connecting import Row as Row
 from lcm_core.store.connecting import Rows, SqlValue
-from lcm_core.store.handle import Handle, Link, WayInChanged, error_name, open_handle
-from lcm_core.store.opening import Access, FileState, explain, file_state
+from lcm_core.store.handle import Handle, Link, open_handle
+from lcm_core.store.opening import Access, FileState, WayInChanged, explain, file_state
 from lcm_core.store.schema import Schema
 from lcm_core.store.typed import typed
 
@@ -323,4 +323,4 @@ class Database:
 
     def _explain(self, error: sqlite3.Error) -> DatabaseError:
         self._current()
-        return explain(error_name(error), str(error), self.path)
+        return explain(error, self.path)

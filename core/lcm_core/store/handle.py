@@ -19,18 +19,15 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError
-from lcm_core.store.connecting import ReadConnection
 from lcm_core.store.opening import (
     TICK_NS,
     Access,
     FileState,
-    choose_access,
+    Way,
+    choose_way,
     explain,
     file_state,
-    hold_wal,
-    may_be_held,
     private_copy,
-    real_path,
     remove_copy,
 )
 from lcm_core.store.schema import Schema, check_essential
@@ -44,10 +41,6 @@ COPY_PAUSE = 20
 #: How often a file is opened at least that is written in the moment in which it is opened without a lock; and
 #: again for as long as a lock would be waited for.
 OPENINGS = 10
-
-
-class WayInChanged(sqlite3.OperationalError):
-    """What lies beside the file calls for another way in than the one of this handle."""
 
 
 class _WrittenMeanwhileError(Exception):
@@ -83,13 +76,10 @@ class Link:
 class Handle:
     """Connections to one state of the file system; made by `open_handle`."""
 
-    def __init__(
-        self, path: Path, access: Access, location: Path, busy_seconds: float, *, beside_wal: bool = False
-    ) -> None:
+    def __init__(self, path: Path, way: Way, busy_seconds: float) -> None:
         self.path = path
-        self.access = access
-        self.location = location  #: the file itself, or its private copy
-        self._beside_wal = beside_wal  #: WAL and ``-shm`` lie beside the file, or there is no connection
+        self._way = way
+        self.access = way.access
         self.state: FileState | None = None  #: the file as the connections see it
         self.schema = Schema({})
         self.schema_number = 0  #: what SQLite counts up at every change of the schema
@@ -131,7 +121,7 @@ class Handle:
 
         SQLite removes ``-wal`` and ``-shm`` with the last connection; one of ours would keep them there.
         """
-        if not self._beside_wal or self._users or time.monotonic() - self._used_at < after:
+        if not self._way.beside_wal or self._users or time.monotonic() - self._used_at < after:
             return
         resting, self._idle = self._idle, []
         self._users += 1
@@ -195,57 +185,27 @@ class Handle:
         if self.access is Access.IMMUTABLE or self.state is None or state.inode != self.state.inode:
             return False
         if self.access is Access.COPY:
-            wanted = await asyncio.to_thread(choose_access, self.path)
-            return wanted is Access.COPY and time.monotonic() < self.keep_until
+            way = await asyncio.to_thread(choose_way, self.path)
+            return way.access is Access.COPY and time.monotonic() < self.keep_until
         try:
             async with self.transaction() as link:
                 number = await _pragma(link, "schema_version")
                 mode = await _pragma(link, "journal_mode")
         except sqlite3.Error:
             return False
-        return bool(number == self.schema_number and (mode == "wal") == self._beside_wal)
+        return bool(number == self.schema_number and (mode == "wal") == self._way.beside_wal)
 
     async def _connect(self) -> None:
         opened: list[sqlite3.Connection] = []
 
         def opening() -> sqlite3.Connection:
-            opened.append(self._open())
+            opened.append(self._way.connect(self._busy_seconds, lambda: not self._retired))
             return opened[0]
 
         connection = await aiosqlite.Connection(opening, iter_chunk_size=64)
         self._idle.append(Link(connection, opened[0]))
         if self._closed.is_set():
             await self._close()
-
-    def _open(self) -> sqlite3.Connection:
-        """A connection, in its own thread; blocks.
-
-        Raises:
-            WayInChanged: WAL and ``-shm`` are gone, or nobody wants it any more.
-            sqlite3.Error: SQLite refused.
-        """
-        query = "mode=ro&immutable=1" if self.access is Access.IMMUTABLE else "mode=ro"
-        path = real_path(self.location)
-        connection = sqlite3.connect(
-            f"{path.as_uri()}?{query}",
-            uri=True,
-            factory=ReadConnection,
-            isolation_level=None,
-            timeout=0 if self._beside_wal else self._busy_seconds,
-            cached_statements=64,
-            check_same_thread=False,  # `Link.in_thread`; never two at a time
-        )
-        try:
-            connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA query_only = 1")
-            if self._beside_wal and not hold_wal(
-                connection, path, self._busy_seconds, lambda: not self._retired
-            ):
-                raise WayInChanged("the file calls for another way in")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     async def _give_back(self, link: Link | None, *, interrupt: bool) -> None:
         try:
@@ -269,7 +229,7 @@ class Handle:
         while self._idle:
             await self._idle.pop().connection.close()
         if self.access is Access.COPY:
-            await asyncio.to_thread(remove_copy, self.location)
+            await asyncio.to_thread(remove_copy, self._way.location)
         self._closed.set()
 
 
@@ -304,35 +264,23 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
 
 
 async def _open_now(path: Path, state: FileState | None, busy_seconds: float) -> Handle:
-    access, beside_wal = await asyncio.to_thread(_way_in, path)
+    way = await asyncio.to_thread(choose_way, path)
     try:
-        if access is not Access.COPY:
+        if way.access is not Access.COPY:
             try:
-                handle = Handle(path, access, path, busy_seconds, beside_wal=beside_wal)
-                return await _opened(handle, state)
+                return await _opened(Handle(path, way, busy_seconds), state)
             except sqlite3.Error as error:
-                if not (state and state.wal_inode and _wal_is_unreadable(error)):
+                access = way.instead(error, state)
+                if access is None:
                     raise
-                if not state.wal_size:
-                    return await _opened(Handle(path, Access.IMMUTABLE, path, busy_seconds), state)
+                if access is Access.IMMUTABLE:
+                    return await _opened(Handle(path, Way(access, way.location), busy_seconds), state)
         begun = time.monotonic()
-        handle = Handle(path, Access.COPY, await _copy_of(path), busy_seconds)
+        handle = Handle(path, Way(Access.COPY, await _copy_of(path)), busy_seconds)
         handle.keep_until = time.monotonic() + COPY_PAUSE * (time.monotonic() - begun)
         return await _opened(handle, state)
     except sqlite3.Error as error:
-        raise explain(error_name(error), str(error), path) from error
-
-
-def _way_in(path: Path) -> tuple[Access, bool]:
-    """How to open *path*, and whether that is so because WAL and ``-shm`` lie beside it."""
-    before = may_be_held(real_path(path))
-    access = choose_access(path)
-    return access, access is Access.READ_ONLY and (before or may_be_held(real_path(path)))
-
-
-def error_name(error: sqlite3.Error) -> str:
-    """SQLite's name of an error, such as ``SQLITE_BUSY``; empty when Python alone raised it."""
-    return getattr(error, "sqlite_errorname", "") or ""
+        raise explain(error, path) from error
 
 
 async def _opened(handle: Handle, state: FileState | None) -> Handle:
@@ -419,7 +367,3 @@ async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
 async def _pragma(link: Link, name: str) -> Any:
     [row] = await link.connection.execute_fetchall(f"PRAGMA {name}")
     return row[0]
-
-
-def _wal_is_unreadable(error: sqlite3.Error) -> bool:
-    return error_name(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))

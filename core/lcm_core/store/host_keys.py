@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.errors import DatabaseError
-from lcm_core.store.connecting import Connection
-from lcm_core.store.opening import Access, choose_access
+from lcm_core.store.opening import Access, choose_way
 
 #: A host that writes is not waited for longer than that. s
 _WAIT: Final = 0.5
@@ -26,14 +25,11 @@ def profile_documents(path: Path) -> tuple[str, ...]:
     Raises:
         DatabaseError: it cannot be read without leaving a trace, or at all.
     """
-    access = choose_access(path)
-    if access is Access.COPY:
+    way = choose_way(path)
+    if way.access is Access.COPY:
         raise DatabaseError(f"{path} cannot be read while its -shm cannot.")
-    how = "mode=ro&immutable=1" if access is Access.IMMUTABLE else "mode=ro"
     try:
-        address = f"{path.absolute().as_uri()}?{how}"
-        with closing(sqlite3.connect(address, uri=True, factory=Connection, timeout=_WAIT)) as connection:
-            connection.execute("PRAGMA query_only = ON")
+        with closing(way.connect(_WAIT)) as connection:
             return tuple(_documents(connection))
     except sqlite3.Error as error:
         raise DatabaseError(f"{path} cannot be read ({error}).") from None

@@ -1,7 +1,8 @@
-"""How a database file can be opened without leaving a trace beside it (docs/decisions.md, "No trace").
+"""How a database file is opened: every connection of this program is made here.
 
-SQLite leaves ``-wal`` and ``-shm`` beside a WAL file that is opened read-only, owned by whoever opened it.
-So the way in depends on what lies in the folder: `choose_access` looks, and changes nothing.
+Reading leaves no trace beside the file (docs/decisions.md, "No trace"). SQLite leaves ``-wal`` and ``-shm``
+beside a WAL file that is opened read-only, owned by whoever opened it. So the way in depends on what lies in
+the folder: `choose_way` looks, and changes nothing, and `Way.connect` goes in.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from lcm_core.errors import (
     DatabaseBusyError,
@@ -25,7 +27,10 @@ from lcm_core.errors import (
     DatabaseQueryError,
     SearchUnavailableError,
 )
+from lcm_core.store.connecting import Connection, ReadConnection, error_name
 from lcm_core.store.guard import undisturbed
+
+C = TypeVar("C", bound=Connection)
 
 MAGIC = b"SQLite format 3\x00"
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -133,9 +138,87 @@ def choose_access(path: Path) -> Access:
     return Access.COPY if writes_wal or not sidecar(path, "-journal").exists() else Access.READ_ONLY
 
 
-def hold_wal(
-    connection: sqlite3.Connection, path: Path, wait: float, wanted: Callable[[], bool] = lambda: True
-) -> bool:
+class WayInChanged(sqlite3.OperationalError):
+    """What lies beside the file calls for another way in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way in to read a file."""
+
+    access: Access
+    location: Path  #: the file itself, symbolic links resolved, or its private copy
+    beside_wal: bool = False  #: WAL and ``-shm`` lie beside it, or there is no connection
+
+    def connect(self, wait: float, wanted: Callable[[], bool] = lambda: True) -> ReadConnection:
+        """A connection that cannot write; a lock is waited for *wait* seconds. Blocks.
+
+        It may be used in any thread, by one at a time.
+
+        Raises:
+            WayInChanged: WAL and ``-shm`` are gone, or it is not *wanted* any more.
+            sqlite3.Error: SQLite refused.
+        """
+        immutable = self.access is Access.IMMUTABLE
+        connection = connect_reading(
+            self.location, 0 if self.beside_wal else wait, immutable=immutable, any_thread=True
+        )
+        try:
+            if self.beside_wal and not _hold_wal(connection, self.location, wait, wanted):
+                raise WayInChanged("the file calls for another way in")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def instead(self, error: sqlite3.Error, state: FileState | None) -> Access | None:
+        """How to read a file whose WAL cannot be read in place, *error* says so; None when it is not that."""
+        unreadable = error_name(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
+        if self.access is not Access.READ_ONLY or not (state and state.wal_inode and unreadable):
+            return None
+        return Access.COPY if state.wal_size else Access.IMMUTABLE
+
+
+def choose_way(path: Path) -> Way:
+    """Decide how to open *path* for reading; raises as `choose_access`."""
+    location = real_path(path)
+    before = may_be_held(location)
+    access = choose_access(path)
+    return Way(access, location, access is Access.READ_ONLY and (before or may_be_held(location)))
+
+
+def connect_reading(
+    path: Path, wait: float, *, immutable: bool = False, any_thread: bool = False
+) -> ReadConnection:
+    """A connection that cannot write, to a file that SQLite may be let near; raises `sqlite3.Error`."""
+    mode = "mode=ro&immutable=1" if immutable else "mode=ro"
+    connection = _connect(f"{path.as_uri()}?{mode}", wait, ReadConnection, any_thread)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def connect_writing(path: Path, wait: float, *, any_thread: bool = False) -> Connection:
+    """A connection that may write to a file that is there: none is made. Raises `sqlite3.Error`."""
+    return _connect(f"{path.as_uri()}?mode=rw", wait, Connection, any_thread)
+
+
+def connect_memory() -> Connection:
+    """A connection to an empty database of its own in memory."""
+    return _connect("file::memory:", 0, Connection, False)
+
+
+def _connect(address: str, wait: float, kind: type[C], any_thread: bool) -> C:
+    return sqlite3.connect(
+        address,
+        uri=True,
+        factory=kind,
+        timeout=wait,
+        isolation_level=None,
+        check_same_thread=not any_thread,
+    )
+
+
+def _hold_wal(connection: Connection, path: Path, wait: float, wanted: Callable[[], bool]) -> bool:
     """Read: from here on nobody takes WAL and ``-shm`` away. False when they are gone, or it is not *wanted*.
 
     Without them SQLite would make them, and the host, perhaps another user, could not write them. So it
@@ -310,27 +393,28 @@ def _check_length(path: Path, header: bytes, size: int) -> None:
         )
 
 
-def explain(error_name: str, text: str, path: Path) -> DatabaseError:
-    """SQLite's complaint about *path* as a sentence for people; *error_name* as in `sqlite_errorname`."""
-    if error_name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+def explain(error: sqlite3.Error, path: Path) -> DatabaseError:
+    """SQLite's complaint about *path* as a sentence for people."""
+    name, text = error_name(error), str(error)
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return DatabaseBusyError(
             f"{path} is locked by another process. Wait until it has finished, or stop it, and try again."
         )
-    if error_name.startswith("SQLITE_NOTADB"):
+    if name.startswith("SQLITE_NOTADB"):
         return DatabaseError(
             f"{path} is not a SQLite database, or it is encrypted. Check the path, or decrypt a copy first."
         )
-    if error_name.startswith("SQLITE_CORRUPT"):
+    if name.startswith("SQLITE_CORRUPT"):
         return DatabaseError(
             f"{path} is damaged ({text}). Work on a copy: `sqlite3 COPY .recover` can save what is left.",
             code="DATABASE_CORRUPT",
         )
-    if error_name == "SQLITE_READONLY_ROLLBACK":
+    if name == "SQLITE_READONLY_ROLLBACK":
         return DatabaseError(
             f"{path} holds a change that its writer left half done, and reading must not take it back. "
             "Start the host once, or open a copy of it and its -journal with sqlite3."
         )
-    if error_name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):
         return DatabaseError(f"{path} cannot be opened: {text}. Check its permissions and its folder's.")
     if text.startswith(("no such table", "no such column")):
         return DatabaseError(
