@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", PAGE, re.D
 #: Ends the examples: what they loaded that only a terminal or a model needs.
 LOADED = """
 import sys
+from collections.abc import Callable
 print(sorted({"textual", "rich", "typer", "lcm_tui", "anthropic", "openai"} & set(sys.modules)))
 """
 
@@ -141,3 +143,25 @@ async def test_what_the_checks_found_is_mended(database: Path):
         assert found
         await opened.commit(await opened.plan_fixes(found))
         assert (await opened.check(one, only=["B9"])).clean
+
+
+async def test_nothing_is_read_after_closing_and_a_reader_sees_what_another_wrote(database: Path):
+    opened = await api.LcmDatabase.open(database)
+    one = (await opened.conversation(1)).conversation_id
+    with connect(database) as connection:
+        connection.execute("UPDATE messages SET content = 'said now' WHERE conversation_id = 1 AND seq = 1")
+    assert [message.content for message in await opened.messages(one, limit=1)] == ["said now"]
+    await opened.close()
+    await opened.close()
+    with pytest.raises(api.DatabaseError, match="has been closed"):
+        await opened.messages(one)
+
+
+async def test_files_of_every_age_are_read(database_file: Callable[[str], Path]):
+    for version in ("0.1.2", "0.8.2", "0.15.3"):
+        async with await api.LcmDatabase.open(database_file(version)) as opened:
+            for one in await opened.conversations():
+                graph = await opened.graph(one.conversation_id)
+                assert len(await opened.summaries(graph.nodes)) == len(graph.nodes)
+                assembled = await opened.assemble(one.conversation_id, budget=4_000)
+                assert len(assembled.messages) <= len(await opened.context(one.conversation_id))
