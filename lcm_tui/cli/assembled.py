@@ -12,7 +12,7 @@ from lcm_core.assemble.message import Origin
 from lcm_core.assemble.result import Assembled as Assembly
 from lcm_core.assemble.result import Evicted
 from lcm_core.assembly import assemble_context, settings_for
-from lcm_core.engine_rules import NAMED, EngineRules
+from lcm_core.engine_rules import NAMED
 from lcm_core.errors import UsageError
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
@@ -25,6 +25,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.options import invalid, readable_text
 from lcm_tui.cli.output import write
+from lcm_tui.cli.rules import known_rules, rules_option
 from lcm_tui.cli.selecting import Selector, chosen
 
 FORMS = ("json", "markdown")
@@ -40,7 +41,7 @@ Assembled: TypeAlias = Annotated[
     ),
 ]
 Prompt: TypeAlias = Annotated[str | None, options.prompt_option(panel=_PANEL)]
-RuleSet: TypeAlias = Annotated[str | None, options.rules_option(NAMED, panel=_PANEL)]
+RuleSet: TypeAlias = Annotated[str | None, rules_option(panel=_PANEL)]
 NoClamp: TypeAlias = Annotated[bool, options.no_clamp_option(panel=_PANEL)]
 Export: TypeAlias = Annotated[
     str | None,
@@ -83,23 +84,12 @@ def assembly_options(
             raise UsageError(f"--{name} goes with --assembled.", details={"option": name})
     if no_clamp and not assembled:
         raise UsageError("--no-clamp goes with --assembled.", details={"option": "no-clamp"})
-    engine_rules(rules)
+    known_rules(rules)
     if export is not None and export not in FORMS:
         raise invalid("export", "must be json or markdown", export)
     if prompt is not None:
         readable_text("--prompt", prompt)
     return AssemblyOptions(prompt, rules, export, not no_clamp) if assembled else None
-
-
-def engine_rules(name: str | None, option: str = "rules") -> EngineRules | None:
-    """The rules of this name; None for None.
-
-    Raises:
-        UsageError: there are no such rules.
-    """
-    if name is not None and name not in NAMED:
-        raise invalid(option, f"must be one of {', '.join(NAMED)}", name)
-    return None if name is None else NAMED[name]
 
 
 def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> Answer | int:
@@ -119,7 +109,7 @@ async def _load(reader: Reader, run: Run, named: Selector, budget: int, wanted: 
         conversation.conversation_id,
         settings_for(run.settings.engine, budget, wanted.prompt, clamp=wanted.clamp),
         zone=run.zone,
-        rules=engine_rules(wanted.rules),
+        rules=None if wanted.rules is None else NAMED[wanted.rules],
         with_history=True,
     )
     return _Shown(conversation, assembly)

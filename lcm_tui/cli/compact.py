@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from lcm_core.engine_rules import NAMED, EngineRules
+from lcm_core.engine_rules import EngineRules
 from lcm_core.errors import CancelledError, ExitCode, LcmError, UsageError
 from lcm_core.operations.compaction.forecast import Foresight, foresee
 from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback, setting_of
@@ -28,6 +28,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.readable import Note
 from lcm_tui.cli.registry import command
+from lcm_tui.cli.rules import RuleSet, known_rules
 from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.compacting import refusal_of, step_words
@@ -64,8 +65,6 @@ NoFallback: TypeAlias = Annotated[
 ]
 
 NoSql: TypeAlias = Annotated[bool, typer.Option("--sql", metavar="", hidden=True)]
-
-RuleSet: TypeAlias = Annotated[str | None, options.rules_option(NAMED)]
 
 
 def register(app: typer.Typer) -> None:
@@ -109,19 +108,13 @@ def compact(
         None if tail is None else options.whole_number("tail", tail, 0),
         None if chunk is None else options.whole_number("chunk", chunk, 1),
         no_fallback,
-        rules=_rules(rules),
+        rules=known_rules(rules),
         target=None if until_under is None else options.budget_of(until_under, "until-under"),
     )
     shown = work.foresee()
     if not flags.apply or not shown.foresight.passes:
         return work.planned(shown)
     return work.apply(shown, agreed=flags.yes)
-
-
-def _rules(name: str | None) -> str | None:
-    if name is not None and name not in NAMED:
-        raise options.invalid("rules", f"must be {' or '.join(NAMED)}", name)
-    return name
 
 
 def _operation(

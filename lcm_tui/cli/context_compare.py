@@ -22,10 +22,10 @@ from lcm_core.text import safe_text
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
-from lcm_tui.cli.assembled import engine_rules
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Facts, Note, Prose, counted
 from lcm_tui.cli.registry import command
+from lcm_tui.cli.rules import known_rules, rules_option
 
 _FIRST = "The first context"
 _PANEL = "The second context"
@@ -89,10 +89,10 @@ PromptB: TypeAlias = Annotated[
     str | None,
     options.prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", panel=_PANEL),
 ]
-RulesA: TypeAlias = Annotated[str | None, options.rules_option(NAMED, panel=_FIRST)]
+RulesA: TypeAlias = Annotated[str | None, rules_option(panel=_FIRST)]
 RulesB: TypeAlias = Annotated[
     str | None,
-    options.rules_option(NAMED, "--rules-b", "Its rules; by default the same.", panel=_PANEL),
+    rules_option("--rules-b", "Its rules; by default the same.", panel=_PANEL),
 ]
 NoClamp: TypeAlias = Annotated[bool, options.no_clamp_option(panel=_BOTH)]
 
@@ -137,14 +137,14 @@ def compare(
     other_number = number if other is None else options.whole_number("OTHER_ID", other, 1)
     here = run.settings.database.value
     there = here if db_b is None else Path(db_b).expanduser()
-    first = _Wanted(run, budget, snapshot, prompt, engine_rules(rules), not no_clamp)
+    first = _Wanted(run, budget, snapshot, prompt, _rules(rules, "rules"), not no_clamp)
     second = replace(
         first,
         budget=budget if budget_b is None else budget_b,
         option="budget-b" if budget_b is not None else "budget",
         snapshot=snapshot_b,
         prompt=prompt if prompt_b is None else prompt_b,
-        rules=engine_rules(rules if rules_b is None else rules_b, "rules" if rules_b is None else "rules-b"),
+        rules=_rules(rules, "rules") if rules_b is None else _rules(rules_b, "rules-b"),
     )
     old, new = _Asked(first.side(number), here), _Asked(second.side(other_number), there)
     found = asyncio.run(_compared(run, old, new))
@@ -155,6 +155,11 @@ def _refuse_beside_snapshot(snapshot: str | None, option: str, others: Mapping[s
     for name, value in others.items():
         if snapshot is not None and value is not None:
             raise options.invalid(name, f"cannot be combined with --{option}: a snapshot has its own")
+
+
+def _rules(name: str | None, option: str) -> EngineRules | None:
+    known = known_rules(name, option)
+    return None if known is None else NAMED[known]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ from lcm_tui.cli.drafts_file import refuse_existing, write_drafts
 from lcm_tui.cli.drafts_taken import Taking
 from lcm_tui.cli.prompts import Folder
 from lcm_tui.cli.readable import Note, counted
+from lcm_tui.cli.rules import RuleSet, known_rules
 from lcm_tui.cli.working import StatusLine, ask_before_change, can_ask, interruptible
 
 Draft: TypeAlias = Annotated[
@@ -87,6 +88,7 @@ class DraftFlags:
     in_flight: InFlight = None
     show_prompts: ShowPrompts = False
     no_previous: NoPrevious = False
+    rules: RuleSet = None
     model: modelling.ModelFlags = field(default_factory=modelling.ModelFlags)
     prompt_dir: Folder = None
     change: SqlFlags = field(default_factory=SqlFlags)
@@ -113,6 +115,7 @@ def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Ans
             f"{command} --sql goes with --from-drafts FILE, without --apply: only drafts have texts to show.",
             details={"option": "sql"},
         )
+    known_rules(flags.rules)
     rule = None if flags.accept is None else parse_rule(flags.accept)
     work = _Work(
         run,
@@ -188,7 +191,7 @@ class _Work:
 
     def setting(self, schema: Schema) -> Setting:
         """How summaries of this database are drafted."""
-        return setting_of(self.run, schema, previous=not self.flags.no_previous)
+        return setting_of(self.run, schema, self.flags.rules, previous=not self.flags.no_previous)
 
     @property
     def _words(self) -> str:
@@ -394,9 +397,9 @@ class _Work:
         return {"marked": sorted(taken), "retention": {str(one): found for one, found in kept.items()}}
 
 
-def setting_of(run: Run, schema: Schema, *, previous: bool = True) -> Setting:
-    """How summaries of a database of this schema are drafted."""
-    rules = configured(engine_rules(schema), run.settings.engine)
+def setting_of(run: Run, schema: Schema, rules_name: str | None = None, *, previous: bool = True) -> Setting:
+    """How summaries of a database of this schema are drafted, by its own rules or those of this name."""
+    rules = configured(engine_rules(schema, rules_name), run.settings.engine)
     return Setting(Rendering(rules, run.zone), previous)
 
 

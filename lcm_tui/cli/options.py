@@ -7,7 +7,7 @@ details that the engine's own command gives (docs/engine/command.md, "Errors").
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -35,7 +35,8 @@ _FILTERS = "Filters"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def _among(*words: str) -> Callable[[], list[str]]:
+def among(*words: str) -> Callable[[], list[str]]:
+    """What a shell completes an option with."""
     return lambda: list(words)
 
 
@@ -47,20 +48,6 @@ def prompt_option(
 ) -> Any:
     """The prompt by which a context is chosen; *words* are its help, in a *panel*."""
     return typer.Option(flag, metavar="TEXT", help=words, rich_help_panel=panel)
-
-
-def rules_option(
-    names: Iterable[str],
-    flag: str = "--rules",
-    words: str = "The rules of another engine than the one that wrote the file.",
-    *,
-    panel: str | None = None,
-) -> Any:
-    """Rules that are asked for by one of *names*; *words* are the option's help, in a *panel*."""
-    named = tuple(names)
-    return typer.Option(
-        flag, metavar="|".join(named), autocompletion=_among(*named), help=words, rich_help_panel=panel
-    )
 
 
 def no_clamp_option(*, panel: str) -> Any:
@@ -95,7 +82,7 @@ Format: TypeAlias = Annotated[
     typer.Option(
         "--format",
         metavar="json|table",
-        autocompletion=_among(*OutputFormat),
+        autocompletion=among(*OutputFormat),
         help="JSON, or the engine's tab-separated table; without it a table for people.",
         rich_help_panel=_COMMON,
     ),
@@ -156,7 +143,7 @@ Roles: TypeAlias = Annotated[
     typer.Option(
         "--role",
         metavar="ROLE",
-        autocompletion=_among(*ROLES),
+        autocompletion=among(*ROLES),
         help=f"Only this role ({', '.join(ROLES)}); may be given several times.",
         rich_help_panel=_FILTERS,
     ),
@@ -169,7 +156,7 @@ Kind: TypeAlias = Annotated[
     typer.Option(
         "--kind",
         metavar="leaf|condensed",
-        autocompletion=_among(*KINDS),
+        autocompletion=among(*KINDS),
         help="Only this kind.",
         rich_help_panel=_FILTERS,
     ),

@@ -97,6 +97,17 @@ def test_a_dry_run_calls_nobody_and_leaves_no_trace(database: Path, monkeypatch:
     assert not drafts_folder().exists()
 
 
+def test_a_source_by_the_rules_of_another_engine(database: Path) -> None:
+    own, old = (
+        repair(database, 4, "--show-prompts", *rules).data["items"][0]["prompt"]["user"]
+        for rules in ((), ("--rules", "0.1"))
+    )
+    assert "| user" in own
+    assert "| user" not in old  # whose headers name no role
+    refused = repair(database, 4, "--rules", "0.2")
+    assert (refused.code, refused.error["message"]) == (2, "--rules must be one of 0.1, 0.15.")
+
+
 def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:
     with MessagesApi(GOOD) as server:
         to = ("--provider", "anthropic", "--model", "claude-haiku-4-5", "--api-key-env", "GATEWAY_KEY")
