@@ -16,13 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lcm_core.change.apply import resolve, write, writes_of
 from lcm_core.change.catalog import Catalog, read_catalog
-from lcm_core.change.commit import _after, _findings, _try
 from lcm_core.change.connection import Writer, open_writer, quiet
 from lcm_core.change.place import splice_at
 from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
 from lcm_core.change.references import missing
-from lcm_core.change.surroundings import surroundings
-from lcm_core.change.tokens_moved import tokens_of
+from lcm_core.change.structure import findings
+from lcm_core.change.surroundings import lists_after, surroundings, tokens_of, try_change
 from lcm_core.change.verify import verify
 
 from tests.change.support import (
@@ -165,13 +164,13 @@ def check(path: Path, edits: list[Edit]) -> bool:
         if verified.moved:
             return False
         resolved = resolve(writer, verified.steps, verified.values)
-        foreseen = _try(writer, catalog, verified, resolved)
+        foreseen = try_change(writer, catalog, verified, resolved)
         lists = {owner: context.before for owner, context in verified.contexts.items()}
-        before = _findings(writer, catalog, resolved.edits, lists)
+        before = findings(writer, catalog, resolved.edits, lists)
         before |= missing(writer, catalog, resolved.edits).before
         leaving = tokens_of(writer, catalog, resolved.edits, entering=False)
         write(writer, writes_of(resolved.edits, verified.contexts, resolved.values), quiet)
-        after = _findings(writer, catalog, resolved.edits, _after(verified, resolved.values))
+        after = findings(writer, catalog, resolved.edits, lists_after(verified, resolved.values))
         # Of rows that are there by then, "before" is what the file says now.
         after |= missing(writer, catalog, resolved.edits).before
         entering = tokens_of(writer, catalog, resolved.edits, entering=True)
@@ -221,7 +220,7 @@ def test_lines_of_a_cycle_that_only_the_edits_close(database_copy: DatabaseFacto
     assert check(path, [insertion("summary_parents", back)])
     with locked(path) as (writer, catalog):
         verified = verify(writer, [insertion("summary_parents", back)], catalog.tables)
-        foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
+        foreseen = try_change(writer, catalog, verified, resolve(writer, verified.steps, {}))
     assert {key.split(":")[0] for key in foreseen.after - foreseen.before} >= {"B6", "B12"}
 
 
@@ -256,7 +255,7 @@ def test_a_message_that_a_summary_far_above_covers(database_copy: DatabaseFactor
     assert check(path, list(edits))
     with locked(path) as (writer, catalog):
         verified = verify(writer, edits, catalog.tables)
-        foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
+        foreseen = try_change(writer, catalog, verified, resolve(writer, verified.steps, {}))
     assert f"A6:{owner}:message:{message}" in foreseen.after
 
 
@@ -274,7 +273,7 @@ def test_what_is_in_another_context_is_lost_from_none(database_copy: DatabaseFac
     assert check(path, list(edits))
     with locked(path) as (writer, catalog):
         verified = verify(writer, edits, catalog.tables)
-        foreseen = _try(writer, catalog, verified, resolve(writer, verified.steps, {}))
+        foreseen = try_change(writer, catalog, verified, resolve(writer, verified.steps, {}))
     assert foreseen.after == frozenset()
     assert f"A5:1:message:{message}" in foreseen.before
 

@@ -14,7 +14,6 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,18 +29,12 @@ from lcm_core.change.copying import Stop, never
 from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError, WouldBreakError
 from lcm_core.change.journal import TABLE, Entry, Operation, entry_of, pack_resolution, record
 from lcm_core.change.known_schema import check_known
-from lcm_core.change.lineage import summary_findings, touched_summaries
-from lcm_core.change.local import context_findings, subjects_of
-from lcm_core.change.place import Listing
-from lcm_core.change.plan import Edit, Keeping, Owner, Plan, Splice, Values, row_counts
-from lcm_core.change.references import missing
+from lcm_core.change.plan import Edit, Keeping, Plan, row_counts
 from lcm_core.change.search_index import LookedUp, SearchWrites, keep_in_step, look_up, search_writes
 from lcm_core.change.snapshots import conversations_gone, drop_snapshots
-from lcm_core.change.surroundings import surroundings
-from lcm_core.change.tokens_moved import tokens_of
-from lcm_core.change.twice import told_twice, was_read_twice
-from lcm_core.change.verify import Verified, verify
-from lcm_core.change.walks import Walks
+from lcm_core.change.structure import was_read_twice
+from lcm_core.change.surroundings import Tried, try_change
+from lcm_core.change.verify import verify
 from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Database
@@ -286,7 +279,7 @@ def _prepare(
     if verified.moved:
         raise StalePlanError(verified.moved)
     resolved = resolve(writer, verified.steps, verified.values)
-    tried = _try(writer, catalog, verified, resolved)
+    tried = try_change(writer, catalog, verified, resolved)
     new = tried.after - tried.before - {breaks.resolved(key, resolved.values) for key in plan.allows}
     if broken := frozenset(key for key in new if not was_read_twice(key, tried.before)):
         if plan.whole:
@@ -302,52 +295,7 @@ def _prepare(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """What is wrong around the touched rows before a change and after it."""
-
-    before: frozenset[str]
-    after: frozenset[str]
-    tokens: int  #: by how much the stored estimates of the contexts grow
-
-
-def _try(writer: Writer, catalog: Catalog, verified: Verified, resolved: Resolved) -> _Tried:
-    """Make the change in a copy of what stands around it, and ask the same before and after."""
-    edits = resolved.edits
-    lacking = missing(writer, catalog, edits)
-    with surroundings(writer, catalog, edits) as copy:
-        lists = {owner: context.before for owner, context in verified.contexts.items()}
-        before = _findings(copy.memory, catalog, edits, lists)
-        leaving = tokens_of(copy.memory, catalog, edits, entering=False)
-        copy.apply(edits)
-        after = _findings(copy.memory, catalog, edits, _after(verified, resolved.values))
-        entering = tokens_of(copy.memory, catalog, edits, entering=True)
-    return _Tried(before | lacking.before, after | lacking.after, entering - leaving)
-
-
-def _after(verified: Verified, values: Values) -> dict[Owner, Listing]:
-    """The lists behind the change, with real ids."""
-    found: dict[Owner, Listing] = {}
-    for owner, context in verified.contexts.items():
-        known = owner if isinstance(owner, int) else values.get(owner.name)
-        if isinstance(known, int):
-            found[known] = context.after.filled(values)
-    return found
-
-
-def _findings(
-    memory: Writer, catalog: Catalog, edits: tuple[Edit, ...], contexts: Mapping[Owner, Listing]
-) -> frozenset[str]:
-    """What is wrong with what some edits touch, beside references without a target."""
-    found = summary_findings(memory, catalog, touched_summaries(edits)) | told_twice(memory, catalog, edits)
-    for owner, listing in contexts.items():
-        splices = [edit for edit in edits if isinstance(edit, Splice) and edit.conversation_id == owner]
-        if isinstance(owner, int) and splices:
-            found |= context_findings(Walks(memory, catalog), owner, listing, subjects_of(splices))
-    return found
-
-
-def _entry(catalog: Catalog, plan: Plan, draft: _Draft, resolved: Resolved, tried: _Tried) -> Entry:
+def _entry(catalog: Catalog, plan: Plan, draft: _Draft, resolved: Resolved, tried: Tried) -> Entry:
     operation = Operation(
         id=draft.id,
         place=0,

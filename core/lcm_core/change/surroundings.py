@@ -22,18 +22,31 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.change.apply import writes_alike
+from lcm_core.change.apply import Resolved, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import CONTEXT, Cells, Edit, Splice, SqlValue, touched_rows
-from lcm_core.change.twice import concerned
-from lcm_core.change.verify import quoted
-from lcm_core.change.walks import LINKS_PER_SUMMARY, Walks
+from lcm_core.change.place import Listing
+from lcm_core.change.plan import (
+    CONTEXT,
+    Cells,
+    Edit,
+    Owner,
+    Ref,
+    Splice,
+    SqlValue,
+    Values,
+    ref_of,
+    touched_rows,
+)
+from lcm_core.change.references import missing
+from lcm_core.change.structure import LINKS_PER_SUMMARY, Walks, concerned, findings
+from lcm_core.change.verify import Verified, quoted
 from lcm_core.store.opening import connect_memory
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -52,12 +65,42 @@ _INDEXED: Final[Mapping[str, tuple[str, ...]]] = {
     "context_items": ("conversation_id", "summary_id", "message_id"),
 }
 _LINES: Final = ("summary_messages", "summary_parents")
-_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "summaries": ("summary_id",),
-    "messages": ("message_id",),
-    "summary_messages": ("summary_id", "message_id"),
-    "summary_parents": ("summary_id", "parent_summary_id"),
-}
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What is wrong around the touched rows before a change and after it."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+    tokens: int  #: by how much the stored estimates of the contexts grow
+
+
+def try_change(writer: Writer, catalog: Catalog, verified: Verified, resolved: Resolved) -> Tried:
+    """Make the change in a copy of what stands around it, and ask the same before and after."""
+    edits = resolved.edits
+    lacking = missing(writer, catalog, edits)
+    with surroundings(writer, catalog, edits) as copy:
+        lists = {owner: context.before for owner, context in verified.contexts.items()}
+        before = findings(copy.memory, catalog, edits, lists)
+        leaving = tokens_of(copy.memory, catalog, edits, entering=False)
+        copy.apply(edits)
+        after = findings(copy.memory, catalog, edits, lists_after(verified, resolved.values))
+        entering = tokens_of(copy.memory, catalog, edits, entering=True)
+    return Tried(before | lacking.before, after | lacking.after, entering - leaving)
+
+
+def lists_after(verified: Verified, values: Values) -> dict[Owner, Listing]:
+    """The lists behind the change, with real ids."""
+    found: dict[Owner, Listing] = {}
+    for owner, context in verified.contexts.items():
+        known = owner if isinstance(owner, int) else values.get(owner.name)
+        if isinstance(known, int):
+            found[known] = context.after.filled(values)
+    return found
+
+
+# -- the copy --------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -339,3 +382,58 @@ class _Loading:
 
     def _column(self, table: str, name: str) -> int:
         return self._copy.columns[table].index(name)
+
+
+# -- tokens of the contexts ------------------------------------------------------------------------------
+
+
+#: What an item stands for, by the table of its row.
+_IDS = {"messages": "message_id", "summaries": "summary_id"}
+
+
+def tokens_of(writer: Writer, catalog: Catalog, edits: Iterable[Edit], *, entering: bool) -> int:
+    """Tokens of what some edits put into contexts, or take out of them; a missing row weighs none.
+
+    What stays there and is counted anew counts as well. To be asked before the edits are applied for what
+    leaves, and behind them for what enters.
+    """
+    moved: Counter[Ref] = Counter()
+    anew: dict[str, list[int | str]] = {table: [] for table in _IDS}
+    for edit in edits:
+        if isinstance(edit, Splice):
+            moved.update(ref_of(row) for row in (edit.inserted if entering else edit.removed))
+        elif edit.table in _IDS and edit.before and edit.after and "token_count" in edit.after:
+            ref = edit.key[_IDS[edit.table]]
+            anew[edit.table] += [ref] if isinstance(ref, int | str) else []
+    for table, refs in anew.items():
+        moved |= Counter(dict(_standing(writer, catalog, table, refs)))
+    messages = [ref for ref in moved if isinstance(ref, int)]
+    summaries = [ref for ref in moved if isinstance(ref, str)]
+    rows = [
+        *_weights(writer, catalog, "messages", "message_id", messages),
+        *_weights(writer, catalog, "summaries", "summary_id", summaries),
+    ]
+    return sum(moved[ref] * tokens for ref, tokens in rows)
+
+
+def _weights(
+    writer: Writer, catalog: Catalog, table: str, column: str, refs: Iterable[Ref]
+) -> list[tuple[int | str, int]]:
+    if not catalog.schema.has(table, "token_count"):
+        return []
+    sql = f"SELECT {column}, CAST(token_count AS INTEGER) FROM {table} WHERE {column} IN (?*)"
+    keys = [ref for ref in refs if isinstance(ref, int | str)]
+    return [(row[0], row[1] or 0) for row in writer.rows_in(sql, keys)]
+
+
+def _standing(
+    writer: Writer, catalog: Catalog, table: str, refs: Iterable[int | str]
+) -> list[tuple[int | str, int]]:
+    """How many items of their conversations' contexts stand for some messages or summaries now."""
+    if not catalog.schema.has("context_items"):
+        return []
+    key = _IDS[table]
+    sql = f"""WITH wanted AS (SELECT {key}, conversation_id FROM {table} WHERE {key} IN (?*))
+        SELECT {key}, count(*) FROM context_items WHERE {key} IN (SELECT {key} FROM wanted)
+        AND conversation_id IN (SELECT conversation_id FROM wanted) GROUP BY {key}"""
+    return [(row[0], row[1]) for row in writer.rows_in(sql, refs)]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from lcm_core.change.errors import Moved
-from lcm_core.change.moved import context_name, differences, item_name, row_name
+from lcm_core.change.errors import Moved, context_name, differences, item_name, row_name
 from lcm_core.change.place import (
     Covering,
     Listing,

@@ -1,0 +1,454 @@
+"""What is wrong around the rows that a change touches: the structural checks of a commit.
+
+Source: docs/engine/doctor.md, "Family A: the context" and "Family B: the graph".
+
+The same is asked before a change and after it (`findings`). What is found after and was not before would
+break the database; what was found before and is not after, the change has mended. A reference without a
+target (A1, A2) is found by `lcm_core.change.references`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lcm_core.change.breaks import context_key, line_key, summary_key
+from lcm_core.change.catalog import Catalog
+from lcm_core.change.connection import Writer
+from lcm_core.change.place import Listing
+from lcm_core.change.plan import CONTEXT, Cells, Edit, Owner, Ref, Splice, SqlValue, ref_of, touched_rows
+
+
+def findings(
+    writer: Writer, catalog: Catalog, edits: Sequence[Edit], contexts: Mapping[Owner, Listing]
+) -> frozenset[str]:
+    """Keys of what is wrong with what some edits touch, with the *contexts* as they are at this moment."""
+    found = _summary_findings(writer, catalog, _touched_summaries(edits))
+    found |= _read_in_two(writer, catalog, edits)
+    for owner, listing in contexts.items():
+        if isinstance(owner, int) and (subjects := _subjects_of(edits, owner)):
+            found |= _context_findings(Walks(writer, catalog), owner, listing, subjects)
+    return found
+
+
+# -- walks: ids only, cycles or not, no text ------------------------------------------------------------
+
+
+_LINES = ("summary_messages", "summary_parents")
+#: Links that a leaf has, about: below it they are asked for by message, above by summary.
+LINKS_PER_SUMMARY = 8
+
+
+class Walks:
+    """The lineage tables of one file; a table that it does not have is empty."""
+
+    def __init__(self, writer: Writer, catalog: Catalog) -> None:
+        self._writer = writer
+        self._edges = catalog.schema.has("summary_parents")
+        self._links = catalog.schema.has("summary_messages")
+
+    def below(self, summaries: Iterable[str]) -> frozenset[str]:
+        """Everything that some summaries were made from, directly or through others."""
+        if not self._edges:
+            return frozenset()
+        rows = self._writer.rows_in(
+            """WITH RECURSIVE below(id) AS (
+            SELECT parent_summary_id FROM summary_parents WHERE summary_id IN (?*)
+            UNION SELECT edge.parent_summary_id FROM below CROSS JOIN summary_parents AS edge
+            ON edge.summary_id = below.id) SELECT id FROM below""",
+            summaries,
+        )
+        return frozenset(row[0] for row in rows)
+
+    def above(self, refs: Iterable[SqlValue]) -> Mapping[SqlValue, frozenset[str]]:
+        """By message or summary, everything that was made from it, directly or through others."""
+        wanted = list(refs)
+        found: dict[SqlValue, set[str]] = {ref: set() for ref in wanted}
+        messages = [ref for ref in wanted if isinstance(ref, int)]
+        summaries = [ref for ref in wanted if isinstance(ref, str)]
+        if self._links:
+            self._collect(
+                found, "SELECT message_id, summary_id FROM summary_messages WHERE message_id", messages
+            )
+        if self._edges:
+            edges = "SELECT parent_summary_id, summary_id FROM summary_parents WHERE parent_summary_id"
+            self._collect(found, edges, summaries)
+        return {ref: frozenset(over) for ref, over in found.items()}
+
+    def _collect(self, found: dict[SqlValue, set[str]], first: str, refs: Iterable[SqlValue]) -> None:
+        wanted = list(refs)
+        if not wanted:
+            return
+        further = (
+            """UNION SELECT above.root, edge.summary_id FROM above CROSS JOIN summary_parents AS edge
+            ON edge.parent_summary_id = above.id"""
+            if self._edges
+            else ""
+        )
+        rows = self._writer.rows_in(
+            f"WITH RECURSIVE above(root, id) AS ({first} IN (?*) {further}) SELECT root, id FROM above",
+            wanted,
+        )
+        for root, over in rows:
+            found[root].add(over)
+
+    def linked(self, summaries: frozenset[str], held: frozenset[Ref]) -> frozenset[int]:
+        """Which messages of a context some leaves were made from; asked from the smaller side."""
+        if not self._links or not summaries:
+            return frozenset()
+        columns = "SELECT summary_id, message_id FROM summary_messages WHERE"
+        if len(held) < len(summaries) * LINKS_PER_SUMMARY:
+            messages = [ref for ref in held if isinstance(ref, int)]
+            rows = self._writer.rows_in(f"{columns} message_id IN (?*)", messages)
+        else:
+            rows = self._writer.rows_in(f"{columns} summary_id IN (?*)", summaries)
+        return frozenset(message for summary, message in rows if summary in summaries and message in held)
+
+    def sources(self, summaries: Iterable[str]) -> Mapping[str, frozenset[SqlValue]]:
+        """What each of some summaries was made from: summaries and messages."""
+        wanted = list(summaries)
+        found: dict[str, set[SqlValue]] = {summary: set() for summary in wanted}
+        if self._edges:
+            for summary, source in self._writer.rows_in(
+                "SELECT summary_id, parent_summary_id FROM summary_parents WHERE summary_id IN (?*)", wanted
+            ):
+                found[summary].add(source)
+        if self._links:
+            for summary, message in self._writer.rows_in(
+                "SELECT summary_id, message_id FROM summary_messages WHERE summary_id IN (?*)", wanted
+            ):
+                found[summary].add(message)
+        return {summary: frozenset(made_from) for summary, made_from in found.items()}
+
+    def owners(self, table: str, column: str, refs: Iterable[SqlValue]) -> Mapping[SqlValue, SqlValue]:
+        """The conversation of each of some messages or summaries; those that are gone are left out."""
+        sql = f"SELECT {column}, conversation_id FROM {table} WHERE {column} IN (?*)"
+        return {row[0]: row[1] for row in self._writer.rows_in(sql, refs)}
+
+    def stands(self, owner: SqlValue, ref: SqlValue) -> bool:
+        """Whether a message or a summary is an item of a conversation's context."""
+        column = "message_id" if isinstance(ref, int) else "summary_id"
+        sql = f"SELECT 1 FROM context_items WHERE conversation_id = ? AND {column} = ? LIMIT 1"
+        return bool(self._writer.rows(sql, (owner, ref)))
+
+
+# -- summaries: one query a check -----------------------------------------------------------------------
+
+
+def _touched_summaries(edits: Iterable[Edit]) -> frozenset[str]:
+    """The summaries whose row, sources or consumers some edits change."""
+    found: set[object] = set()
+    for edit in edits:
+        for table, _, row in touched_rows(edit):
+            if table in ("summaries", *_LINES):
+                found.update(row[name] for name in ("summary_id", "parent_summary_id") if name in row)
+    return frozenset(one for one in found if isinstance(one, str))
+
+
+def _summary_findings(writer: Writer, catalog: Catalog, summaries: frozenset[str]) -> frozenset[str]:
+    """What is wrong with some summaries, or with their lines to sources and consumers."""
+    if not summaries or not all(catalog.schema.has(table) for table in ("summaries", *_LINES)):
+        return frozenset()
+    by_row, by_line = _queries(catalog)
+    found = {
+        summary_key(check, owner, summary)
+        for check, sql in by_row
+        for summary, owner in writer.rows_in(sql, summaries)
+    }
+    found.update(
+        line_key(check, owner, kind, consumer, source)
+        for check, kind, sql in by_line
+        for consumer, source, owner in writer.rows_in(sql, summaries)
+    )
+    return frozenset(found)
+
+
+def _queries(catalog: Catalog) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]]]:
+    """What to ask of a schema: by check, queries of summaries and queries of lines with both their ends."""
+    of_row = "SELECT s.summary_id, s.conversation_id FROM summaries AS s WHERE s.summary_id IN (?*) AND"
+    links = "EXISTS (SELECT 1 FROM summary_messages AS l WHERE l.summary_id = s.summary_id)"
+    edges = "EXISTS (SELECT 1 FROM summary_parents AS e WHERE e.summary_id = s.summary_id)"
+    depth = catalog.schema.has("summaries", "depth")
+    by_row = [
+        ("B1", f"{of_row} s.kind = 'leaf' AND NOT {links}"),
+        ("B2", f"{of_row} s.kind = 'condensed' AND NOT {edges}"),
+        ("B6", f"{of_row} {_ON_CYCLE}"),
+        ("B8", f"{of_row} ((s.kind = 'leaf' AND {edges}) OR (s.kind = 'condensed' AND {links}))"),
+    ]
+    if depth:
+        by_row.append(("B9", f"{of_row} (s.kind = 'leaf') <> (CAST(s.depth AS INTEGER) = 0)"))
+    of_edge = """SELECT c.summary_id, s.summary_id, c.conversation_id FROM summary_parents AS e
+        JOIN summaries AS c ON c.summary_id = e.summary_id
+        JOIN summaries AS s ON s.summary_id = e.parent_summary_id"""
+    older = "julianday(s.created_at) > julianday(c.created_at)"
+    inverted = f"(s.depth >= c.depth OR {older})" if depth else f"({older})"
+    by_line = [
+        ("B5", "edge", f"{of_edge} WHERE e.summary_id IN (?*) AND e.summary_id = e.parent_summary_id"),
+        (
+            "B7",
+            "link",
+            """SELECT l.summary_id, l.message_id, s.conversation_id FROM summary_messages AS l
+            JOIN summaries AS s ON s.summary_id = l.summary_id
+            JOIN messages AS m ON m.message_id = l.message_id
+            WHERE l.summary_id IN (?*) AND m.conversation_id IS NOT s.conversation_id""",
+        ),
+    ]
+    for side in ("e.summary_id", "e.parent_summary_id"):
+        near = f"{of_edge} WHERE {side} IN (?*) AND"
+        by_line.append(("B7", "edge", f"{near} s.conversation_id IS NOT c.conversation_id"))
+        by_line.append(("B12", "edge", f"{near} e.summary_id <> e.parent_summary_id AND {inverted}"))
+    return by_row, by_line
+
+
+_ON_CYCLE = """EXISTS (WITH RECURSIVE below(id) AS (
+    SELECT e.parent_summary_id FROM summary_parents AS e WHERE e.summary_id = s.summary_id
+    UNION SELECT e.parent_summary_id FROM below CROSS JOIN summary_parents AS e ON e.summary_id = below.id)
+    SELECT 1 FROM below WHERE below.id = s.summary_id)"""
+
+
+# -- contexts -------------------------------------------------------------------------------------------
+
+
+#: From here on an ordinal is no place in a list but what an interrupted resequencing left (A9).
+HUGE_ORDINAL = 10_000_000
+
+
+def _subjects_of(edits: Iterable[Edit], owner: int) -> frozenset[Ref]:
+    """What edits take out of a context or put into it."""
+    splices = (edit for edit in edits if isinstance(edit, Splice) and edit.conversation_id == owner)
+    rows = (row for splice in splices for row in (*splice.removed, *splice.inserted))
+    return frozenset(ref for row in rows if isinstance(ref := ref_of(row), int | str))
+
+
+def _context_findings(
+    walks: Walks, conversation_id: int, listing: Listing, subjects: frozenset[Ref]
+) -> frozenset[str]:
+    """What is wrong with some items of a context, or with their absence from it."""
+    held = frozenset(listing.refs)
+    owners = {
+        **walks.owners("messages", "message_id", _messages(subjects)),
+        **walks.owners("summaries", "summary_id", _summaries(subjects)),
+    }
+    checks = (
+        *_repeated(listing, subjects, held),
+        *_foreign(conversation_id, subjects & held, owners),
+        *_misnumbered(listing, subjects),
+        *_covered_twice(walks, subjects & held, held),
+        *_uncovered(walks, conversation_id, subjects - held, held, owners),
+    )
+    return frozenset(context_key(check, conversation_id, ref) for check, ref in checks)
+
+
+Broken = Iterator[tuple[str, Ref]]
+
+
+def _repeated(listing: Listing, subjects: frozenset[Ref], held: frozenset[Ref]) -> Broken:
+    """A3, A4: the same thing stands more than once."""
+    if len(held) == len(listing):
+        return
+    counts = Counter(listing.refs)
+    for ref in subjects:
+        if counts[ref] > 1:
+            yield "A3" if isinstance(ref, str) else "A4", ref
+
+
+def _foreign(conversation_id: int, present: frozenset[Ref], owners: dict[SqlValue, SqlValue]) -> Broken:
+    """A5: another conversation's row."""
+    for ref in present:
+        if isinstance(ref, int | str) and owners.get(ref, conversation_id) != conversation_id:
+            yield "A5", ref
+
+
+def _misnumbered(listing: Listing, subjects: frozenset[Ref]) -> Broken:
+    """A9: an ordinal out of range."""
+    first, last = bisect_left(listing.ordinals, 0), bisect_left(listing.ordinals, HUGE_ORDINAL)
+    for ref in (*listing.refs[:first], *listing.refs[last:]):
+        if ref in subjects:
+            yield "A9", ref
+
+
+def _covered_twice(walks: Walks, present: frozenset[Ref], held: frozenset[Ref]) -> Broken:
+    """A6, A7: an item and a summary that covers it stand side by side, one of them among *present*."""
+    for ref, over in walks.above([ref for ref in present if isinstance(ref, int | str)]).items():
+        if (over - {ref}) & held and isinstance(ref, int | str):
+            yield "A7" if isinstance(ref, str) else "A6", ref
+    covering = _summaries(present)
+    below = walks.below(covering)
+    for ref in below & held:
+        yield "A7", ref
+    for message in walks.linked(below | covering, held):
+        yield "A6", message
+
+
+def _uncovered(
+    walks: Walks,
+    conversation_id: int,
+    absent: frozenset[Ref],
+    held: frozenset[Ref],
+    owners: dict[SqlValue, SqlValue],
+) -> Broken:
+    """A11, B13: what is in no context any more and not covered from there."""
+    there = [ref for ref in absent if isinstance(ref, int | str) and ref in owners]
+    for ref, over in walks.above(there).items():
+        # What is another conversation's (A5) stands where it belongs.
+        if over or (owners[ref] != conversation_id and walks.stands(owners[ref], ref)):
+            continue
+        if isinstance(ref, int):
+            yield "A11", ref
+        elif isinstance(ref, str) and not _replaced(walks, ref, held):
+            yield "B13", ref
+
+
+def _replaced(walks: Walks, summary_id: str, held: frozenset[Ref]) -> bool:
+    """Whether everything that a summary covers stands in the context in finer form."""
+    waiting, seen = {summary_id}, {summary_id}
+    while waiting:
+        further: set[str] = set()
+        for sources in walks.sources(waiting).values():
+            open_ones = sources - held
+            if not sources or any(not isinstance(source, str) for source in open_ones):
+                return False
+            further.update(source for source in open_ones if isinstance(source, str))
+        waiting = further - seen
+        seen |= further
+    return True
+
+
+def _messages(refs: frozenset[Ref]) -> frozenset[int]:
+    return frozenset(ref for ref in refs if isinstance(ref, int))
+
+
+def _summaries(refs: frozenset[Ref]) -> frozenset[str]:
+    return frozenset(ref for ref in refs if isinstance(ref, str))
+
+
+# -- what would be read in two summaries ----------------------------------------------------------------
+
+
+#: By message or summary and conversation, the summaries that were made from it.
+Holders = Mapping[tuple[int, int | str], frozenset[str]]
+
+_LEAVES = """FROM summary_messages AS line
+    CROSS JOIN summaries AS made ON made.summary_id = line.summary_id AND made.kind = 'leaf'"""
+_CONSUMERS = """FROM summary_parents AS line
+    CROSS JOIN summaries AS made ON made.summary_id = line.summary_id
+    CROSS JOIN summaries AS source ON source.summary_id = line.parent_summary_id
+        AND source.conversation_id = made.conversation_id AND source.summary_id <> made.summary_id"""
+
+
+def _read_in_two(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> frozenset[str]:
+    """Keys of what several summaries that the model reads were made from, as far as some edits concern it.
+
+    Asked of the same summaries before and after: those that a change joins to other sources, and those that
+    it may bring into the model's reach or take out of it. Most changes leave that reach as it is (a summary
+    gives way to its sources, or they to it), so little is looked at.
+    """
+    if not all(catalog.schema.has(table) for table in ("summaries", "context_items", *_LINES)):
+        return frozenset()
+    walks = Walks(writer, catalog)
+    suspects = concerned(walks, edits)
+    found: set[str] = set()
+    for check, table, column, joined in (
+        ("B14", "summary_parents", "parent_summary_id", _CONSUMERS),
+        ("B15", "summary_messages", "message_id", _LEAVES),
+    ):
+        holders = _shared(writer, suspects, table, column, joined)
+        for owner in {owner for owner, _ in holders}:
+            of_owner = {ref: held for (one, ref), held in holders.items() if one == owner}
+            live = _live(writer, walks, owner, frozenset().union(*of_owner.values()))
+            found.update(
+                context_key(check, owner, ref) for ref, held in of_owner.items() if len(held & live) > 1
+            )
+    return frozenset(found)
+
+
+def was_read_twice(key: str, before: frozenset[str]) -> bool:
+    """Whether what is told twice was read twice before: raw (A6), or beside its consumer (A7)."""
+    check, _, rest = key.partition(":")
+    earlier = {"B14": "A7", "B15": "A6"}.get(check)
+    return earlier is not None and f"{earlier}:{rest}" in before
+
+
+@dataclass(slots=True)
+class _Touched:
+    """Summaries that edits name. Both sides of a change together, so that before and after ask the same."""
+
+    named: set[str] = field(default_factory=set)  #: whose sources change, and sources that come or go
+    coming: set[str] = field(default_factory=set)  #: into the context, or below another consumer
+    leaving: set[str] = field(default_factory=set)
+    edges: dict[str, set[str]] = field(default_factory=dict)  #: sources by consumer
+
+    def take(self, edit: Edit) -> None:
+        for table, comes, row in touched_rows(edit):
+            side = self.coming if comes else self.leaving
+            if table == CONTEXT:
+                side.update([ref] if isinstance(ref := ref_of(row), str) else [])
+            elif table in _LINES:
+                self._line(row, side)
+
+    def _line(self, row: Cells, side: set[str]) -> None:
+        consumer = row.get("summary_id")
+        source = row.get("parent_summary_id")
+        if isinstance(consumer, str):
+            self.named.add(consumer)
+            if isinstance(source, str):
+                self.edges.setdefault(consumer, set()).add(source)
+        if isinstance(source, str):
+            self.named.add(source)
+            side.add(source)
+
+    def reach(self, walks: Walks, start: set[str]) -> set[str]:
+        """*start* and all below it, over the edges that are there and those that come or go."""
+        found, fresh = set(start), set(start)
+        while fresh:
+            found |= walks.below(fresh)
+            fresh = {source for one in found for source in self.edges.get(one, ())} - found
+            found |= fresh
+        return found
+
+
+def concerned(walks: Walks, edits: Iterable[Edit]) -> frozenset[str]:
+    """Summaries of which something may be read twice: those that edits join, or bring in or out of reach."""
+    touched = _Touched()
+    for edit in edits:
+        touched.take(edit)
+    if touched.coming == touched.leaving:
+        return frozenset(touched.named)
+    reached = touched.reach(walks, touched.coming) ^ touched.reach(walks, touched.leaving)
+    return frozenset(touched.named | reached)
+
+
+def _shared(writer: Writer, suspects: frozenset[str], table: str, column: str, joined: str) -> Holders:
+    """What some summaries share with others as their source, with all that were made from it."""
+    if not suspects:
+        return {}
+    several = writer.rows_in(
+        f"""SELECT line.{column} {joined}
+        WHERE line.{column} IN (SELECT {column} FROM {table} WHERE summary_id IN (?*))
+        GROUP BY line.{column} HAVING count(*) > 1""",
+        suspects,
+    )
+    found: dict[tuple[int, int | str], set[str]] = {}
+    for ref, summary, owner in writer.rows_in(
+        f"SELECT line.{column}, line.summary_id, made.conversation_id {joined} WHERE line.{column} IN (?*)",
+        {row[0] for row in several},
+    ):
+        if isinstance(owner, int) and isinstance(ref, int | str):
+            found.setdefault((owner, ref), set()).add(summary)
+    return {key: frozenset(held) for key, held in found.items() if len(held) > 1}
+
+
+def _live(writer: Writer, walks: Walks, owner: int, summaries: frozenset[str]) -> frozenset[str]:
+    """Those of some summaries that a conversation's context holds or covers."""
+    above = walks.above(summaries)
+    tops = summaries.union(*above.values())
+    standing = {
+        row[0]
+        for row in writer.rows_in(
+            f"SELECT summary_id FROM context_items WHERE conversation_id = {owner:d} AND summary_id IN (?*)",
+            tops,
+        )
+    }
+    return frozenset(one for one in summaries if one in standing or not standing.isdisjoint(above[one]))
