@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lcm_core.change.errors import StalePlanError
+from lcm_core.change.backup import make_backup
+from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan
 from lcm_core.change.planning import joined
 from lcm_core.change.preview import preview
-from lcm_core.errors import CancelledError, LcmError, RefusedError
+from lcm_core.errors import CancelledError, LcmError
 from lcm_core.operations.drafting.batch import Batch, Options
 from lcm_core.operations.drafting.items import Item, State
 from lcm_core.operations.drafting.material import Setting
 from lcm_core.operations.drafting.rules import Rule
-from lcm_core.operations.rewrite import ChangedMeanwhileError, plan_rewrite
+from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 
@@ -106,26 +108,34 @@ class Taking:
                         or not await batch.objections(item.summary_id, self.rule)
                     )
                 ]
-                return await database.read(self._sql_of, taken, how)
+                plans = await self._in_turn(database, taken, how)
+                return await database.read(self._sql_of, plans)
             finally:
                 await writer.aclose()
 
-    async def _sql_of(self, reader: Reader, items: Sequence[Item], setting: Setting) -> tuple[str, ...]:
-        try:
-            plans = [await self._plan(reader, item, setting) for item in items]
-            changing_something = [plan for plan in plans if plan]
-            if not changing_something:
-                return ()
-            return tuple((await preview(reader, joined(changing_something))).sql())
-        except StalePlanError as error:
-            if len(items) == 1 or isinstance(error, ChangedMeanwhileError):
-                raise
-            raise RefusedError(
-                f"These {len(items):,} drafts have no SQL together: one rests on another (or on a text that "
-                "has changed), or two change the same rows. Set take to true for one of them at a time, or "
-                "take them with --apply; nothing was changed.",
-                code="DRAFTS_DEPEND",
-            ) from error
+    async def _in_turn(self, database: Database, items: Sequence[Item], setting: Setting) -> list[Plan]:
+        """The plan of each draft, planned on what those before it leave.
+
+        Several are made on a private copy of the file in which each is committed in its turn.
+        """
+        if len(items) < 2:
+            return [await database.read(self._plan, item, setting) for item in items]
+        plans: list[Plan] = []
+        with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
+            copy = Path(folder) / "copy.db"
+            await asyncio.to_thread(make_backup, database.path, copy)
+            async with await Database.open(copy) as after:
+                for item in items:
+                    plan = await after.read(self._plan, item, setting)
+                    if plan:
+                        await commit_plan(after, plan)
+                        plans.append(plan)
+        return plans
+
+    async def _sql_of(self, reader: Reader, plans: Sequence[Plan]) -> tuple[str, ...]:
+        """Their script: a batch is joined as for a preview, where edits see what edits before them do."""
+        changing_something = [plan for plan in plans if plan]
+        return tuple((await preview(reader, joined(changing_something))).sql()) if changing_something else ()
 
     async def _plan(self, reader: Reader, item: Item, setting: Setting) -> Plan:
         assert item.draft is not None

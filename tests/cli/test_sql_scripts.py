@@ -19,6 +19,7 @@ from lcm_core.change import commit as committing
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview
 
+from lcm_tui import cli
 from tests.change.compacting import start_database
 from tests.change.support import connect, dissolvable, dump, planned, search_faults, value
 from tests.change.support import run as change_behind
@@ -191,17 +192,21 @@ def test_reviewed_drafts_are_shown_as_sql(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", [("--all",), ("--depth", 0)])
-def test_drafts_that_rest_on_each_other_have_no_sql_together(
+def test_drafts_that_rest_on_each_other_have_one_script(
     path: Path, tmp_path: Path, which: tuple[object, ...]
 ) -> None:
+    """The second is planned on what the first leaves: its text, or the numbers above both."""
     file = tmp_path / "drafts"
     ok("rewrite", 2, *which, "--provider", "extractive", "--draft", file, "--yes", "--db", path)
     file.write_text(file.read_text().replace('"take": false', '"take": true'))
-    before = dump(path)
-    refused = run("rewrite", "--from-drafts", file, "--sql", "--db", path)
-    assert (refused.code, refused.out) == (9, "")
-    assert "have no SQL together" in refused.err
+    take = ("rewrite", "--from-drafts", file, "--db", path)
+    other, before = copy_of(path, "other.db"), dump(path)
+    shown = ok(*take, "--sql")
     assert dump(path) == before
+    executed(other, shown.out)
+    ok(*take, *DO)
+    assert dump(other) == dump(path) != before
+    assert search_faults(other) == []
 
 
 def test_a_text_that_comes_back_is_shown_as_sql(path: Path, tmp_path: Path) -> None:
@@ -243,3 +248,30 @@ def test_with_apply_it_prints_what_was_done(path: Path) -> None:
     executed(other, shown.out)
     assert dump(other) == dump(path)
     assert "Operation" in shown.err
+
+
+def test_a_transcript_is_shown_as_sql(openclaw_home: Path) -> None:
+    path = openclaw_home / "lcm.db"
+    named = ("backfill", "research", "ce98a067-e9e5-403f-a6d5-7ded87bb123a", "--openclaw-dir", openclaw_home)
+    other, before = copy_of(path, "other.db"), dump(path)
+    shown = ok(*named, "--sql")
+    assert dump(path) == before
+    executed(other, shown.out)
+    assert {table: len(rows) for table, rows in dump(other).items()} != {
+        table: len(rows) for table, rows in before.items()
+    }
+    ok(*named, *DO)
+    assert {table: len(rows) for table, rows in dump(other).items()} == {
+        table: len(rows) for table, rows in dump(path).items()
+    }
+    assert search_faults(other) == []
+
+
+def test_every_command_that_has_the_option_is_tried_here() -> None:
+    found = set[str]()
+    for name, command in cli._tree(None).commands.items():
+        for below, one in getattr(command, "commands", {"": command}).items():
+            if any("--sql" in each.opts and not each.hidden for each in one.params):
+                found.add(f"{name} {below}".strip())
+    tried = {"rewrite", "repair", "backfill", "doctor", "dissolve", "transplant", "prune", "merge", "import"}
+    assert found == tried | {"history undo", "history redo"}
