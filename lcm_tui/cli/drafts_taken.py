@@ -88,8 +88,7 @@ class Taking:
         """The SQL of the drafts that would be taken, as one transaction.
 
         Raises:
-            RefusedError: one can be planned only behind another (docs/changes.md, "As SQL").
-            LcmError: a summary is not what its draft was made from.
+            LcmError: a summary is not what its draft was made from (docs/changes.md, "As SQL").
         """
         async with await Database.open(
             self.run.settings.database.value, busy_seconds=answers.BUSY_SECONDS

@@ -21,10 +21,12 @@ from lcm_core.change.plan import Keeping, Plan
 from lcm_core.change.planning import first_preview
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.change.waiting import WORTH_SAYING
+from lcm_core.engine import Engine
 from lcm_core.errors import CancelledError, NotFoundError, RefusedError
 from lcm_core.findings import Report, Severity
 from lcm_core.operations import deleting
 from lcm_core.operations import import_conversation as importing
+from lcm_core.operations.appending import Session
 from lcm_core.operations.conversation_file import Exported, export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.import_conversation import plan_import
@@ -811,3 +813,58 @@ def test_what_was_not_written_anew_because_it_was_stopped_is_told(path: Path):
     assert not done.rewritten
     assert "for that was stopped" in " ".join(done.problems)
     assert value(path, "PRAGMA integrity_check") == "ok"
+
+
+async def test_a_host_never_sees_or_touches_half_of_an_import(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A host that appends and assembles after every piece, at last in the session that came back."""
+    in_pieces(monkeypatch)
+    before, session, plans = await asyncio.to_thread(_to_be_imported, path)
+    elsewhere = Session("elsewhere", "agent:main:elsewhere")
+    async with await Engine.open(path, large_files=path.parent / "lcm-files") as host:
+        for number, plan in enumerate(plans, 1):
+            with pytest.raises(NotFoundError):
+                await host.assemble(session, budget=10_000)
+            await asyncio.to_thread(commit, path, plan)
+            done = await host.ingest(elsewhere, {"role": "user", "content": f"host {number}"})
+            assert done.conversation_id != plan.conversation_id
+            assert len((await host.assemble(elsewhere, budget=10_000)).messages) == number
+        assert (await host.assemble(session, budget=100_000)).messages
+        own = [row for row in dump(path)["messages"] if ("conversation_id", "int", "3") in row]
+        assert own == [row for row in before["messages"] if ("conversation_id", "int", "3") in row]
+        done = await host.ingest(session, {"role": "user", "content": "and on"})
+        assert done.conversation_id == plans[0].conversation_id
+
+
+async def test_a_session_that_a_host_begins_meanwhile_stays_its_own(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The last piece is refused, the half is taken back, and the import comes as an archived conversation."""
+    in_pieces(monkeypatch)
+    _, session, plans = await asyncio.to_thread(_to_be_imported, path)
+    async with await Engine.open(path, large_files=path.parent / "lcm-files") as host:
+        for number, plan in enumerate(plans[:-1]):
+            await asyncio.to_thread(commit, path, plan)
+            done = await host.ingest(session, {"role": "user", "content": f"host {number}"})
+            assert done.conversation_id != plan.conversation_id
+        with pytest.raises(StalePlanError):
+            await asyncio.to_thread(commit, path, plans[-1])
+        assert plans[0].batch is not None
+        for plan in await planned(path, plan_undo_batch, plans[0].batch):
+            await asyncio.to_thread(commit, path, plan)
+        assert len((await host.assemble(session, budget=10_000)).messages) == len(plans) - 1
+    assert value(path, "SELECT count(*) FROM messages WHERE conversation_id = 3") == 0
+    await asyncio.to_thread(lambda: carry_out(path, imported(path, path.parent / "exported")))
+    active = "SELECT active, count(*) FROM conversations WHERE session_key = ? GROUP BY active ORDER BY 1"
+    with connect(path) as connection:
+        assert connection.execute(active, (session.session_key,)).fetchall() == [(0, 1), (1, 1)]
+
+
+def _to_be_imported(path: Path) -> tuple[Rows, Session, tuple[Plan, ...]]:
+    """Conversation 3 exported and deleted: all rows before, its session, and the pieces of its import."""
+    before = dump(path)
+    with connect(path) as connection:
+        row = "SELECT session_id, session_key FROM conversations WHERE conversation_id = 3"
+        session = Session(*connection.execute(row).fetchone())
+    export(path, 3).path.rename(path.parent / "exported")
+    delete(path, 3)
+    return before, session, tuple(imported(path, path.parent / "exported"))
