@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from textual.css.stylesheet import Stylesheet
 from textual.notifications import Notification, Notifications
 
 from tests.app.support import NOTED
+
+_parsed: dict[object, Any] = {}
+
+
+@pytest.fixture(autouse=True)
+def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Textual makes of the same styles and variables is the same for every app; it changes no rule."""
+    parse = Stylesheet._parse_rules
+
+    def remembered(self: Stylesheet, *arguments: Any, **named: Any) -> Any:
+        key = (arguments, *sorted(named.items()), frozenset(self._variables.items()))
+        if key not in _parsed:
+            _parsed[key] = parse(self, *arguments, **named)
+        return _parsed[key]
+
+    monkeypatch.setattr(Stylesheet, "_parse_rules", remembered)
 
 
 @pytest.fixture(autouse=True)

@@ -116,6 +116,18 @@ async def go_to(pilot: Pilot[int], screen: S) -> S:
     return screen
 
 
+async def resize(pilot: Pilot[int], width: int, height: int) -> None:
+    """Give the terminal another size and wait until the whole screen is drawn in it and nothing reads."""
+
+    def drawn() -> bool:
+        lines = strips(pilot)
+        return len(lines) == height and all(line.cell_length == width for line in lines)
+
+    await pilot.resize_terminal(width, height)
+    await wait_for(pilot, drawn, f"{width} by {height} cells")
+    await settled(pilot)
+
+
 def conversation(pilot: Pilot[int], conversation_id: int) -> Conversation:
     """A conversation as the first screen, which must still be on the stack, has read it."""
     from lcm_tui.screens.conversations import ConversationsScreen

@@ -15,7 +15,7 @@ from lcm_tui.screens.base import CommandScreen
 from lcm_tui.screens.history import HistoryScreen
 from tests.app import hostile
 from tests.app.screens import WAYS, leave, open_screen
-from tests.app.support import open_app, said, settled, strips, wait_for
+from tests.app.support import open_app, resize, said, settled, strips, wait_for
 from tests.support import unpack_database
 
 #: Control, format and surrogate characters, line and paragraph separators, noncharacters.
@@ -92,8 +92,7 @@ async def test_no_screen_obeys_the_text_that_it_shows(
         seen = await walk(pilot, screen, rows=8)
         assert kind == "sprinkled" or re.search("␛|‹U[+]|‹0x", seen), "the harm is there to be seen"
         for size in ((80, 24), (41, 12)):
-            await pilot.resize_terminal(*size)
-            await settled(pilot)
+            await resize(pilot, *size)
             check(pilot)
         await pilot.press("y")
         await wait_for(pilot, lambda: said(pilot), "a word about the id")

@@ -22,6 +22,7 @@ from tests.app.support import (
     conversation,
     go_to,
     open_app,
+    resize,
     said,
     settled,
     shown,
@@ -277,8 +278,7 @@ async def test_resizing_keeps_the_selection(openclaw_home: Path, name: str):
         await settled(pilot)
         selected = screen.selected_id()
         for size in ((80, 24), (40, 10), (20, 5), (160, 50)):
-            await pilot.resize_terminal(*size)
-            await settled(pilot)
+            await resize(pilot, *size)
             lines = strips(pilot)
             assert len(lines) == size[1]
             assert {line.cell_length for line in lines} == {size[0]}
