@@ -117,7 +117,7 @@ def test_a_locked_database_is_busy(database_copy: DatabaseFactory):
     patch = """
 from lcm_core.store import handle
 make = handle.Handle.__init__
-handle.Handle.__init__ = lambda self, *at, **how: make(self, *at[:3], 0.05, **how)
+handle.Handle.__init__ = lambda self, path, way, _: make(self, path, way, 0.05)
 """
     with closing(sqlite3.connect(path, isolation_level=None)) as host:
         host.execute("PRAGMA journal_mode = DELETE")
