@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from lcm_core.api import limits_of as limits_of_engine
+from lcm_core.checks import Folders, Limits
 from lcm_core.settings import Settings, Source
-from lcm_core.store.scan import Folders, Limits
 
 #: Larger files are not read whole unless that is asked for (bytes).
 WHOLE_BYTES: Final = 1_000_000_000

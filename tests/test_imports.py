@@ -21,6 +21,7 @@ LATER = {
         "lcm_core.api",
         "lcm_core.assemble",
         "lcm_core.change",
+        "lcm_core.checks",
         "lcm_core.dag",
         "lcm_core.ingest",
         "lcm_core.operations",

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from lcm_core.change.planning import Planned
     from lcm_core.change.preview import Preview
     from lcm_core.change.undo import plan_redo, plan_undo, plan_undo_batch, plan_undo_with_later
+    from lcm_core.checks import Folders, Limits
     from lcm_core.dag.graph import SummaryGraph
     from lcm_core.engine import Engine, Session
     from lcm_core.findings import Confidence, Finding, Report
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from lcm_core.operations.transplant import plan_transplant
     from lcm_core.settings.engine import EngineSettings
     from lcm_core.settings.resolve import Options, Settings, resolve
-    from lcm_core.store.scan import Folders, Limits
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 
 P = ParamSpec("P")
@@ -128,8 +128,8 @@ _LATER: Final = {
     "EngineSettings": "lcm_core.settings.engine",
     "ExtractiveSummarizer": "lcm_core.summarize.models.extractive",
     "Finding": "lcm_core.findings",
-    "Folders": "lcm_core.store.scan",
-    "Limits": "lcm_core.store.scan",
+    "Folders": "lcm_core.checks",
+    "Limits": "lcm_core.checks",
     "Operation": "lcm_core.change.journal",
     "Options": "lcm_core.settings.resolve",
     "Plan": "lcm_core.change.plan",
@@ -164,7 +164,7 @@ def __getattr__(name: str) -> object:
 
 def limits_of(engine: EngineSettings) -> Limits:
     """What the checks measure against, as the engine is configured."""
-    from lcm_core.store.scan import Limits
+    from lcm_core.checks import Limits
 
     return Limits(
         now=datetime.now(UTC),
@@ -340,7 +340,7 @@ class LcmDatabase:
             UsageError: *only* names no check.
             NotFoundError: there is no such conversation.
         """
-        from lcm_core.store.scan.run import run_checks
+        from lcm_core.checks import run_checks
 
         return await run_checks(
             self._database,

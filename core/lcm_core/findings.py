@@ -8,9 +8,10 @@ Severity says what such damage would mean; confidence says whether this is damag
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Self
 
 from lcm_core.records import ConversationId
 
@@ -29,39 +30,125 @@ class Severity(StrEnum):
 class Confidence(StrEnum):
     """Whether a finding is damage; the value is the word to show."""
 
-    BROKEN = "broken"  #: no engine leaves it so
-    SUSPICIOUS = "suspicious"  #: damage, or something unusual that somebody meant
-    BY_DESIGN = "by design"  #: looks like damage and is not
+    meaning: str  #: what it says of a finding, for people
+
+    def __new__(cls, value: str, meaning: str) -> Self:
+        """The word with its meaning."""
+        made = str.__new__(cls, value)
+        made._value_, made.meaning = value, meaning
+        return made
+
+    BROKEN = ("broken", "No engine leaves it so.")
+    SUSPICIOUS = ("suspicious", "Damage, or something unusual that somebody meant; the rows tell.")
+    BY_DESIGN = (
+        "by design",
+        "It looks like damage and is none: the engine, its host or an older version does this.",
+    )
 
 
 class FixId(StrEnum):
     """The kinds of change that mend a finding without a model."""
 
-    CLOSE_GAPS = "close-gaps"  #: number a context's items from 0 again
-    #: context items whose message or summary is gone give way to what the summary was made from
-    DROP_DANGLING_ITEMS = "drop-dangling-items"
-    DROP_DUPLICATE_ITEMS = "drop-duplicate-items"  #: all but the first item for the same thing
-    DROP_COVERED_ITEMS = "drop-covered-items"  #: context items that a summary in the context covers
-    DROP_FOREIGN_ITEMS = "drop-foreign-items"  #: items for what stands in its own conversation's context too
-    REORDER = "reorder"  #: a context's items, into the one order that seq and times tell
-    RESTORE_MESSAGES = "restore-messages"  #: messages that nothing covers, back to their place
-    RESTORE_SUMMARIES = "restore-summaries"  #: a summary that fell out of the context, back to its place
-    DELETE_ORPHAN_LINKS = "delete-orphan-links"  #: links, edges and brief sources without one of their ends
-    DELETE_FALSE_LINES = "delete-false-lines"  #: links and edges that a summary's counters disprove
-    DELETE_ORPHAN_PARTS = "delete-orphan-parts"  #: parts whose message is gone
-    REBUILD_SEARCH = "rebuild-search"  #: rows of search tables that are missing, extra or stale
-    RECOMPUTE_DEPTH = "recompute-depth"
-    RECOMPUTE_COUNTERS = "recompute-counters"
-    RECOMPUTE_TIMES = "recompute-times"
-    RECOMPUTE_FILE_IDS = "recompute-file-ids"
-    RECOMPUTE_TOKENS = "recompute-tokens"
-    RELINK = "relink"  #: lost sources of a summary that its own counters prove
-    NUMBER_SOURCES = (
-        "number-sources"  #: links and edges of a summary, from 0 in the order of what they lead to
+    effect: str  #: what it does, for people
+
+    def __new__(cls, value: str, effect: str) -> Self:
+        """The name with what the fix does."""
+        made = str.__new__(cls, value)
+        made._value_, made.effect = value, effect
+        return made
+
+    CLOSE_GAPS = (
+        "close-gaps",
+        "Number the items of the context from 0 again, in the order that they have.",
     )
-    FILL_TOOL_COLUMNS = "fill-tool-columns"  #: tool call ids that only the metadata of a part holds
-    DROP_REPEATED_MESSAGES = "drop-repeated-messages"  #: replayed messages, out of the context
-    MERGE_SPLIT = "merge-split"  #: sessions that a rollover split
+    DROP_DANGLING_ITEMS = (
+        "drop-dangling-items",
+        "Take the items out of the context whose message or summary is gone. Where links and "
+        "edges still tell what a summary was made from, that comes in its place.",
+    )
+    DROP_DUPLICATE_ITEMS = (
+        "drop-duplicate-items",
+        "Leave the first item in the context and take the others for the same thing out.",
+    )
+    DROP_COVERED_ITEMS = (
+        "drop-covered-items",
+        "Take out of the context what a summary in it covers, or the summary instead (a choice in "
+        "the preview). The rows stay.",
+    )
+    DROP_FOREIGN_ITEMS = (
+        "drop-foreign-items",
+        "Take the items out of the context that belong to another conversation, whose own context "
+        "reaches them too.",
+    )
+    REORDER = (
+        "reorder",
+        "Put the items of the context into the order of what they cover; each stays as it is.",
+    )
+    RESTORE_MESSAGES = (
+        "restore-messages",
+        "Put the messages back into the context, at their place.",
+    )
+    RESTORE_SUMMARIES = (
+        "restore-summaries",
+        "Put the summary back into the context, at its place.",
+    )
+    DELETE_ORPHAN_LINKS = (
+        "delete-orphan-links",
+        "Delete links and edges of which one end is gone.",
+    )
+    DELETE_FALSE_LINES = (
+        "delete-false-lines",
+        "Delete the links and edges that the counters disprove; what they led to stays where it belongs.",
+    )
+    DELETE_ORPHAN_PARTS = (
+        "delete-orphan-parts",
+        "Delete parts whose message is gone.",
+    )
+    REBUILD_SEARCH = (
+        "rebuild-search",
+        "Write the rows of the search table again that are missing, stale or too many. They are "
+        "made from messages and summaries, so there is nothing to undo.",
+    )
+    RECOMPUTE_DEPTH = (
+        "recompute-depth",
+        "Compute the depth from the sources, and that of what was made from it.",
+    )
+    RECOMPUTE_COUNTERS = (
+        "recompute-counters",
+        "Compute the counters from the sources, and those of what was made from it.",
+    )
+    RECOMPUTE_TIMES = (
+        "recompute-times",
+        "Compute the time range from the sources, and that of what was made from it.",
+    )
+    RECOMPUTE_FILE_IDS = (
+        "recompute-file-ids",
+        "List the files that the text and the sources name.",
+    )
+    RECOMPUTE_TOKENS = (
+        "recompute-tokens",
+        "Count the tokens again by this version's estimator, and what is summed up from them.",
+    )
+    RELINK = (
+        "relink",
+        "Link the summary to the sources again that its own counters prove.",
+    )
+    NUMBER_SOURCES = (
+        "number-sources",
+        "Number the sources of the summary from 0, in the order of what they cover.",
+    )
+    FILL_TOOL_COLUMNS = (
+        "fill-tool-columns",
+        "Write the tool call id of the metadata into its empty column.",
+    )
+    DROP_REPEATED_MESSAGES = (
+        "drop-repeated-messages",
+        "Take the copies out of the context whose originals are in sight. The rows stay.",
+    )
+    MERGE_SPLIT = (
+        "merge-split",
+        "Make one conversation of the session again (the preview of a merge).",
+    )
 
 
 class CheckScope(StrEnum):
@@ -79,9 +166,15 @@ class Check:
     severity: Severity
     title: str
     question: str  #: one sentence; "yes" means that there is a finding
+    why: str = field(kw_only=True)  #: the rule behind it and why it matters, in sentences
     scope: CheckScope = CheckScope.CONVERSATION
     needs: tuple[str, ...] = ()  #: tables, and columns as ``table.column``, without which it cannot be asked
     untold: str = ""  #: what of the question neither the database nor its folders can answer
+    #: why a finding may have no fix, and what somebody can do about it, in sentences
+    unfixed: str = "It would have to guess, or there is nothing to mend."
+    broken: str = (
+        ""  #: what a change would break or has mended, with ``{kind}``, ``{ref}``, ``{conversation}``
+    )
 
     @property
     def family(self) -> str:

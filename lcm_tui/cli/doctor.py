@@ -9,9 +9,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.change.resync import resync
-from lcm_core.dag.checks.duplicates import Repetition
-from lcm_core.dag.checks.explained import without_fix
-from lcm_core.dag.checks.registry import choose
+from lcm_core.checks import CHECKS, Repetition, choose, repetitions_of, run_checks
 from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.findings import Confidence, Finding, FixId, Report, key_of
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
@@ -19,7 +17,6 @@ from lcm_core.records import ConversationId
 from lcm_core.settings import Source, Sourced
 from lcm_core.settings.userfile import seconds
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.scan import repetitions_of, run_checks
 
 from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of
 from lcm_tui.cli import answer, changing
@@ -232,7 +229,7 @@ def _suspicious(report: Report) -> frozenset[str]:
 def _no_fix(name: str, finding: Finding) -> RefusedError:
     if finding.fix is FixId.MERGE_SPLIT:
         return RefusedError(f"{name}: split sessions are put together by `lcm-tui merge`.")
-    return RefusedError(f"{name} has no fix: {finding.sentence.rstrip('.')}. {without_fix(finding.check)}")
+    return RefusedError(f"{name} has no fix: {finding.sentence.rstrip('.')}. {CHECKS[finding.check].unfixed}")
 
 
 @dataclasses.dataclass(slots=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from lcm_core.dag.checks.duplicates import Repetition
-from lcm_core.dag.checks.explained import without_fix
-from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.checks import CHECKS, Repetition
 from lcm_core.findings import Confidence, Finding, FixId, Report, key_of
 from lcm_core.records import ConversationId
 
@@ -42,7 +40,7 @@ def finding_document(one: Finding) -> Document:
         "rowCount": one.row_count,
         "rows": [{"table": row.table, "key": list(row.key)} for row in one.rows],
         "fix": None if one.fix is None else one.fix.value,
-        "withoutFix": without_fix(one.check) if one.fix is None else None,
+        "withoutFix": check.unfixed if one.fix is None else None,
     }
 
 

@@ -10,11 +10,11 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core import report as reporting
+from lcm_core.checks import run_checks
 from lcm_core.errors import LcmError
 from lcm_core.private_file import write_private
 from lcm_core.settings import Json
 from lcm_core.store.database import Database
-from lcm_core.store.scan.run import run_checks
 
 from lcm_tui import logfile
 from lcm_tui.cli import answer, options

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lcm_core.dag.checks.duplicates import Repetition
+from lcm_core.checks import WHOLE_FILE, Repetition, repetitions_of
 from lcm_core.findings import Finding, RowRef
 from lcm_core.records import Conversation, ConversationId
-from lcm_core.store.scan import repetitions_of
-from lcm_core.store.scan.phases import WHOLE_FILE
 from textual import on
 from textual.binding import BindingType
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from lcm_core.dag.checks.explained import FIXES
 from lcm_core.errors import LcmError, RefusedError
 from lcm_core.findings import Finding, FixId
 from lcm_core.records import Conversation, ConversationId
@@ -219,7 +218,7 @@ def about_fixes(chosen: Sequence[Finding]) -> str:
     for one in chosen:
         if one.fix is not None:
             checks.setdefault(one.fix, {})[one.check] = None
-    said = [f"{', '.join(found)}: {FIXES[fix]}" for fix, found in checks.items()]
+    said = [f"{', '.join(found)}: {fix.effect}" for fix, found in checks.items()]
     return "\n\n".join(["One plan mends all that was chosen, without a model and without guessing.", *said])
 
 

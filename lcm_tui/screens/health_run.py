@@ -10,12 +10,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.checks import CHECKS, STRUCTURE, TEXTS, WHOLE_FILE, run_checks
 from lcm_core.findings import Confidence, Progress
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.opening import FileState, file_state
-from lcm_core.store.scan import run_checks
-from lcm_core.store.scan.phases import STRUCTURE, TEXTS, WHOLE_FILE
 from lcm_core.times import format_local
 from textual.strip import Strip
 from textual.worker import Worker

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lcm_core.dag.checks.duplicates import Repetition
-from lcm_core.dag.checks.explained import CONFIDENCES, FIXES, RULES, without_fix
-from lcm_core.dag.checks.registry import CHECKS, FAMILIES
+from lcm_core.checks import CHECKS, FAMILIES, Repetition
 from lcm_core.findings import CheckResult, Confidence, Finding
 from lcm_core.store.found_rows import FoundRow
 
@@ -48,8 +46,8 @@ def finding_document(
         ),
         Block(finding.sentence),
         *_named("fix", _fix_text(finding)),
-        *_named("why", RULES[check.id]),
-        *_named("sure", CONFIDENCES[finding.confidence]),
+        *_named("why", check.why),
+        *_named("sure", finding.confidence.meaning),
     ]
     if check.untold:
         blocks += _named("not told", check.untold)
@@ -66,8 +64,8 @@ def _named(name: str, text: str) -> list[Block]:
 
 def _fix_text(finding: Finding) -> str:
     if finding.fix is not None:
-        return f"{FIXES[finding.fix]} (x)"
-    return f"none. {without_fix(finding.check)}"
+        return f"{finding.fix.effect} (x)"
+    return f"none. {CHECKS[finding.check].unfixed}"
 
 
 def _rows(finding: Finding, rows: Mapping[int, FoundRow]) -> list[Block]:
@@ -137,7 +135,7 @@ def check_document(result: CheckResult) -> Document:
         Block(f"{result.reason[:1].upper()}{result.reason[1:]}."),
         Block(),
         *_named("asks", check.question),
-        *_named("why", RULES[check.id]),
+        *_named("why", check.why),
     )
 
 
@@ -147,6 +145,6 @@ def group_document(name: str) -> Document:
         said = "These checks were not asked, or not of everything. That is no sign that all is well."
         return (heading(NOT_RUN), Block(said))
     confidence = next(one for one in Confidence if name.startswith(one.value))
-    said = CONFIDENCES[confidence]
+    said = confidence.meaning
     more = "enter folds and unfolds it; space marks all below it that can be fixed."
     return (heading(confidence.value), Block(said), Block(), Block(more, "dim"))

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.dag.checks.explained import CONFIDENCES, FIXES, RULES
-from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.checks import CHECKS, STRUCTURE, TEXTS, WHOLE_FILE, run_checks
 from lcm_core.findings import (
     CheckResult,
     CheckState,
@@ -23,8 +22,6 @@ from lcm_core.findings import (
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.store.found_rows import FoundRow, found_rows
-from lcm_core.store.scan import run_checks
-from lcm_core.store.scan.phases import STRUCTURE, TEXTS, WHOLE_FILE
 from textual.pilot import Pilot
 
 from lcm_tui.screens import health_run
@@ -97,10 +94,8 @@ def text(document: Document) -> str:
 
 
 def test_every_check_and_every_fix_is_explained():
-    assert set(RULES) == set(CHECKS)
-    assert set(FIXES) == set(FixId)
-    assert set(CONFIDENCES) == set(Confidence)
-    for sentence in (*RULES.values(), *FIXES.values(), *CONFIDENCES.values()):
+    rules, effects = [check.why for check in CHECKS.values()], [fix.effect for fix in FixId]
+    for sentence in (*rules, *effects, *(confidence.meaning for confidence in Confidence)):
         assert sentence[0].isupper() or sentence[0].isdigit() or sentence.startswith("seq ")
         assert sentence.endswith((".", ")."))
 
@@ -440,7 +435,7 @@ def test_the_pane_says_rule_fix_and_rows():
     document = text(finding_document("A8:3", finding, {}, []))
     assert "A8 gap in ordinals" in document
     assert "Number the items of the context from 0 again" in document
-    assert RULES["A8"] in document
+    assert CHECKS["A8"].why in document
     assert "context item at 3" in document
     without = Finding("C3", Confidence.BROKEN, ConversationId(3), (), 1, "It is a stand-in.")
     assert "none. The summary has to be written again" in text(finding_document("C3:3", without, {}, []))

@@ -11,6 +11,7 @@ from typing import Any
 
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.undo import plan_undo_batch
+from lcm_core.checks import run_checks
 from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.drafting.batch import Batch, Options
 from lcm_core.operations.drafting.items import Item, State
@@ -18,7 +19,6 @@ from lcm_core.operations.drafting.material import Setting
 from lcm_core.operations.repair import Repair, find_repair
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database
-from lcm_core.store.scan import run_checks
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import SummaryReply, SummaryRequest, Usage

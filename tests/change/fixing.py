@@ -10,10 +10,10 @@ from pathlib import Path
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.resync import resync
 from lcm_core.change.undo import plan_undo
+from lcm_core.checks import Limits, run_checks
 from lcm_core.findings import Confidence, Finding
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.store.database import Database
-from lcm_core.store.scan import Limits, run_checks
 
 from tests.change.support import dump
 

@@ -22,11 +22,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.schema_new import create_database
+from lcm_core.checks import run_checks
 from lcm_core.operations.compaction.run import Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Compaction, Made, Outcome, Pass, Refused, Skipped
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.store.scan.run import run_checks
 from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.commit import commit
+from lcm_core.checks import run_checks
 from lcm_core.errors import LcmError
 from lcm_core.findings import Confidence, Finding, FixId
 from lcm_core.operations.fix import Keep, plan_fixes
 from lcm_core.store.database import Database
-from lcm_core.store.scan import run_checks
 
 from tests.change.fixing import LIMITS, findings_of, fix, fixes_of, key_of
 from tests.change.support import REAL, column, connect, context_of, dump, run, search_faults, value

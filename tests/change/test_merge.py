@@ -10,10 +10,10 @@ import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan, RowChange
+from lcm_core.checks import run_checks
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
 from lcm_core.store.database import Database
-from lcm_core.store.scan import run_checks
 
 from tests.change.copies import NOW, rows, undo
 from tests.change.host import Host

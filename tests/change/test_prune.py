@@ -21,6 +21,7 @@ from lcm_core.change.plan import Keeping, Plan
 from lcm_core.change.planning import first_preview
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.change.waiting import WORTH_SAYING
+from lcm_core.checks import run_checks
 from lcm_core.engine import Engine
 from lcm_core.errors import CancelledError, NotFoundError, RefusedError
 from lcm_core.findings import Report, Severity
@@ -36,7 +37,6 @@ from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.scan import run_checks
 
 from tests.change.support import (
     REAL,

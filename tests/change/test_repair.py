@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from lcm_core.checks import run_checks
 from lcm_core.dag.markers import MARKER_LIKE
 from lcm_core.errors import NotFoundError
 from lcm_core.operations.drafting.items import State
@@ -13,7 +14,6 @@ from lcm_core.operations.drafting.rules import Rule
 from lcm_core.operations.repair import SURE, BadKind, conversations_of, find_repair, kind_of_text
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.store.scan import run_checks
 from lcm_core.summarize.cost import FREE, Meter
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 

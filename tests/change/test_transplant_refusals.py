@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit
+from lcm_core.checks import Folders, run_checks
 from lcm_core.errors import LcmError, NotFoundError, RefusedError
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Database
-from lcm_core.store.scan import run_checks
-from lcm_core.store.scan.files import Folders
 
 from tests.change.copies import (
     Shape,

@@ -11,29 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from lcm_core.change.plan import Ref, SqlValue
+from lcm_core.checks import CHECKS
 
-_SENTENCES: Final[Mapping[str, str]] = {
-    "A1": "the context of conversation {conversation} refers to message {ref}, which is gone",
-    "A2": "the context of conversation {conversation} refers to summary {ref}, which is gone",
-    "A3": "summary {ref} stands more than once in the context of conversation {conversation}",
-    "A4": "message {ref} stands more than once in the context of conversation {conversation}",
-    "A5": "{kind} {ref} in the context of conversation {conversation} belongs to another conversation",
-    "A6": "message {ref} and a summary of it both stand in the context of conversation {conversation}",
-    "A7": "summary {ref} and one made from it both stand in the context of conversation {conversation}",
-    "A9": "{kind} {ref} gets an ordinal out of range in conversation {conversation}",
-    "A11": "message {ref} of conversation {conversation} is in no context and no summary",
-    "B1": "leaf {ref} has no source messages",
-    "B2": "condensed summary {ref} has no sources",
-    "B5": "summary {ref} is its own source",
-    "B6": "summary {ref} stands on a cycle",
-    "B7": "{kind} {ref} joins two conversations",
-    "B8": "summary {ref} has sources that its kind does not have",
-    "B9": "the depth of summary {ref} does not fit its kind",
-    "B12": "the source of {kind} {ref} is not below its consumer",
-    "B14": "summary {ref} is told by two summaries that conversation {conversation} reads",
-    "B15": "message {ref} is told by two leaves that conversation {conversation} reads",
-    "B13": "what summary {ref} covers is lost from the context of conversation {conversation}",
-}
 #: Checks of references, by the column that refers.
 _REFERENCES: Final[Mapping[tuple[str, str], str]] = {
     ("context_items", "message_id"): "A1",
@@ -86,5 +65,6 @@ def sentence_of(key: str) -> str:
     check, _, rest = key.partition(":")
     conversation, _, rest = rest.partition(":")
     kind, _, ref = rest.partition(":")
-    pattern = _SENTENCES.get(check, "{kind} refers to {ref}, which is not there")
+    known = CHECKS[check].broken if check in CHECKS else ""
+    pattern = known or "{kind} refers to {ref}, which is not there"
     return f"{pattern.format(conversation=conversation, kind=kind, ref=ref)} ({check})"

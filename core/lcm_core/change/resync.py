@@ -18,7 +18,7 @@ from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.plan import SqlValue
 from lcm_core.change.reindex import PAGE, Rebuilt, reindex
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
-from lcm_core.dag.checks.search import is_stale
+from lcm_core.checks.search import is_stale
 from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.errors import CancelledError
 from lcm_core.javascript import BLANKS

@@ -15,13 +15,13 @@ from typing import Final
 
 from lcm_core.change.breaks import line_key, message_key, summary_key
 from lcm_core.change.plan import Cells, Edit, RowChange, SqlValue, Symbol, SymbolKind, insertion
-from lcm_core.dag.checks.facts import told
 from lcm_core.operations.file_copies import Renamed, files_to_copy, named_in, new_ids, refer
 from lcm_core.operations.subtree import Subtree
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.occupied import ONCE, seq_bounds, taken
 from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.wording import phrase
 
 #: Rows that become edits between two looks at what else is to be done.
 BATCH: Final = 2_000
@@ -142,7 +142,7 @@ class DeepCopy:
         for column, held in self.once.items():
             if held:
                 words = f"lose the {column}, for a message of conversation {self.target} has the same one"
-                yield told(len(held), "copied message", None, words)
+                yield phrase(len(held), "copied message", None, words)
 
 
 def _insert(table: str, row: Mapping[str, SqlValue], **changed: SqlValue | Symbol) -> RowChange:

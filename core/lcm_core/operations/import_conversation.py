@@ -35,7 +35,6 @@ from lcm_core.change.plan import (
     touched_rows,
 )
 from lcm_core.change.waiting import row_waits
-from lcm_core.dag.checks.facts import counted, told
 from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
 from lcm_core.operations.file_copies import refer
@@ -46,6 +45,7 @@ from lcm_core.store.prepared import TABLES as PREPARED
 from lcm_core.store.rows import rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.times import iso_z
+from lcm_core.wording import counted, phrase
 
 #: Seconds for which a host waits for one piece, about (`lcm_core.change.waiting`).
 PIECE_SECONDS: Final = 0.05
@@ -243,7 +243,7 @@ class _Importing:
         for table, renamed in ids.items():
             count = sum(old != new for old, new in renamed.items())
             if count:
-                made.said.append(told(count, _NOUNS[table], None, "get a new id, for the old one is taken"))
+                made.said.append(phrase(count, _NOUNS[table], None, "get a new id, for the old one is taken"))
         return made
 
     @property

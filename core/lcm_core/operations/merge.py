@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Final
 
 from lcm_core.change.plan import Plan
-from lcm_core.dag.checks.facts import counted
 from lcm_core.errors import RefusedError
 from lcm_core.operations.merging import Merging
 from lcm_core.records import ConversationId, MessageId, SummaryId
@@ -26,6 +25,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.families import Member, families, records_archiving
 from lcm_core.store.occupied import active_briefs
 from lcm_core.times import parse_utc
+from lcm_core.wording import counted
 
 #: Why a conversation is archived by a rollover (docs/format.md, "conversations").
 ROLLOVER: Final = "rollover-fallback"

@@ -28,7 +28,6 @@ from lcm_core.change.plan import (
     ref_of,
     renumbering,
 )
-from lcm_core.dag.checks.facts import told
 from lcm_core.records import ConversationId, MessageId
 from lcm_core.store.database import Reader
 from lcm_core.store.families import held_once, numbered, owned_keys, owning_tables
@@ -36,6 +35,7 @@ from lcm_core.store.occupied import ONCE
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.times import iso_z, sql_utc
+from lcm_core.wording import phrase
 
 #: What the engine's own repair notes as the reason of the compaction that it asks for.
 REASON: Final = "doctor-rollover-split-repair"
@@ -202,11 +202,11 @@ class Merging:
         own = sum(seq != new for _, seq, new in self._new_numbers(self.target))
         if own:
             words = "get another number (seq) while the host may be at work: best when the session is idle"
-            yield told(own, "message", self.target, words)
+            yield phrase(own, "message", self.target, words)
         for column in ONCE:
             count = sum(column in lost for lost in self.losing.values())
             if count:
-                yield told(count, "older message", None, f"lose the {column}, for a newer one has the same")
+                yield phrase(count, "older message", None, f"lose the {column}, for a newer one has the same")
 
 
 async def _losing(reader: Reader, ids: Sequence[ConversationId]) -> dict[MessageId, dict[str, str]]:

@@ -15,7 +15,6 @@ from typing import Final
 
 from lcm_core.change.errors import said
 from lcm_core.change.plan import Cell, Cells, Keeping, Plan, RowChange, row_counts
-from lcm_core.dag.checks.facts import counted, told
 from lcm_core.errors import RefusedError
 from lcm_core.operations.deleting import Piece, pieces
 from lcm_core.operations.prepared import refuse_active
@@ -29,6 +28,7 @@ from lcm_core.store.prepared import batches_of
 from lcm_core.store.rows import rows_by
 from lcm_core.store.sizes import ConversationSize, conversation_counts, measured
 from lcm_core.times import iso_z, parse_utc, sql_utc
+from lcm_core.wording import counted, phrase
 
 #: Rows that are planned before the first of them is committed; what is left is planned afterwards.
 WAVE_ROWS: Final = 8_000
@@ -267,5 +267,5 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
     files = len(await owned_keys(reader, "large_files", "file_id", one))
     if files:
         words = f"stay on the disk when conversation {one} is gone, and no row names them any more"
-        found.append(told(files, "large file", None, words))
+        found.append(phrase(files, "large file", None, words))
     return tuple(found)

@@ -13,7 +13,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.dag.checks import texts
+from lcm_core.checks import texts
+from lcm_core.checks.structure import conversation_ids
+from lcm_core.checks.summaries import BATCH, bodies_of, source_texts
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.dag.markers import BrokenKind, classify, is_capped
 from lcm_core.errors import NotFoundError
@@ -23,8 +25,6 @@ from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.scan.structure import conversation_ids
-from lcm_core.store.scan.texts import BATCH, bodies_of, source_texts
 from lcm_core.times import sort_key
 
 #: The reason of an item that is chosen because its sources were bad.

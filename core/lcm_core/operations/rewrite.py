@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.journal import edits_of, get
 from lcm_core.change.plan import Plan, SqlValue, Symbol
-from lcm_core.dag.checks.facts import counted
-from lcm_core.dag.checks.texts import file_ids as ids_in
+from lcm_core.checks.summaries import known_files
+from lcm_core.checks.texts import file_ids as ids_in
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.engine_rules import SourceRules
 from lcm_core.errors import NotFoundError, RefusedError
@@ -29,10 +29,10 @@ from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
 from lcm_core.store.rows import StoredRow
-from lcm_core.store.scan.texts import known_files
 from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.reading import Rendering
 from lcm_core.text import clip, safe_line
+from lcm_core.wording import counted
 
 _SHOWN = 40
 

@@ -15,7 +15,6 @@ from typing import Final
 
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Plan, Splice, SqlValue
-from lcm_core.dag.checks.facts import agree, counted, told
 from lcm_core.dag.markers import classify
 from lcm_core.errors import RefusedError
 from lcm_core.operations.already_there import Duplicate, already_there, missing_roots
@@ -29,6 +28,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.occupied import active_briefs, seq_bounds
 from lcm_core.store.rows import StoredRow
 from lcm_core.times import parse_utc, sort_key, sql_utc
+from lcm_core.wording import agree, counted, phrase
 
 #: Of many duplicates this many stand in the sentence; all of them are in the exception.
 _SAID: Final = 3
@@ -227,12 +227,12 @@ def _in_front(context: References, target: ConversationId, summaries: Sequence[s
 def _left_out(standing: References, source: int, chosen: _Chosen) -> Iterator[str]:
     if chosen.skipped:
         words = "are left out, for the target has the text or all messages"
-        yield told(chosen.skipped, "summary", None, words)
+        yield phrase(chosen.skipped, "summary", None, words)
     if chosen.in_part:
         words = "give way to the sources that the target lacks, for it has the others"
-        yield told(chosen.in_part, "summary", None, words)
+        yield phrase(chosen.in_part, "summary", None, words)
     if chosen.below:
-        yield told(
+        yield phrase(
             chosen.below,
             "summary",
             None,

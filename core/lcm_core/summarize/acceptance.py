@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.dag.checks import texts
+from lcm_core.checks import texts
 from lcm_core.dag.markers import MARKER_LIKE, is_capped
 from lcm_core.javascript import BLANKS
 from lcm_core.summarize.request import HELD_KEY, SummaryReply, SummaryRequest

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.checks import CHECKS, Limits, run_checks
 from lcm_core.findings import Finding
 from lcm_core.store.database import Database
-from lcm_core.store.scan import Limits, run_checks
 
 from tests.core.checks import plants_graph, plants_rows, plants_text
 from tests.core.checks.planting import PLANTS, Plant

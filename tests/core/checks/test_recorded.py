@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.checks import CHECKS, Folders, Limits, run_checks
 from lcm_core.findings import Confidence, FixId, Report, RowRef
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.store.scan import Folders, Limits, run_checks
 
 from tests.support import recorded
 

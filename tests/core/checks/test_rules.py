@@ -9,13 +9,16 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.checks import texts, whole
-from lcm_core.dag.checks.duplicates import Keys, Proof, find_clusters, find_replays
-from lcm_core.dag.checks.facts import Limits, MessageColumns, agree, counted, told
-from lcm_core.dag.checks.search import is_stale
-from lcm_core.dag.checks.twins import are_twins
+from lcm_core.checks import texts
+from lcm_core.checks.check import Limits
+from lcm_core.checks.database import SPACE, Space
+from lcm_core.checks.repeats import Keys, Proof, find_clusters, find_replays
+from lcm_core.checks.search import is_stale
+from lcm_core.checks.structure import MessageColumns
+from lcm_core.checks.texts import are_twins
 from lcm_core.findings import Confidence
 from lcm_core.records import ConversationId
+from lcm_core.wording import agree, counted, phrase
 
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 MINUTE = 1 / 1_440
@@ -193,11 +196,12 @@ def test_of_a_message_that_refers_to_a_file_only_the_summary_is_searched() -> No
 
 
 def test_a_large_wal_and_free_pages_are_told() -> None:
-    space = whole.Space(pages=20_000, free_pages=10_000, page_size=4_096, wal=200 * 1024 * 1024)
-    findings = list(whole.space(space))
+    [check] = SPACE
+    space = Space(pages=20_000, free_pages=10_000, page_size=4_096, wal=200 * 1024 * 1024)
+    findings = list(check.findings(space, LIMITS))
     assert [(one.check, one.confidence) for one in findings] == [("G14", Confidence.BY_DESIGN)] * 2
     assert "200 MiB" in findings[0].sentence
-    assert not list(whole.space(whole.Space(20_000, 900, 4_096, 1_000)))
+    assert not list(check.findings(Space(20_000, 900, 4_096, 1_000), LIMITS))
 
 
 def test_sentences_agree_with_their_numbers() -> None:
@@ -206,7 +210,8 @@ def test_sentences_agree_with_their_numbers() -> None:
     assert agree(1, "are gone") == "is gone"
     assert agree(2, "are gone") == "are gone"
     assert (
-        told(1, "message", ConversationId(7), "have no parts.") == "1 message of conversation 7 has no parts."
+        phrase(1, "message", ConversationId(7), "have no parts.")
+        == "1 message of conversation 7 has no parts."
     )
-    assert told(2, "leaf", None, "went away.") == "2 leaves went away."
-    assert told(1, "leaf", None, "cannot be found.") == "1 leaf cannot be found."
+    assert phrase(2, "leaf", None, "went away.") == "2 leaves went away."
+    assert phrase(1, "leaf", None, "cannot be found.") == "1 leaf cannot be found."

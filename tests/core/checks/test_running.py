@@ -9,16 +9,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from lcm_core.dag.checks.facts import Structure, StructureRule
-from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.checks import (
+    CHECKS,
+    Folders,
+    Limits,
+    context,
+    repetitions_of,
+    run_checks,
+    running,
+    search,
+    summaries,
+)
+from lcm_core.checks.check import Hit, hit
+from lcm_core.checks.structure import Structure
 from lcm_core.errors import DatabaseError, NotFoundError, UsageError
-from lcm_core.findings import CheckState, Confidence, Finding, Progress
+from lcm_core.findings import CheckState, Confidence, Progress
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.scan import Folders, Limits, repetitions_of, run_checks, stages
 
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 DatabaseFactory = Callable[[str], Path]
@@ -162,10 +172,9 @@ async def test_a_check_that_gets_no_further_gives_up_and_leaves_the_others_their
 ) -> None:
     """A reading of texts, a rule and a stage that never end, each with the checks that wait for it."""
 
-    def endless(structure: Structure, limits: Limits) -> Iterator[Finding]:
-        one = Finding("A4", Confidence.BROKEN, structure.conversation.conversation_id, (), 0, "Again.")
+    def endless(structure: Structure, limits: Limits) -> Iterator[Hit]:
         while True:
-            yield one
+            yield hit(Confidence.BROKEN, "Again.")
 
     async def bodies(reader: Reader, ids: object) -> object:
         return await reader.value(
@@ -175,9 +184,10 @@ async def test_a_check_that_gets_no_further_gives_up_and_leaves_the_others_their
     async def probe(database: Database, table: str) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setitem(cast(dict[str, StructureRule], stages.STRUCTURE_RULES), "A4", endless)
-    monkeypatch.setattr(stages.texts, "bodies_of", bodies)
-    monkeypatch.setattr(stages.fts, "probe", probe)
+    rules = [replace(rule, find=endless) if rule.id == "A4" else rule for rule in context.CHECKS]
+    monkeypatch.setattr(running, "OF_STRUCTURE", rules)
+    monkeypatch.setattr(summaries, "bodies_of", bodies)
+    monkeypatch.setattr(search, "probe", probe)
     limits = replace(LIMITS, seconds=0.1, findings=10**9)
     stages_seen: list[str] = []
     async with await Database.open(database_file("0.15.3")) as database:

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.dag.checks.registry import CHECKS
+from lcm_core.checks import CHECKS, Limits, run_checks
 from lcm_core.findings import Confidence, Report
 from lcm_core.store.database import Database
-from lcm_core.store.scan import Limits, run_checks
 
 from tests.support import unpack_database
 

@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lcm_core.dag.checks.context import dangles, is_at_home, owner_elsewhere
-from lcm_core.dag.checks.cycles import cyclic_nodes
-from lcm_core.dag.checks.facts import Limits, Structure
-from lcm_core.dag.checks.holes import fallen, lost_blocks
-from lcm_core.dag.checks.ordinals import told_order, true_order
-from lcm_core.dag.checks.relink import run_of
+from lcm_core.checks import Limits
+from lcm_core.checks.context import dangles, is_at_home, owner_elsewhere
+from lcm_core.checks.placing import fallen, known_order, lost_blocks, true_order
+from lcm_core.checks.proofs import cyclic_nodes, run_of
+from lcm_core.checks.structure import Structure
 from lcm_core.findings import FixId
 from lcm_core.operations.fix.remains import Remains
 from lcm_core.operations.fix.wishes import Chosen
@@ -135,7 +134,7 @@ def _foreign(structure: Structure) -> Iterator[int]:
 
 
 def _reorder(structure: Structure, found: Mended) -> None:
-    order = told_order(structure, [_item(entry) for entry in found.entries])
+    order = known_order(structure, [_item(entry) for entry in found.entries])
     if order is not None:
         found.moved = len(order) - len(in_order(order))
         found.entries = [found.entries[at] for at in order]

@@ -6,10 +6,18 @@ from array import array
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from lcm_core.dag.checks.disproved import false_messages, false_sources
-from lcm_core.dag.checks.facts import Links, Node, Structure
-from lcm_core.dag.checks.numbering import can_be_numbered, edges_in_order, links_in_order, misnumbered
-from lcm_core.dag.checks.relink import lost_messages, lost_sources, run_of
+from lcm_core.checks.proofs import (
+    can_be_numbered,
+    edges_in_order,
+    false_messages,
+    false_sources,
+    links_in_order,
+    lost_messages,
+    lost_sources,
+    misnumbered,
+    run_of,
+)
+from lcm_core.checks.structure import Links, Node, Structure
 from lcm_core.operations.fix.wishes import Chosen
 from lcm_core.records import Edge, SummaryId
 

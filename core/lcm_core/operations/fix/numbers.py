@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lcm_core.dag.checks import derive
-from lcm_core.dag.checks.facts import SAME_MOMENT, Node, Structure
+from lcm_core.checks import proofs
+from lcm_core.checks.structure import SAME_MOMENT, Node, Structure
 from lcm_core.findings import FixId
 from lcm_core.operations.fix.wishes import NOTHING, Chosen
 from lcm_core.records import SummaryId
@@ -23,31 +23,31 @@ class _Measure:
 
 
 def _depth(structure: Structure, node: Node) -> Node | None:
-    wanted = derive.depth_of(structure, node)
+    wanted = proofs.depth_of(structure, node)
     return None if wanted is None or node.depth is None else replace(node, depth=wanted)
 
 
 def _count(structure: Structure, node: Node) -> Node | None:
-    wanted = derive.descendant_count_of(structure, node)
+    wanted = proofs.descendant_count_of(structure, node)
     return None if wanted is None or node.descendant_count is None else replace(node, descendant_count=wanted)
 
 
 def _tokens(structure: Structure, node: Node) -> Node | None:
-    wanted = derive.descendant_tokens_of(structure, node)
+    wanted = proofs.descendant_tokens_of(structure, node)
     return (
         None if wanted is None or node.descendant_tokens is None else replace(node, descendant_tokens=wanted)
     )
 
 
 def _source_tokens(structure: Structure, node: Node) -> Node | None:
-    wanted = derive.source_tokens_of(structure, node)
+    wanted = proofs.source_tokens_of(structure, node)
     if wanted is None or node.source_tokens is None:
         return None
     return node if wanted[0] <= node.source_tokens <= wanted[1] else replace(node, source_tokens=wanted[0])
 
 
 def _times(structure: Structure, node: Node) -> Node | None:
-    wanted = derive.range_of(structure, node)
+    wanted = proofs.range_of(structure, node)
     if wanted is None:
         return None
     first, last = (
@@ -96,7 +96,7 @@ def _is_wanted(work: Structure, node: Node, wanted: Mapping[FixId, Chosen], fix:
         # A count below zero is one finding, whichever column it stands in.
         below_zero = node.depth is not None and node.depth < 0
         return chosen.everything or (below_zero and node.summary_id in wanted.get(_COUNTERS, NOTHING))
-    return chosen.everything and derive.sources_are_whole(work, node)
+    return chosen.everything and proofs.sources_are_whole(work, node)
 
 
 _COUNTERS: Final = FixId.RECOMPUTE_COUNTERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lcm_core.change.plan import Edit, SqlValue
-from lcm_core.dag.checks.tools import tool_part
+from lcm_core.checks.messages import tool_part
 from lcm_core.operations.fix.rows import updates
 from lcm_core.operations.fix.wishes import Chosen
 from lcm_core.records import ConversationId

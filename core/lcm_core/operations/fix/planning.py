@@ -15,8 +15,10 @@ from typing import Final
 
 from lcm_core.change.breaks import context_key, summary_key
 from lcm_core.change.plan import Edit, Plan, SqlValue, row_counts
-from lcm_core.dag.checks.duplicates import Proof, Repetition
-from lcm_core.dag.checks.facts import Limits, Structure, counted, told
+from lcm_core.checks import Limits, Repetition
+from lcm_core.checks.messages import load_messages
+from lcm_core.checks.repeats import Proof
+from lcm_core.checks.structure import Structure, load_structure
 from lcm_core.findings import Finding, FixId
 from lcm_core.operations.fix.context import CONTEXT_FIXES, Keep, Mended, mended_context
 from lcm_core.operations.fix.lineage import numbered, relinked, without_false_lines, without_loose_ends
@@ -29,9 +31,8 @@ from lcm_core.operations.fix.wishes import NOTHING, Chosen, Wishes, wishes_of
 from lcm_core.records import SummaryId
 from lcm_core.store import mending
 from lcm_core.store.database import Reader
-from lcm_core.store.scan.duplicates import scan_messages
-from lcm_core.store.scan.structure import load_structure
 from lcm_core.times import sql_utc
+from lcm_core.wording import counted, phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ async def _rows_of_nobody(reader: Reader, wishes: Wishes, done: _Done) -> None:
             if len(gone) < len(rows):
                 kept = len(rows) - len(gone)
                 done.left.append(
-                    f"{told(kept, noun, None, 'tell')} what belongs in the place of a summary that is gone "
+                    f"{phrase(kept, noun, None, 'tell')} what belongs in the place of a summary that is gone "
                     "and stands in a context: fix that (A2) first, or together"
                 )
 
@@ -163,7 +164,7 @@ class _Mending:
         spare: Collection[int] = ()
         now = self.before
         if self.fixes.keys() & {FixId.DROP_REPEATED_MESSAGES, FixId.RESTORE_MESSAGES}:
-            scan = await scan_messages(self.reader, now)
+            scan = await load_messages(self.reader, now)
             now = replace(now, copies=await asyncio.to_thread(scan.copies))
             spare = await asyncio.to_thread(self._spare, scan.repetitions())
         lined = await asyncio.to_thread(self._lines, now)

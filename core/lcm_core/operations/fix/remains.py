@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lcm_core.dag.checks.facts import Structure
+from lcm_core.checks.structure import Structure
 from lcm_core.records import SummaryId
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from lcm_core.change.plan import Cells, Edit, RowChange, SqlValue, deletion, insertion, key_of
-from lcm_core.dag.checks.facts import NO_LINKS, Node, Structure
+from lcm_core.checks.structure import NO_LINKS, Node, Structure
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lcm_core.assemble.counted import tokens_as_sent
-from lcm_core.dag.checks import derive
-from lcm_core.dag.checks.facts import Node, Structure
-from lcm_core.dag.checks.texts import file_ids
+from lcm_core.checks import proofs
+from lcm_core.checks.structure import Node, Structure
+from lcm_core.checks.summaries import bodies_of, files_named, known_files
+from lcm_core.checks.texts import file_ids
 from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.fix.wishes import Chosen
 from lcm_core.records import Message, MessageId, MessagePart, SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
-from lcm_core.store.scan.texts import bodies_of, files_named, known_files
 from lcm_core.store.standing import whole_messages
 from lcm_core.tokens import (
     Estimator,
@@ -109,7 +109,7 @@ class _Counting:
             if consumer is not None and consumer.descendant_tokens is not None:
                 zeroed = replace(node, tokens=0)
                 others = replace(self.structure, nodes={**self.structure.nodes, node.summary_id: zeroed})
-                rest = derive.descendant_tokens_of(others, consumer)
+                rest = proofs.descendant_tokens_of(others, consumer)
                 if rest is not None:
                     yield consumer.descendant_tokens - rest
 

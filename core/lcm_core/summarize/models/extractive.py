@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from lcm_core.dag.checks.texts import gives_orders, says_something
+from lcm_core.checks.texts import gives_orders, says_something
 from lcm_core.dag.markers import MARKER_LIKE
 from lcm_core.summarize.cost import FREE, NOTHING_FORESEEN, Forecast, Meter
 from lcm_core.summarize.identifiers import Identifier, Kind, identifiers

@@ -1,0 +1,21 @@
+"""The checks of a database: a file for each family, and how they are run."""
+
+from lcm_core.checks.asking import Folders
+from lcm_core.checks.check import Limits
+from lcm_core.checks.messages import repetitions_of
+from lcm_core.checks.repeats import Repetition
+from lcm_core.checks.running import CHECKS, FAMILIES, STRUCTURE, TEXTS, WHOLE_FILE, choose, run_checks
+
+__all__ = [
+    "CHECKS",
+    "FAMILIES",
+    "STRUCTURE",
+    "TEXTS",
+    "WHOLE_FILE",
+    "Folders",
+    "Limits",
+    "Repetition",
+    "choose",
+    "repetitions_of",
+    "run_checks",
+]

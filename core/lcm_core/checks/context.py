@@ -1,0 +1,501 @@
+"""The checks of contexts (A1 to A15; docs/engine/doctor.md, "Family A: the context")."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Final
+
+from lcm_core.checks.check import (
+    BROKEN,
+    BY_DESIGN,
+    ERROR,
+    INFO,
+    SUSPICIOUS,
+    WARNING,
+    Hit,
+    Limits,
+    Rows,
+    Rule,
+    conversation_row,
+    hit,
+    summary_row,
+)
+from lcm_core.checks.placing import (
+    behind_newer,
+    copies_outside,
+    known_order,
+    lost_blocks,
+    lost_from_gap,
+    resets,
+    true_order,
+    unlinked_runs,
+    within,
+)
+from lcm_core.checks.proofs import cyclic_nodes, lost_messages, run_of
+from lcm_core.checks.structure import ABNORMAL_ORDINAL, Structure
+from lcm_core.findings import FixId, RowRef
+from lcm_core.records import ContextItem, SummaryId
+from lcm_core.wording import counted, phrase, some
+
+_OTHER_TOOL: Final = "Another tool wrote it, and only that can tell what was meant."
+
+
+def _items(structure: Structure, limits: Limits, items: Iterable[ContextItem]) -> Rows:
+    return Rows(limits, "context_items", ((structure.id, item.ordinal) for item in items))
+
+
+def _where(structure: Structure, limits: Limits, is_wrong: Callable[[ContextItem], bool]) -> Rows:
+    """The items of a context of which something is true."""
+    return _items(structure, limits, filter(is_wrong, structure.items))
+
+
+def dangles(structure: Structure, item: ContextItem) -> bool:
+    """Whether the message or the summary of an item is gone."""
+    if item.summary_id is not None:
+        return (
+            item.summary_id not in structure.nodes
+            and structure.foreign_summaries.get(item.summary_id) is None
+        )
+    if item.message_id is None:
+        return False
+    there = item.message_id in structure.messages.position
+    return not there and structure.foreign_messages.get(item.message_id) is None
+
+
+def _dangling_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    rows = _where(structure, limits, lambda item: item.summary_id is None and dangles(structure, item))
+    words = "name a message that is gone; the engine skips it."
+    return rows.hits(BROKEN, "context item", structure.id, words, FixId.DROP_DANGLING_ITEMS)
+
+
+def _dangling_summaries(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    rows = _where(structure, limits, lambda item: item.summary_id is not None and dangles(structure, item))
+    known = some(one for one in structure.remains if any(item.summary_id == one for item in structure.items))
+    left = f"; links and edges still tell what {known} was made from" if known else ""
+    words = f"name a summary that is gone: what it covered is out of the model's sight{left}."
+    return rows.hits(BROKEN, "context item", structure.id, words, FixId.DROP_DANGLING_ITEMS)
+
+
+def _repeated(
+    what: str, value_of: Callable[[ContextItem], object]
+) -> Callable[[Structure, Limits], Iterator[Hit]]:
+    def find(structure: Structure, limits: Limits) -> Iterator[Hit]:
+        values = [value for item in structure.items if (value := value_of(item)) is not None]
+        several = {value for value, count in Counter(values).items() if count > 1}
+        seen: set[object] = set()
+        rows = Rows(limits)
+        for item in structure.items:
+            value = value_of(item)
+            if value in seen:
+                rows.add("context_items", structure.id, item.ordinal)
+            elif value in several:
+                seen.add(value)
+        if rows:
+            words = (
+                f"stand in the context more than once ({counted(rows.count, 'item')} too many): the model "
+                "reads the same thing again."
+            )
+            sentence = phrase(len(seen), what, structure.id, words)
+            yield rows.hit(BROKEN, sentence, FixId.DROP_DUPLICATE_ITEMS)
+
+    return find
+
+
+def owner_elsewhere(structure: Structure, item: ContextItem) -> int | None:
+    """The other conversation that an item's row belongs to; None when it is ours, or gone."""
+    if item.message_id is not None:
+        return structure.foreign_messages.get(item.message_id)
+    return structure.foreign_summaries.get(item.summary_id or "")
+
+
+def is_at_home(structure: Structure, item: ContextItem) -> bool:
+    """Whether an item's row is in the context of the conversation that it belongs to, or covered there."""
+    return item.ref in structure.at_home
+
+
+def _foreign_items(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    foreign = [item for item in structure.items if owner_elsewhere(structure, item) is not None]
+    for at_home, fix, why in (
+        (True, FixId.DROP_FOREIGN_ITEMS, "whose own context reaches what they name too."),
+        (
+            False,
+            None,
+            "whose own context does not reach what they name: taken out here, it would be in sight nowhere.",
+        ),
+    ):
+        items = [item for item in foreign if is_at_home(structure, item) is at_home]
+        owners = dict.fromkeys(owner_elsewhere(structure, item) or 0 for item in items)
+        where = " and of ".join(f"conversation {owner}" for owner in sorted(owners))
+        words = f"name rows of {where}, {why}"
+        yield from _items(structure, limits, items).hits(BROKEN, "context item", structure.id, words, fix)
+
+
+def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    def is_covered(item: ContextItem) -> bool:
+        place = structure.place_of(item)
+        return place is not None and structure.linked[place] == 2
+
+    rows = _where(structure, limits, is_covered)
+    words = "stand beside a summary in the context that covers the same: the model reads it twice."
+    return rows.hits(BROKEN, "message", structure.id, words, FixId.DROP_COVERED_ITEMS)
+
+
+def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    circling = cyclic_nodes(structure, structure.nodes)
+    ordinals: dict[SummaryId, list[int]] = {}
+    for item in structure.items:
+        if item.summary_id is not None:
+            ordinals.setdefault(item.summary_id, []).append(item.ordinal)
+    for summary_id in structure.summaries_in_context:
+        covered = [one for one in structure.below([summary_id]) if one != summary_id and one in ordinals]
+        covered.sort(key=lambda one: ordinals[one][0])
+        if covered:
+            places = [ordinal for one in (summary_id, *covered) for ordinal in ordinals[one]]
+            yield hit(
+                BROKEN,
+                f"Summary {summary_id} stands in the context beside {counted(len(covered), 'summary')} "
+                "that it already covers: the model reads the same time twice.",
+                summary_row(summary_id),
+                *(RowRef("context_items", (structure.id, ordinal)) for ordinal in places),
+                fix=FixId.DROP_COVERED_ITEMS if circling.isdisjoint(covered) else None,
+            )
+
+
+def _gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    ordinals = [item.ordinal for item in structure.items if 0 <= item.ordinal < ABNORMAL_ORDINAL]
+    rows = Rows(limits)
+    missing = 0
+    for before, after in pairwise(ordinals):
+        if after - before > 1:
+            missing += after - before - 1
+            rows.add("context_items", structure.id, after)
+    if not rows:
+        return
+    lost, fix = lost_from_gap(structure, limits), FixId.CLOSE_GAPS
+    if lost is not None:
+        # Closing the gap would wipe away where it was.
+        (what, fix), confidence = lost, BROKEN
+        why = f"what stood there is still in the database ({what})"
+    elif structure.soft_reset is not None or resets(structure, limits):
+        confidence, why = BY_DESIGN, "/new took items out and closes no gaps"
+    elif missing <= _deleted_messages(structure):
+        confidence, why = BY_DESIGN, "messages were deleted, as pruning of heartbeats does"
+    else:
+        confidence, why = SUSPICIOUS, "nothing that is recorded explains it"
+    sentence = phrase(missing, "ordinal", structure.id, f"are missing in its context; {why}.")
+    yield rows.hit(confidence, sentence, fix)
+
+
+def _deleted_messages(structure: Structure) -> int:
+    """Numbers that are missing between messages: rows that a host deleted."""
+    seqs = structure.messages.seqs
+    return max(0, seqs[-1] - seqs[0] + 1 - len(seqs)) if seqs else 0
+
+
+def _abnormal_ordinals(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    rows = _where(structure, limits, lambda item: not 0 <= item.ordinal < ABNORMAL_ORDINAL)
+    fix = FixId.CLOSE_GAPS if rows and true_order(structure) else None
+    words = "have ordinals that only a renumbering uses: one was cut short."
+    return rows.hits(BROKEN, "context item", structure.id, words, fix)
+
+
+def _disorder(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    rows = _items(structure, limits, behind_newer(structure, structure.items))
+    words = "stand behind something newer, as after a transplant or a merge"
+    return _out_of_order(structure, rows, "context item", words)
+
+
+def _behind_newer_summary(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    rows = Rows(limits)
+    newest_first = -1
+    for item in structure.items:
+        if item.summary_id is not None and item.summary_id in structure.spans:
+            newest_first = max(newest_first, structure.spans[item.summary_id][0])
+        place = structure.place_of(item)
+        if place is not None and place < newest_first:
+            rows.add("context_items", structure.id, item.ordinal)
+    words = "stand behind a summary that covers only later messages"
+    return _out_of_order(structure, rows, "raw message", words)
+
+
+def _out_of_order(structure: Structure, rows: Rows, noun: str, words: str) -> Iterator[Hit]:
+    """A hit about disorder, with the fix when what the items cover tells one order."""
+    if not rows:
+        return
+    if known_order(structure, structure.items) is not None:
+        yield from rows.hits(SUSPICIOUS, noun, structure.id, f"{words}.", FixId.REORDER)
+    else:
+        words += "; what the items cover tells no single order: some overlap, or cover nothing that is there."
+        yield from rows.hits(SUSPICIOUS, noun, structure.id, words)
+
+
+def _holes(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    messages = structure.messages
+    by_reset = resets(structure, limits)
+    lost = frozenset(lost_blocks(structure, limits))
+    left = {one for sources in structure.remains.values() for one in sources}
+    proven = {place for ends in lost_messages(structure).values() for place in run_of(structure, ends)}
+    for block in unlinked_runs(structure):
+        run = run_of(structure, block.ends)
+        ids = [messages.ids[place] for place in run]
+        where = structure.span_text(block.first, block.last)
+        confidence, fix = SUSPICIOUS, None
+        why = f"are neither in the context nor under a summary ({where}): out of the model's sight."
+        if within(block, by_reset):
+            confidence, why = BY_DESIGN, f"are out of the context ({where}): /new left them out."
+        elif proven.issuperset(run):
+            confidence, fix = BROKEN, FixId.RELINK
+        elif left.issuperset(ids):
+            confidence, fix = BROKEN, FixId.DROP_DANGLING_ITEMS
+            why = f"were summarised by what is gone and stands in the context ({where}, A2)."
+        elif block in lost:
+            confidence, fix = BROKEN, FixId.RESTORE_MESSAGES
+        elif structure.archived and not structure.items:
+            confidence = BY_DESIGN
+            why = f"are out of the context ({where}): the conversation is archived and has none."
+        yield from Rows(limits, "messages", ids).hits(confidence, "message", structure.id, why, fix)
+    why = "are out of the context and copies of others that the context reaches."
+    rows = Rows(limits, "messages", (messages.ids[place] for place in copies_outside(structure)))
+    yield from rows.hits(BY_DESIGN, "message", structure.id, why)
+
+
+def _empty_context(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    if structure.items or not len(structure.messages) or structure.archived:
+        return
+    reset = structure.soft_reset is not None or any(resets(structure, limits))
+    yield hit(
+        BY_DESIGN if reset else SUSPICIOUS,
+        f"Conversation {structure.id} has {counted(len(structure.messages), 'message')} and no context: "
+        + ("/new emptied it." if reset else "its import was cut short, or the context was deleted."),
+        conversation_row(structure.id),
+    )
+
+
+def _over_budget(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    budget = structure.token_budget
+    if not budget or structure.debt_pending:
+        return
+    raw = sum(structure.raw)
+    tokens = sum(count for count, held in zip(structure.messages.tokens, structure.raw, strict=True) if held)
+    tokens += sum(structure.nodes[one].tokens for one in structure.summaries_in_context)
+    if tokens > budget and raw <= limits.fresh_tail:
+        yield hit(
+            SUSPICIOUS,
+            f"The context of conversation {structure.id} holds {tokens:,} tokens, {tokens - budget:,} over "
+            "its budget, and there is nothing left to compact.",
+            RowRef("conversation_compaction_maintenance", (structure.id,)),
+        )
+
+
+def _wrong_type(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    def is_wrong(item: ContextItem) -> bool:
+        wanted = {"message": (True, False), "summary": (False, True)}.get(item.item_type)
+        return wanted != (item.message_id is not None, item.summary_id is not None)
+
+    rows = _where(structure, limits, is_wrong)
+    return rows.hits(BROKEN, "context item", structure.id, "refer to something else than the type says.")
+
+
+CHECKS: Final[tuple[Rule[Structure], ...]] = (
+    Rule(
+        "A1",
+        ERROR,
+        "dangling message",
+        "Does the context name a message that does not exist?",
+        why="Each item of a context names a stored message. The engine skips one that does not, and says "
+        "nothing.",
+        needs=("context_items",),
+        broken="the context of conversation {conversation} refers to message {ref}, which is gone",
+        find=_dangling_messages,
+    ),
+    Rule(
+        "A2",
+        ERROR,
+        "dangling summary",
+        "Does the context name a summary that does not exist?",
+        why="Each item of a context names a stored summary. The engine skips one that does not, and says "
+        "nothing.",
+        needs=(
+            "context_items",
+            "summaries",
+        ),
+        broken="the context of conversation {conversation} refers to summary {ref}, which is gone",
+        find=_dangling_summaries,
+    ),
+    Rule(
+        "A3",
+        ERROR,
+        "summary twice in context",
+        "Does a summary stand in the context more than once?",
+        why="A summary stands in a context once; twice, the model reads the same text twice and pays for it.",
+        needs=("context_items",),
+        broken="summary {ref} stands more than once in the context of conversation {conversation}",
+        find=_repeated("summary", lambda item: item.summary_id),
+    ),
+    Rule(
+        "A4",
+        ERROR,
+        "message twice in context",
+        "Does a message stand in the context more than once?",
+        why="A message stands in a context once; twice, the model reads it twice.",
+        needs=("context_items",),
+        broken="message {ref} stands more than once in the context of conversation {conversation}",
+        find=_repeated("message", lambda item: item.message_id),
+    ),
+    Rule(
+        "A5",
+        ERROR,
+        "row of another conversation",
+        "Does the context name a row of another conversation?",
+        why="A context holds rows of its own conversation only. Others come from a merge or a copy gone "
+        "wrong.",
+        needs=(
+            "context_items",
+            "summaries",
+        ),
+        unfixed="What it names is in sight nowhere else, so nothing takes it out. Merge the two "
+        "conversations "
+        "when they are one session (`lcm-tui merge`); else transplant the other one, which makes "
+        "copies for this one.",
+        broken="{kind} {ref} in the context of conversation {conversation} belongs to another conversation",
+        find=_foreign_items,
+    ),
+    Rule(
+        "A6",
+        ERROR,
+        "message raw and summarised",
+        "Does a raw message stand beside a summary in the same context that covers it?",
+        why="A compaction puts a summary in the place of its messages in one step. Both at once: it was "
+        "cut short.",
+        needs=(
+            "context_items",
+            "summaries",
+            "summary_messages",
+        ),
+        broken="message {ref} and a summary of it both stand in the context of conversation {conversation}",
+        find=_covered_messages,
+    ),
+    Rule(
+        "A7",
+        ERROR,
+        "summary and its consumer",
+        "Does a summary stand in the context beside one that was made from it?",
+        why="A condensation puts a summary in the place of its sources in one step. Both at once: it was "
+        "cut short.",
+        needs=(
+            "context_items",
+            "summaries",
+            "summary_parents",
+        ),
+        unfixed="The summaries are made from each other in a circle (B6): which one is too many cannot be "
+        "told.",
+        broken="summary {ref} and one made from it both stand in the context of conversation {conversation}",
+        find=_beside_their_consumer,
+    ),
+    Rule(
+        "A8",
+        WARNING,
+        "gap in ordinals",
+        "Are ordinals missing between the first and the last context item?",
+        why="Ordinals count up without gaps, except where a host pruned its tail; the engine reads on "
+        "over a gap.",
+        needs=("context_items",),
+        find=_gaps,
+    ),
+    Rule(
+        "A9",
+        ERROR,
+        "abnormal ordinals",
+        "Are there ordinals below 0, or from 10,000,000 on?",
+        why="Ordinals outside 0 to 10,000,000 are what a renumbering leaves that died halfway.",
+        needs=("context_items",),
+        unfixed="The items cover nothing that tells their order: restore a backup, or go on as it stands.",
+        broken="{kind} {ref} gets an ordinal out of range in conversation {conversation}",
+        find=_abnormal_ordinals,
+    ),
+    Rule(
+        "A10",
+        WARNING,
+        "context out of order",
+        "Does something older stand behind something newer in the context?",
+        why="What stands first was said first. A copy that was ordered by depth, or a merge, breaks that.",
+        needs=("context_items",),
+        unfixed="What the items cover tells no single order. Mend what overlaps, dangles or stands twice "
+        "first (A1 to A7); then there may be one.",
+        find=_disorder,
+    ),
+    Rule(
+        "A11",
+        ERROR,
+        "message hole",
+        "Is there a message that neither the context nor any summary holds?",
+        why="Each message is in the context or below a summary, except what /new left out on purpose (all "
+        "before the oldest raw message) and compaction events. One that is in neither is out of the "
+        "model's sight.",
+        needs=(
+            "context_items",
+            "summaries",
+            "summary_messages",
+        ),
+        unfixed="Nothing tells whether it was left out on purpose or where it stood. Search and recall find "
+        "it.",
+        broken="message {ref} of conversation {conversation} is in no context and no summary",
+        find=_holes,
+    ),
+    Rule(
+        "A12",
+        WARNING,
+        "old message behind a newer summary",
+        "Does a raw message stand behind a summary that covers only later messages?",
+        why="A summary covers what is older than the raw messages behind it. A raw message that is older "
+        "than that was stored late, mostly by an import in part.",
+        needs=(
+            "context_items",
+            "summaries",
+            "summary_messages",
+        ),
+        unfixed="What the items cover tells no single order: a summary before it may cover what was said on "
+        "both sides of it. Mend what overlaps, dangles or stands twice first (A1 to A7).",
+        find=_behind_newer_summary,
+    ),
+    Rule(
+        "A13",
+        INFO,
+        "empty context",
+        "Does an active conversation with messages have no context at all?",
+        why="An active conversation with messages has a context; none is what an import leaves that was "
+        "cut short.",
+        needs=("context_items",),
+        unfixed="Which messages the model is to read cannot be told. The host fills the context with what "
+        "comes.",
+        find=_empty_context,
+    ),
+    Rule(
+        "A14",
+        WARNING,
+        "context stays over budget",
+        "Is the context over its token budget with nothing left to compact and no debt recorded?",
+        why="When a context is over its budget, compaction has something to do or is noted as due. With "
+        "neither, nothing will ever relieve it.",
+        needs=(
+            "context_items",
+            "conversation_compaction_maintenance.token_budget",
+        ),
+        unfixed="Nothing is wrong with the rows: give the model a larger budget, or rewrite the longest "
+        "summaries (W).",
+        find=_over_budget,
+    ),
+    Rule(
+        "A15",
+        INFO,
+        "item of the wrong type",
+        "Does a context item refer to something else than its type says?",
+        why="An item says whether it is a message or a summary, and names one of that kind. Only other "
+        "tools can write it otherwise.",
+        needs=("context_items",),
+        unfixed=f"{_OTHER_TOOL} The context has to be mended by it, or from a backup.",
+        find=_wrong_type,
+    ),
+)

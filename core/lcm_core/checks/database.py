@@ -1,0 +1,311 @@
+"""The checks of the file as a whole: schema, pages, counters, space, what 1.0-beta keeps (G12 to G17).
+
+Each reads by itself, and little, but for G13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lcm_core.checks.asking import Run
+from lcm_core.checks.check import (
+    BROKEN,
+    BY_DESIGN,
+    ERROR,
+    INFO,
+    SUSPICIOUS,
+    WARNING,
+    Hit,
+    Limits,
+    Rule,
+    finding_of,
+    hit,
+)
+from lcm_core.findings import Check, CheckScope, FixId, RowRef
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Reader
+from lcm_core.wording import counted, phrase, some
+
+_MIB: Final = 1024 * 1024
+_LARGE_WAL: Final = 64 * _MIB
+_MANY_FREE_PAGES: Final = 1_000
+#: Faults that quick_check names; it stops there.
+_MOST_FAULTS: Final = 100
+#: Violations of one table that are counted.
+_MOST_VIOLATIONS: Final = 100_000
+_STEPS: Final = ("backfillSummaryDepths", "backfillSummaryMetadata", "backfillToolCallColumns")
+_IDENTITY_STEP: Final = "repairOpenClawMetadataIdentityState"
+#: What mends rows of a table that refer to nothing.
+_FIXES: Final = {
+    "message_parts": FixId.DELETE_ORPHAN_PARTS,
+    "summary_messages": FixId.DELETE_ORPHAN_LINKS,
+    "summary_parents": FixId.DELETE_ORPHAN_LINKS,
+    "focus_brief_sources": FixId.DELETE_ORPHAN_LINKS,
+    "context_items": FixId.DROP_DANGLING_ITEMS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRule(Check):
+    """A check that reads what it needs by itself."""
+
+    find: Callable[[Reader, Limits], Awaitable[Sequence[Hit]]] = field(kw_only=True)
+
+
+async def _migration(reader: Reader, limits: Limits) -> list[Hit]:
+    """What the schema lacks of the version that it otherwise is."""
+    schema = reader.schema
+    tables = [(name, name.partition(".")[0]) for name in schema.missing]
+    reasons = []
+    if missing := [name for name, table in tables if name == table or schema.has(table)]:
+        reasons.append(f"it lacks {some(missing)}")
+    if schema.has("lcm_migration_state"):
+        done = {row["step_name"] for row in await reader.rows("SELECT step_name FROM lcm_migration_state")}
+        wanted = [*_STEPS, *((_IDENTITY_STEP,) if schema.has("conversations", "archive_cause") else ())]
+        if steps := [step for step in wanted if step not in done]:
+            reasons.append(f"it never finished {some(steps)}")
+    leftover = await reader.value(
+        "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name = 'conversations_session_key_idx'"
+    )
+    if leftover and schema.has("conversations", "active"):
+        reasons.append(
+            "it still has the index conversations_session_key_idx, which forbids archiving a session"
+        )
+    what = f"The migration of this file is not complete: {'; '.join(reasons)}."
+    return [hit(SUSPICIOUS, what, RowRef("sqlite_master", ()))] if reasons else []
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What the file and its WAL take up."""
+
+    pages: int
+    free_pages: int
+    page_size: int  #: bytes
+    wal: int  #: bytes
+
+
+def _space(used: Space, limits: Limits) -> Iterator[Hit]:
+    size = used.pages * used.page_size
+    if used.wal > _LARGE_WAL and used.wal * 4 > size:
+        what = f"The WAL holds {used.wal // _MIB:,} MiB beside a file of {size // _MIB:,} MiB."
+        yield hit(BY_DESIGN, what, RowRef("disk", ("-wal",)))
+    if used.free_pages > _MANY_FREE_PAGES and used.free_pages * 4 > used.pages:
+        free = used.free_pages * used.page_size // _MIB
+        what = f"{free:,} of {size // _MIB:,} MiB of the file are free; VACUUM would give them back."
+        yield hit(BY_DESIGN, what, RowRef("disk", ("",)))
+
+
+async def _load_space(reader: Reader, wal: int) -> Space:
+    return Space(
+        await reader.value("PRAGMA page_count"),
+        await reader.value("PRAGMA freelist_count"),
+        await reader.value("PRAGMA page_size"),
+        wal,
+    )
+
+
+async def _counters_behind(reader: Reader, limits: Limits) -> list[Hit]:
+    recorded = {row["name"]: row["seq"] for row in await reader.rows("SELECT name, seq FROM sqlite_sequence")}
+    found = []
+    for table, key in (("conversations", "conversation_id"), ("messages", "message_id")):
+        largest = await reader.value(f"SELECT max({key}) FROM {table}") or 0
+        counter = recorded.get(table) or 0
+        if isinstance(counter, int) and counter < largest:
+            what = f"The id counter of {table} is at {counter:,} although ids go to {largest:,}"
+            why = "ids of deleted rows may be given out again"
+            found.append(hit(SUSPICIOUS, f"{what}: {why}.", RowRef("sqlite_sequence", (table,))))
+    return found
+
+
+async def _stuck_batches(reader: Reader, limits: Limits) -> list[Hit]:
+    nodes, batches = "pending_summary_nodes", "pending_compaction_batches"
+    found = []
+    for what, table, query in (
+        (
+            "nodes whose lease ran out more than an hour ago",
+            nodes,
+            f"""SELECT node_id AS id FROM pending_summary_nodes WHERE status = 'running'
+            AND julianday(lease_expires_at) < {limits.today!r} - 1.0 / 24""",
+        ),
+        (
+            "nodes of published batches, never promoted",
+            nodes,
+            """SELECT n.node_id AS id FROM pending_summary_nodes AS n JOIN pending_compaction_batches AS b
+            ON b.batch_id = n.batch_id WHERE b.status = 'published' AND n.status = 'ready'""",
+        ),
+        (
+            "promoted nodes without a summary",
+            nodes,
+            """SELECT node_id AS id FROM pending_summary_nodes
+            WHERE status = 'promoted' AND canonical_summary_id IS NULL""",
+        ),
+        (
+            "batches that are being published",
+            batches,
+            "SELECT batch_id AS id FROM pending_compaction_batches WHERE status = 'publishing'",
+        ),
+    ):
+        ids = [row["id"] for row in await reader.rows(query)]
+        if ids:
+            rows = (RowRef(table, (one,)) for one in ids[: limits.rows])
+            sentence = f"{counted(len(ids), 'row')} of pending work: {what}."
+            found.append(hit(SUSPICIOUS, sentence, *rows, count=len(ids)))
+    return found
+
+
+async def _untrusted(reader: Reader, limits: Limits) -> list[Hit]:
+    found = []
+    row = await reader.row(
+        """SELECT count(*) AS anchors, total(trust_state IN ('suspect', 'unproven')) AS doubtful
+        FROM message_transcript_anchor_trust"""
+    )
+    if row is not None and (doubtful := int(row["doubtful"])):
+        found.append(
+            hit(
+                BY_DESIGN,
+                f"{doubtful:,} of {counted(row['anchors'], 'transcript anchor')} cannot be trusted. The "
+                "engine keeps the messages and ignores these anchors: nothing has to be done.",
+                RowRef("message_transcript_anchor_trust", ()),
+            )
+        )
+    for epoch in await reader.rows(
+        "SELECT conversation_id AS id FROM conversation_transcript_epochs WHERE migration_mode = 'corrupt'"
+    ):
+        owner = ConversationId(epoch["id"])
+        what = f"The transcript of conversation {owner} is marked as corrupt."
+        row_of = RowRef("conversation_transcript_epochs", (owner,))
+        found.append(hit(BROKEN, what, row_of, owner=owner))
+    return found
+
+
+async def _damaged_pages(reader: Reader, limits: Limits) -> list[Hit]:
+    """What SQLite finds wrong with the pages; the one read that takes as long as the file is large."""
+    rows = await reader.rows(f"PRAGMA quick_check({_MOST_FAULTS})")
+    faults = [str(row[0]) for row in rows if row[0] != "ok"]
+    if not faults:
+        return []
+    what = f"SQLite finds {counted(len(faults), 'fault')} in the file itself ({faults[0][:200]})"
+    return [hit(BROKEN, f"{what}; work on a copy.", RowRef("sqlite_master", ()), count=len(faults))]
+
+
+async def _violations(reader: Reader, limits: Limits, table: str) -> list[Hit]:
+    """Rows of a table that refer to nothing; the same rows have findings of their own in other families."""
+    rowids: dict[str, list[int]] = {}
+    counts: dict[str, int] = {}
+    for row in await reader.rows(
+        f'SELECT "rowid" AS id, parent FROM pragma_foreign_key_check(?) LIMIT {_MOST_VIOLATIONS}', table
+    ):
+        parent = row["parent"]
+        counts[parent] = counts.get(parent, 0) + 1
+        kept = rowids.setdefault(parent, [])
+        if len(kept) < limits.rows and row["id"] is not None:
+            kept.append(row["id"])
+    found = []
+    for parent, count in counts.items():
+        # Where the other table is gone altogether its rows are not lost one by one: a backup has them.
+        mendable = parent in ("messages", "summaries") and reader.schema.has(parent)
+        what = phrase(count, "row", None, f"refer to rows of {parent} that are gone.")
+        rows = (RowRef(table, (rowid,)) for rowid in rowids[parent])
+        fix = _FIXES.get(table) if mendable else None
+        found.append(hit(BROKEN, f"In {table}, {what}", *rows, count=count, fix=fix))
+    return found
+
+
+SPACE: Final[tuple[Rule[Space], ...]] = (
+    Rule(
+        "G14",
+        INFO,
+        "space not used",
+        "Is the WAL large, or much of the file free?",
+        why="A large WAL, or many free pages, take space; VACUUM by the host gives it back.",
+        scope=CheckScope.FILE,
+        find=_space,
+    ),
+)
+SCHEMA: Final[tuple[ReadingRule, ...]] = (
+    ReadingRule(
+        "G12",
+        WARNING,
+        "migration incomplete",
+        "Does the schema fit no version, or lack steps of its migration?",
+        why="Tables and columns are those of one version, and its migration has noted its steps.",
+        scope=CheckScope.FILE,
+        find=_migration,
+    ),
+    ReadingRule(
+        "G15",
+        WARNING,
+        "ids may be used again",
+        "Is an id counter behind the largest id?",
+        why="SQLite hands out ids above its counter. Behind the largest id, ids of deleted rows come again.",
+        scope=CheckScope.FILE,
+        needs=("sqlite_sequence",),
+        find=_counters_behind,
+    ),
+    ReadingRule(
+        "G16",
+        WARNING,
+        "pending work stuck",
+        "Is background compaction of 1.0-beta stuck?",
+        why="1.0-beta prepares compaction in the background; what is stuck there is never used.",
+        scope=CheckScope.FILE,
+        needs=(
+            "pending_compaction_batches",
+            "pending_summary_nodes",
+        ),
+        find=_stuck_batches,
+    ),
+    ReadingRule(
+        "G17",
+        INFO,
+        "transcript anchors not trusted",
+        "Are anchors suspect or unproven, or epochs corrupt?",
+        why="1.0-beta notes where each message stands in its transcript, and how sure that is.",
+        scope=CheckScope.FILE,
+        needs=(
+            "message_transcript_anchor_trust",
+            "conversation_transcript_epochs",
+        ),
+        find=_untrusted,
+    ),
+)
+#: It also asks `_violations`, a table at a time.
+PAGES: Final[tuple[ReadingRule, ...]] = (
+    ReadingRule(
+        "G13",
+        ERROR,
+        "damaged file",
+        "Does SQLite find damaged pages, or rows that refer to nothing?",
+        why="SQLite's own checks: pages that can be read, and rows that refer to rows that exist.",
+        scope=CheckScope.FILE,
+        untold="What integrity_check adds to quick_check: whether every index entry is right.",
+        find=_damaged_pages,
+    ),
+)
+
+
+async def read_schema(run: Run) -> None:
+    """G12, G14 to G17: what can be told of the file without reading it."""
+    if run.wants(("G14",)):
+        known = run.database.state
+        space = await run.database.read(_load_space, 0 if known is None else known.wal_size)
+        run.ask(SPACE, space)
+    for rule in SCHEMA:
+        if rule.id in run.wanted:
+            hits = await run.database.read(rule.find, run.limits)
+            run.add(finding_of(rule, one) for one in hits)
+
+
+async def read_pages(run: Run) -> None:
+    """G13: SQLite's own checks of the file."""
+    database = run.database
+    [rule] = PAGES
+    run.add(finding_of(rule, one) for one in await database.read(rule.find, run.limits))
+    tables = sorted(table for table, columns in database.schema.tables.items() if columns)
+    for step, table in enumerate(tables, 1):
+        hits = await database.read(_violations, run.limits, table)
+        run.add(finding_of(rule, one) for one in hits)
+        run.progress(len(tables) + step, len(tables) * 2)

@@ -1,0 +1,685 @@
+"""The checks of summaries and what they were made from (docs/engine/doctor.md, "Family B: the graph")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from lcm_core.checks.check import (
+    BROKEN,
+    BY_DESIGN,
+    ERROR,
+    INFO,
+    SUSPICIOUS,
+    WARNING,
+    Hit,
+    Limits,
+    Rows,
+    Rule,
+    hit,
+    summary_row,
+)
+from lcm_core.checks.placing import Block, fell_out, gaps_of, resets, within
+from lcm_core.checks.proofs import (
+    can_be_numbered,
+    cyclic_nodes,
+    depth_of,
+    false_messages,
+    false_sources,
+    live_consumers,
+    lost_messages,
+    lost_sources,
+    misnumbered,
+    rings,
+    without_edges,
+)
+from lcm_core.checks.structure import NO_LINKS, SECOND, Node, Structure
+from lcm_core.findings import FixId, RowRef
+from lcm_core.records import Edge, SummaryId
+from lcm_core.wording import counted, phrase, some
+
+_OTHER_TOOL: Final = "Another tool wrote it, and only that can tell what was meant."
+_RECALL_ONLY: Final = (
+    "The text is whole and the model reads it; only recall from it finds nothing. A backup from before it "
+    "would tell."
+)
+_ID_FORM: Final = re.compile(r"sum_[0-9a-f]{16}")
+_DEEP: Final = 6
+_WIDE: Final = 64
+
+
+def _edge_row(edge: Edge) -> RowRef:
+    return RowRef("summary_parents", (edge.consumer, edge.source))
+
+
+def _edges(structure: Structure) -> Iterator[Edge]:
+    for edges in structure.edges.values():
+        yield from edges
+
+
+def _leaves(structure: Structure) -> Iterator[SummaryId]:
+    return (one for one in structure.links if structure.nodes[one].is_leaf)
+
+
+def _leaf_without_sources(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    bare = [one for one in structure.nodes.values() if one.is_leaf and not _has_messages(structure, one)]
+    proven = lost_messages(structure) if bare else {}
+    for node in bare:
+        run = proven.get(node.summary_id)
+        yield hit(
+            BROKEN,
+            f"Leaf {node.summary_id} is linked to no message: nothing can be recalled from it"
+            + (f"; its counters prove that it was made from {structure.span_text(*run)}." if run else "."),
+            summary_row(node.summary_id),
+            fix=FixId.RELINK if run else None,
+        )
+
+
+def _has_messages(structure: Structure, node: Node) -> bool:
+    """Whether any link leads to a message that is there, if only to another conversation's (B7)."""
+    owners = structure.foreign_messages
+    return any(
+        message_id in structure.messages.position or owners.get(message_id) is not None
+        for message_id in structure.links.get(node.summary_id, NO_LINKS).message_ids
+    )
+
+
+def _sources_there(structure: Structure, node: Node) -> list[Edge]:
+    """The edges to summaries that are there, if only to another conversation's (B7), and not to itself."""
+    owners = structure.foreign_summaries
+    return [
+        edge
+        for edge in structure.edges.get(node.summary_id, ())
+        if edge.source != node.summary_id
+        and (edge.source in structure.nodes or owners.get(edge.source) is not None)
+    ]
+
+
+def _condensed_without_sources(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    for node in structure.nodes.values():
+        if not node.is_leaf and not _sources_there(structure, node):
+            what = f"Condensed summary {node.summary_id} has no sources: nothing can be recalled from it."
+            yield hit(BROKEN, what, summary_row(node.summary_id))
+
+
+def _self_edges(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    for edge in _edges(structure):
+        if edge.consumer == edge.source:
+            what = f"Summary {edge.source} is recorded as its own source."
+            yield hit(BROKEN, what, _edge_row(edge), fix=FixId.DELETE_ORPHAN_LINKS)
+
+
+def _cycles(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    if len(structure.sources_first) == len(structure.nodes):
+        return
+    repaired = without_edges(structure, false_sources(structure))
+    left = cyclic_nodes(repaired, repaired.nodes)
+    for ring in rings(structure):
+        proven = left.isdisjoint(ring)
+        why = (
+            "the counters prove which of them were not"
+            if proven
+            else "nothing that is recorded proves which edge is one too many"
+        )
+        words = f"were made from each other in a circle that begins at {ring[0]}; {why}."
+        yield hit(
+            BROKEN,
+            phrase(len(ring), "summary", structure.id, words),
+            *(summary_row(one) for one in ring[: limits.rows]),
+            fix=FixId.DELETE_FALSE_LINES if proven else None,
+        )
+
+
+def _across_conversations(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    false_ones: Mapping[SummaryId, frozenset[int | SummaryId]] = {
+        **false_sources(structure),
+        **false_messages(structure),
+    }
+    proven, others = Rows(limits), Rows(limits)
+    for summary_id, links in structure.links.items():
+        for message_id in links.message_ids:
+            if structure.foreign_messages.get(message_id) is not None:
+                rows = proven if message_id in false_ones.get(summary_id, ()) else others
+                rows.add("summary_messages", summary_id, message_id)
+    for edge in _edges(structure):
+        if structure.foreign_summaries.get(edge.source) is not None:
+            rows = proven if edge.source in false_ones.get(edge.consumer, ()) else others
+            rows.add("summary_parents", edge.consumer, edge.source)
+    for rows, why, fix in (
+        (proven, "without them the counters of their summaries are right", FixId.DELETE_FALSE_LINES),
+        (others, "nothing proves that the summaries were not made from these rows", None),
+    ):
+        words = f"lead into another conversation; {why}."
+        yield from rows.hits(BROKEN, "link or edge", structure.id, words, fix)
+
+
+def _wrong_kind_of_source(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    for node in structure.nodes.values():
+        name = node.summary_id
+        edges, links = structure.edges.get(name, ()), structure.links.get(name, NO_LINKS).message_ids
+        if node.is_leaf and edges:
+            rows = [_edge_row(edge) for edge in edges[: limits.rows]]
+            what = f"Leaf {name} was made from {counted(len(edges), 'summary')}."
+        elif not node.is_leaf and links:
+            rows = [RowRef("summary_messages", (name, one)) for one in links[: limits.rows]]
+            what = f"Condensed summary {name} is linked to {counted(len(links), 'message')}."
+        else:
+            continue
+        yield hit(BROKEN, what, summary_row(name), *rows)
+
+
+def _depth_of_kind(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    for node in structure.nodes.values():
+        if node.depth is not None and node.is_leaf != (node.depth == 0):
+            kind = "Leaf" if node.is_leaf else "Condensed summary"
+            yield _wrong_depth_of(structure, node, f"{kind} {node.summary_id} has depth {node.depth}.")
+
+
+def _wrong_depth_of(structure: Structure, node: Node, sentence: str) -> Hit:
+    fix = None if depth_of(structure, node) in (None, node.depth) else FixId.RECOMPUTE_DEPTH
+    return hit(BROKEN, sentence, summary_row(node.summary_id), fix=fix)
+
+
+def _depths_of_sources(structure: Structure, node: Node) -> list[int | None]:
+    sources = (structure.nodes.get(edge.source) for edge in structure.edges.get(node.summary_id, ()))
+    return [one.depth for one in sources if one is not None and one.summary_id != node.summary_id]
+
+
+def _wrong_depth(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    cyclic, disproved = cyclic_nodes(structure, structure.nodes), false_sources(structure)
+    for node in structure.nodes.values():
+        depths = [depth for depth in _depths_of_sources(structure, node) if depth is not None]
+        if not depths or node.depth is None or node.summary_id in cyclic or node.is_leaf:
+            continue
+        wanted = max(depths) + 1
+        if node.depth != wanted:
+            what = f"Summary {node.summary_id} has depth {node.depth}, but its sources call for {wanted}."
+            found = _wrong_depth_of(structure, node, what)
+            # The depth may be right and a source too many.
+            yield replace(found, fix=FixId.DELETE_FALSE_LINES) if node.summary_id in disproved else found
+
+
+def _mixed_depths(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    nodes = structure.nodes.values()
+    mixed = (one.summary_id for one in nodes if len(set(_depths_of_sources(structure, one))) > 1)
+    words = "have sources of several depths, as databases have that are older than depths."
+    return Rows(limits, "summaries", mixed).hits(BY_DESIGN, "summary", structure.id, words)
+
+
+def _inverted_edges(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    for edge in _edges(structure):
+        consumer, source = structure.nodes.get(edge.consumer), structure.nodes.get(edge.source)
+        if consumer is None or source is None or edge.consumer == edge.source:
+            continue
+        what = f"Source {edge.source} of {edge.consumer}"
+        if consumer.depth is not None and source.depth is not None and source.depth >= consumer.depth:
+            why = f"has depth {source.depth}, its consumer {consumer.depth}"
+            yield hit(BROKEN, f"{what} {why}.", _edge_row(edge))
+        elif source.created > consumer.created + SECOND:
+            yield hit(SUSPICIOUS, f"{what} was made after its consumer.", _edge_row(edge))
+
+
+def _orphans(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    if structure.archived or not structure.orphans:
+        return
+    by_reset, gaps = resets(structure, limits), gaps_of(structure)
+    lost = {source: consumer for consumer, sources in lost_sources(structure).items() for source in sources}
+    left = {source: gone for gone, sources in structure.remains.items() for source in sources}
+    for orphan in structure.orphans:
+        confidence, why, fix = SUSPICIOUS, "nothing that is recorded explains it", None
+        span = structure.spans.get(orphan)
+        if orphan in lost:
+            confidence, fix = BROKEN, FixId.RELINK
+            why = f"the counters of {lost[orphan]} prove that it was one of its sources"
+        elif orphan in left:
+            confidence, fix = BROKEN, FixId.DROP_DANGLING_ITEMS
+            why = f"edges name it as a source of {left[orphan]}, which is gone and stands in the context (A2)"
+        elif fell_out(structure, orphan, gaps):
+            confidence, fix = BROKEN, FixId.RESTORE_SUMMARIES
+            why = "it covers exactly what a gap in the context lacks"
+        elif span is not None and within(Block(*span), by_reset):
+            confidence, why = BY_DESIGN, "/new left it out"
+        elif span is not None and _reached_otherwise(structure, orphan):
+            confidence = BY_DESIGN
+            why = "what it covers is in the context in another way, as after dissolving it"
+        what = f"Neither the context nor another summary uses {orphan}; {why}."
+        yield hit(confidence, what, summary_row(orphan), fix=fix)
+
+
+def _reached_otherwise(structure: Structure, orphan: SummaryId) -> bool:
+    return all(
+        structure.raw[place] or structure.linked[place] == 2
+        for below in structure.below([orphan])
+        for place in structure.places(below)
+    )
+
+
+def _unused_in_archive(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    rows = Rows(limits, "summaries", structure.orphans if structure.archived else ())
+    return rows.hits(BY_DESIGN, "summary", structure.id, "are used by nothing; it is archived.")
+
+
+def _consumed_twice(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    false_ones: Mapping[SummaryId, frozenset[SummaryId]] | None = None
+    for source, consumers in structure.consumers.items():
+        others = [one for one in consumers if one != source]
+        if len(others) < 2 or source not in structure.nodes:
+            continue
+        fix, confidence = None, BY_DESIGN
+        why = "; the context reaches no more than one of them."
+        live = live_consumers(structure, source)
+        if live:
+            if false_ones is None:
+                false_ones = false_sources(structure)
+            false = [one for one in live if source in false_ones.get(one, ())]
+            confidence, why = BROKEN, ", and the model reads more than one of them"
+            if len(live) - len(false) <= 1:
+                fix = FixId.DELETE_FALSE_LINES
+                why += f"; the counters of {some(false)} say that it was not."
+            else:
+                why += "; their counters do not say that it was not."
+        yield hit(
+            confidence,
+            f"Summary {source} was condensed into {counted(len(others), 'summary')}{why}",
+            *(_edge_row(Edge(one, source, 0)) for one in others[: limits.rows]),
+            fix=fix,
+        )
+
+
+def _summarised_twice(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    first: dict[int, SummaryId] = {}
+    pairs: dict[tuple[SummaryId, SummaryId], list[int]] = {}
+    for leaf in _leaves(structure):
+        for message_id in structure.links[leaf].message_ids:
+            other = first.setdefault(message_id, leaf)
+            if other != leaf:
+                pairs.setdefault((other, leaf), []).append(message_id)
+    false_ones = false_messages(structure) if pairs else {}
+    for (one, other), shared in pairs.items():
+        fix, confidence = None, BY_DESIGN
+        why = "the context reaches no more than one of the two."
+        if one in structure.live and other in structure.live:
+            confidence, why = BROKEN, "the model reads both, and the counters prove neither wrong."
+            if set(shared) <= false_ones.get(one, frozenset()) | false_ones.get(other, frozenset()):
+                fix = FixId.DELETE_FALSE_LINES
+                why = "the model reads both, and the counters prove one of them wrong."
+        rows = Rows(limits, "summary_messages", ((other, message_id) for message_id in shared))
+        words = f"went into leaf {one} and into leaf {other}; {why}"
+        yield from rows.hits(confidence, "message", structure.id, words, fix)
+
+
+def _leaf_with_gap(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    messages = structure.messages
+    for leaf in _leaves(structure):
+        places = set(structure.places(leaf))
+        if len(places) < 2:
+            continue
+        first, last = min(places), max(places)
+        if last - first + 1 == len(places):
+            continue
+        between = (at for at in range(first, last) if at not in places and not messages.events[at])
+        rows = Rows(limits, "messages", (messages.ids[at] for at in between))
+        if rows:
+            number = counted(rows.count, "message")
+            what = f"Leaf {leaf} covers {structure.span_text(first, last)}, but {number} in between"
+            yield rows.hit(SUSPICIOUS, f"{what} did not go into it.")
+
+
+def _source_order(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    proven, doubtful = Rows(limits), Rows(limits)
+    for summary_id in dict.fromkeys(misnumbered(structure)):
+        (proven if can_be_numbered(structure, summary_id) else doubtful).add("summaries", summary_id)
+    for rows, why, fix in (
+        (proven, "; none is lost.", FixId.NUMBER_SOURCES),
+        (doubtful, ": some were taken away or moved.", None),
+    ):
+        words = f"have sources that are not numbered from 0 in their order{why}"
+        yield from rows.hits(SUSPICIOUS, "summary", structure.id, words, fix)
+
+
+def _interleaved(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    spans = []
+    for leaf in _leaves(structure):
+        places = list(structure.places(leaf))
+        if places:
+            spans.append((min(places), max(places), leaf))
+    spans.sort()
+    for before, after in pairwise(spans):
+        if after[0] <= before[1]:
+            yield hit(
+                SUSPICIOUS,
+                f"Leaves {before[2]} ({structure.span_text(before[0], before[1])}) and {after[2]} "
+                f"({structure.span_text(after[0], after[1])}) cover the same time.",
+                summary_row(before[2]),
+                summary_row(after[2]),
+            )
+
+
+def _single_source(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    for node in structure.nodes.values():
+        edges = _sources_there(structure, node)
+        if not node.is_leaf and len(edges) == 1:
+            what = f"Summary {node.summary_id} was condensed from one summary only, which no engine does."
+            yield hit(SUSPICIOUS, what, summary_row(node.summary_id), _edge_row(edges[0]))
+
+
+def _abnormal_ids(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    nameless = Rows(limits, "summaries", structure.nameless)
+    words = "have no id: nothing can refer to such a row."
+    yield from nameless.hits(BROKEN, "summary", structure.id, words)
+    odd = Rows(limits, "summaries", (one for one in structure.nodes if not _ID_FORM.fullmatch(one)))
+    words = "have an id of another form than the engine's, which does not find it in texts."
+    yield from odd.hits(SUSPICIOUS, "summary", structure.id, words)
+
+
+def _half_swapped(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    held, circling = set(structure.summaries_in_context), cyclic_nodes(structure, structure.nodes)
+    for summary_id in structure.summaries_in_context:
+        sources = {edge.source for edge in structure.edges.get(summary_id, ())}
+        if sources and sources <= held - {summary_id}:
+            number = counted(len(sources), "source")
+            yield hit(
+                BROKEN,
+                f"Summary {summary_id} stands in the context together with all {number} that it was to "
+                "replace.",
+                *map(summary_row, (summary_id, *sorted(sources))),
+                fix=FixId.DROP_COVERED_ITEMS if circling.isdisjoint(sources) else None,
+            )
+
+
+def _shape(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    extreme = (
+        name
+        for name, node in structure.nodes.items()
+        if (node.depth or 0) > _DEEP or len(structure.edges.get(name, ())) > _WIDE
+    )
+    words = f"lie above depth {_DEEP} or on more than {_WIDE} sources."
+    return Rows(limits, "summaries", extreme).hits(BY_DESIGN, "summary", structure.id, words)
+
+
+CHECKS: Final[tuple[Rule[Structure], ...]] = (
+    Rule(
+        "B1",
+        ERROR,
+        "leaf without sources",
+        "Is there a leaf that is linked to no message?",
+        why="A leaf is linked to the messages that it was made from; without, nothing can be recalled "
+        "from it.",
+        needs=(
+            "summaries",
+            "summary_messages",
+        ),
+        unfixed=f"No messages can be proven to be its sources. {_RECALL_ONLY}",
+        broken="leaf {ref} has no source messages",
+        find=_leaf_without_sources,
+    ),
+    Rule(
+        "B2",
+        ERROR,
+        "condensed without sources",
+        "Is there a condensed summary without any source?",
+        why="A condensed summary has edges to its sources; without, nothing can be recalled from it.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        unfixed=f"No summaries can be proven to be its sources. {_RECALL_ONLY}",
+        broken="condensed summary {ref} has no sources",
+        find=_condensed_without_sources,
+    ),
+    Rule(
+        "B5",
+        ERROR,
+        "self edge",
+        "Is a summary recorded as its own source?",
+        why="No summary is made from itself; a walk to its sources would not end.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        broken="summary {ref} is its own source",
+        find=_self_edges,
+    ),
+    Rule(
+        "B6",
+        ERROR,
+        "cycle",
+        "Does a walk from a summary toward its sources come back to it?",
+        why="A summary is made from older ones, so a walk toward the sources ends. In a cycle it does "
+        "not, and depths and counts cannot be true.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        unfixed=f"No counter proves which edge is one too many. {_RECALL_ONLY}",
+        broken="summary {ref} stands on a cycle",
+        find=_cycles,
+    ),
+    Rule(
+        "B7",
+        ERROR,
+        "edge across conversations",
+        "Was a summary made from rows of another conversation?",
+        why="Summaries are made from rows of their own conversation. The foreign text is recalled here too.",
+        needs=("summaries",),
+        unfixed="No counter proves that the summary was not made from it. Merge the two conversations when "
+        "they are one session (`lcm-tui merge`); else nothing is lost by leaving it.",
+        broken="{kind} {ref} joins two conversations",
+        find=_across_conversations,
+    ),
+    Rule(
+        "B8",
+        WARNING,
+        "wrong kind of source",
+        "Has a leaf summaries as sources, or a condensed summary messages?",
+        why="A leaf is made from messages, a condensed summary from summaries, and never from both.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        unfixed=f"Either the kind or the line is wrong. {_OTHER_TOOL}",
+        broken="summary {ref} has sources that its kind does not have",
+        find=_wrong_kind_of_source,
+    ),
+    Rule(
+        "B9",
+        WARNING,
+        "depth does not fit the kind",
+        "Is there a leaf above depth 0 or a condensed summary at 0?",
+        why="A leaf has depth 0, and only a leaf.",
+        needs=("summaries",),
+        broken="the depth of summary {ref} does not fit its kind",
+        find=_depth_of_kind,
+    ),
+    Rule(
+        "B10",
+        WARNING,
+        "wrong depth",
+        "Is a depth other than one more than the deepest source's?",
+        why="The depth is one more than that of the deepest source. Compaction chooses what to condense "
+        "by it.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        find=_wrong_depth,
+    ),
+    Rule(
+        "B11",
+        INFO,
+        "sources of several depths",
+        "Was a summary made from summaries of different depths?",
+        why="A condensation takes summaries of one depth. Databases from before depths were recorded differ.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        find=_mixed_depths,
+    ),
+    Rule(
+        "B12",
+        ERROR,
+        "inverted edge",
+        "Is a source as deep as what was made from it, or was it made later than that?",
+        why="Sources are less deep than their consumer and were made before it.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        unfixed="Either the depth, the time or the edge is wrong; the sources of both (B10, D2, D7) "
+        "may tell.",
+        broken="the source of {kind} {ref} is not below its consumer",
+        find=_inverted_edges,
+    ),
+    Rule(
+        "B13",
+        WARNING,
+        "orphan summary",
+        "Is there a summary in an active conversation that neither the context nor another summary uses?",
+        why="A summary stands in the context or is a source of another one, except what /new left out. "
+        "Nothing leads to an orphan: the model cannot reach it.",
+        needs=(
+            "summaries",
+            "context_items",
+            "summary_parents",
+        ),
+        unfixed="Nothing tells where it stood. Search and recall find it, and what it covers.",
+        broken="what summary {ref} covers is lost from the context of conversation {conversation}",
+        find=_orphans,
+    ),
+    Rule(
+        "B14",
+        ERROR,
+        "summary consumed twice",
+        "Were two live summaries made from the same summary?",
+        why="A summary is condensed once. Used by two live ones, it is told twice.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        unfixed="No counter proves either edge wrong. Nothing is lost by it; to save the tokens, rewrite one "
+        "of the two (W) and take it out of the draft by hand (e).",
+        broken="summary {ref} is told by two summaries that conversation {conversation} reads",
+        find=_consumed_twice,
+    ),
+    Rule(
+        "B15",
+        ERROR,
+        "message summarised twice",
+        "Is a message linked from more than one leaf?",
+        why="A message is summarised by one leaf. Used by two, it is told twice.",
+        needs=(
+            "summaries",
+            "summary_messages",
+        ),
+        unfixed="No counter proves either link wrong. Nothing is lost by it; to save the tokens, rewrite one "
+        "leaf (W) and take it out of the draft by hand (e).",
+        broken="message {ref} is told by two leaves that conversation {conversation} reads",
+        find=_summarised_twice,
+    ),
+    Rule(
+        "B16",
+        WARNING,
+        "leaf with a gap",
+        "Does a message lie between the sources of a leaf that is none of them?",
+        why="A leaf covers an unbroken run of messages. One in between that it does not cover was passed "
+        "over.",
+        needs=(
+            "summaries",
+            "summary_messages",
+        ),
+        unfixed="What lies in between may have been left out on purpose. Search finds it.",
+        find=_leaf_with_gap,
+    ),
+    Rule(
+        "B17",
+        WARNING,
+        "source order",
+        "Are the ordinals of a summary's sources out of order or not 0 to n-1?",
+        why="Links and edges are numbered from 0 in the order of their sources; expansion reads them so.",
+        needs=("summaries",),
+        unfixed="A number that is missing may be the trace of a lost source, and no sum of the summary "
+        "disproves it; or the sources overlap. They are read in the order that they have.",
+        find=_source_order,
+    ),
+    Rule(
+        "B18",
+        WARNING,
+        "interleaved leaves",
+        "Do two leaves cover overlapping runs of messages?",
+        why="Leaves cover one run of messages after the other. Runs that overlap come from two sweeps at "
+        "once.",
+        needs=(
+            "summaries",
+            "summary_messages",
+        ),
+        unfixed="Both leaves were made, one after the other; what each tells is its own.",
+        find=_interleaved,
+    ),
+    Rule(
+        "B19",
+        WARNING,
+        "single source",
+        "Was a summary condensed from one summary only?",
+        why="A condensation takes at least two sources: from one, nothing is gained and something is lost.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        unfixed="What else it was made from cannot be told; where its counters prove it, B13 has the fix.",
+        find=_single_source,
+    ),
+    Rule(
+        "B20",
+        ERROR,
+        "abnormal summary id",
+        "Is an id NULL or of another form than the engine's?",
+        why="The engine's ids are sum_ and 16 hexadecimal digits. Others cannot be expanded by the model.",
+        needs=("summaries",),
+        unfixed=f"Another id would have to be chosen for all that refers to it. {_OTHER_TOOL}",
+        find=_abnormal_ids,
+    ),
+    Rule(
+        "B21",
+        WARNING,
+        "half a swap",
+        "Do a summary and all that it was condensed from stand in the same context?",
+        why="When a summary takes the place of its sources, they leave the context in the same step.",
+        needs=(
+            "summaries",
+            "context_items",
+            "summary_parents",
+        ),
+        find=_half_swapped,
+    ),
+    Rule(
+        "B22",
+        INFO,
+        "very deep or very wide",
+        "Is a depth above 6, or has a summary more than 64 sources?",
+        why="More than 6 levels, or more than 64 sources: no harm, but far from what the engine does by "
+        "itself.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        find=_shape,
+    ),
+    Rule(
+        "B23",
+        WARNING,
+        "unused summary in an archived conversation",
+        "Does an archived conversation hold summaries that nothing uses?",
+        why="What nothing uses in an archived conversation does no harm and takes space.",
+        needs=(
+            "summaries",
+            "context_items",
+            "summary_parents",
+            "conversations.active",
+        ),
+        find=_unused_in_archive,
+    ),
+)

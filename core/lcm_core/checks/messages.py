@@ -1,0 +1,805 @@
+"""The checks of the texts and parts of messages (E3 to E12, E15, E20 to E22, C19, G19).
+
+A conversation's messages are read in batches, in order of seq, and not kept. Some checks are asked of one
+message after the other, some when all were read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from lcm_core.assemble.counted import tokens_as_sent
+from lcm_core.checks.asking import Run
+from lcm_core.checks.check import (
+    BROKEN,
+    BY_DESIGN,
+    ERROR,
+    INFO,
+    SUSPICIOUS,
+    WARNING,
+    Fault,
+    Gathering,
+    Hit,
+    Limits,
+    Rows,
+    Rule,
+    TextRule,
+    conversation_row,
+    hit,
+)
+from lcm_core.checks.metadata import TOKEN_COUNT, Miscounted
+from lcm_core.checks.repeats import SHORT_TEXT, Keys, Proof, Repetition, repetitions, spare_copies
+from lcm_core.checks.structure import MessageColumns, Structure, load_structure
+from lcm_core.checks.summaries import MOST_CHARACTERS, note_left_out
+from lcm_core.checks.texts import are_twins
+from lcm_core.findings import Finding, FixId, KeyPart
+from lcm_core.records import Conversation, ConversationId, Message, MessageId, MessagePart
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.standing import whole_messages
+from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16
+from lcm_core.wording import counted, phrase
+
+#: What the assembler puts in place of a missing tool result (docs/engine/assembly.md, "Tool pairing").
+SYNTHETIC_RESULT: Final = (
+    "[lossless-claw] missing tool result in session history; "
+    "inserted synthetic error result for transcript repair."
+)
+_FILE_ID: Final = re.compile(r"\bfile_[0-9a-f]{16}\b")
+_REFERENCE: Final = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|\| LCM file: file_")
+_HEARTBEAT: Final = re.compile(
+    r"\s*(?:HEARTBEAT_OK\b.{0,40}\Z|Read HEARTBEAT\.md\b|NO_REPLY\s*\Z"
+    r"|\[?heartbeat(?: poll| check)?\]?\s*\Z)",
+    re.DOTALL,
+)
+_RAW: Final = '"raw":'
+_RUNTIME: Final = re.compile(r"\s*(?:<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>|OpenClaw runtime context\b)")
+_MOST_MESSAGES: Final = 1_000
+#: Stored tokens of one batch: about four bytes each, twice (text and raw block).
+_MOST_TOKENS: Final = 500_000
+_SHORT: Final = f"ifnull(length(m.content), 0) <= {MOST_CHARACTERS}"
+#: SQL: whether the metadata of a part can be read; every version has the columns of ``message_parts``.
+_VALID: Final = "(p.metadata IS NULL OR json_valid(p.metadata))"
+#: Types of blocks that call a tool (docs/engine/ingest.md, "What a block is").
+_CALLS: Final = frozenset(
+    {
+        "toolCall",
+        "tool_use",
+        "tool-use",
+        "toolUse",
+        "functionCall",
+        "function_call",
+        "tool_call",
+        "server_tool_use",
+    }
+)
+_RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output", "tool_use_result"})
+_ID_KEYS: Final = ("id", "call_id", "callId", "toolCallId", "tool_call_id", "tool_use_id", "toolUseId")
+
+
+class PartBody(NamedTuple):  # of which there are millions: a frozen dataclass takes three times as long
+    """A part of a message, as far as the checks look at it."""
+
+    part_id: str | None  #: only of parts that may be about a tool and have no call id
+    ordinal: int
+    part_type: str
+    text: str | None  #: None as well when it is `same`
+    same: bool  #: its text is the whole text of the message
+    tool_call_id: str | None
+    session_id: str | None  #: None: the conversation's own
+    metadata: str | None
+    unreadable: str | None  #: the part's id when its metadata is no JSON
+
+
+class MessageBody(NamedTuple):
+    """A message with its text and parts."""
+
+    message_id: int
+    content: str
+    identity_hash: str | None
+    has_file: bool  #: ``large_content`` names a file
+    parts: tuple[PartBody, ...]
+
+
+class MessageText(NamedTuple):
+    """A message with its text and parts, in its conversation."""
+
+    body: MessageBody
+    role: str
+    tokens: int  #: as stored
+    digest: str | None  #: the hash of role and text; None when nobody asks for it
+    heartbeat: bool  #: it says that nothing happened
+    again: bool  #: it says what the one before says, in the same role
+    before: str | None  #: what the one before says, in the same role; None when this one says little
+
+
+Found = Sequence[tuple[Fault, KeyPart]]
+
+_TWIN: Final = Fault(SUSPICIOUS, "message", "differ from the one before only in form")
+_OTHER_HASH: Final = Fault(SUSPICIOUS, "message", "have the identity hash of another text")
+_NO_HASH: Final = Fault(SUSPICIOUS, "message", "have no identity hash: copies are not recognised")
+_HASH_OF_USER: Final = Fault(BY_DESIGN, "user message", "have an identity hash of an undecorated text")
+_UNREADABLE: Final = Fault(BROKEN, "part", "have metadata that cannot be read", table="message_parts")
+_PARTS_LACKING: Final = Fault(SUSPICIOUS, "message", "lack parts: ordinals are missing")
+_OTHER_TEXT: Final = Fault(SUSPICIOUS, "message", "have another text than the parts")
+_NOISE: Final = Fault(
+    BY_DESIGN, "message", "are noise: heartbeats, mirrored or empty replies, runtime context"
+)
+_PAYLOAD: Final = Fault(SUSPICIOUS, "message", "hold a payload that the engine would have made a file")
+_STAND_IN: Final = Fault(SUSPICIOUS, "message", "hold the text that stands in for a missing tool result")
+_UNCOUNTED: Final = Fault(
+    SUSPICIOUS, "message", "count 0 tokens although something is there", FixId.RECOMPUTE_TOKENS
+)
+_COUNT_LOST: Final = Fault(SUSPICIOUS, "message", "count 0 tokens, and what was counted is lost")
+
+
+def _twins(message: MessageText, limits: Limits) -> Found:
+    if message.before is None or message.again or not are_twins(message.before, message.body.content):
+        return ()
+    return ((_TWIN, message.body.message_id),)
+
+
+def _identity_hash(message: MessageText, limits: Limits) -> Found:
+    stored = message.body.identity_hash
+    if stored is None:
+        return ((_NO_HASH, message.body.message_id),)
+    if message.digest in (None, stored):
+        return ()
+    return ((_HASH_OF_USER if message.role == "user" else _OTHER_HASH, message.body.message_id),)
+
+
+def _wrong_parts(message: MessageText, limits: Limits) -> Found:
+    parts = message.body.parts
+    found: list[tuple[Fault, KeyPart]] = [
+        (_UNREADABLE, part.unreadable) for part in parts if part.unreadable is not None
+    ]
+    if any(part.ordinal != index for index, part in enumerate(parts)):
+        found.append((_PARTS_LACKING, message.body.message_id))
+    if parts and _text_differs(message.body):
+        found.append((_OTHER_TEXT, message.body.message_id))
+    return found
+
+
+def _text_differs(body: MessageBody) -> bool:
+    """Whether a message's text cannot have come from its parts (the engine joins their texts by newlines)."""
+    texts = [part.text for part in body.parts if part.text and part.part_type in ("text", "compaction")]
+    if any(part.same for part in body.parts) or "\n".join(texts) == body.content:
+        return False
+    if not body.content.strip():
+        return any(text.strip() for text in texts)
+    return (
+        bool(texts)
+        and not body.has_file
+        and not any(text in body.content or body.content in text for text in texts)
+    )
+
+
+def _noise(message: MessageText, limits: Limits) -> Found:
+    body, of_assistant = message.body, message.role == "assistant"
+    empty = of_assistant and not body.parts and not body.content.strip()
+    noisy = message.heartbeat or empty or _RUNTIME.match(body.content) is not None
+    mirrored = of_assistant and message.again
+    return ((_NOISE, body.message_id),) * (noisy + mirrored) if noisy or mirrored else ()
+
+
+def _payload(message: MessageText, limits: Limits) -> Found:
+    body = message.body
+    if message.tokens < limits.large_payload or body.has_file or _REFERENCE.search(body.content):
+        return ()
+    return ((_PAYLOAD, body.message_id),)
+
+
+def _stand_in(message: MessageText, limits: Limits) -> Found:
+    return ((_STAND_IN, message.body.message_id),) if message.body.content.strip() == SYNTHETIC_RESULT else ()
+
+
+def _uncounted(message: MessageText, limits: Limits) -> Found:
+    body = message.body
+    if message.tokens or not (body.content.strip() or any(part.text for part in body.parts)):
+        return ()
+    text = counted_text(message.role, body.content, [part.metadata for part in body.parts])
+    return ((_UNCOUNTED if text is not None else _COUNT_LOST, body.message_id),)
+
+
+#: Asked of one message after the other.
+TEXT_CHECKS: Final[tuple[TextRule[MessageText], ...]] = (
+    TextRule(
+        "E5",
+        WARNING,
+        "twins",
+        "Do two neighbouring messages differ only in white space, redaction or decoration?",
+        why="Twins are one message in two forms: decorated by the host and bare, or with and without "
+        "redaction.",
+        untold="Redactions of other forms than [REDACTED] and ***.",
+        faults=(_TWIN,),
+        find=_twins,
+    ),
+    TextRule(
+        "E6",
+        WARNING,
+        "identity hash",
+        "Is an identity hash missing or other than the hash of the text?",
+        why="From 0.9 on a hash of role and text tells messages apart. Without it, a replay is not noticed.",
+        needs=("messages.identity_hash",),
+        untold="The hash of user messages that the host decorated.",
+        faults=(_OTHER_HASH, _NO_HASH, _HASH_OF_USER),
+        find=_identity_hash,
+    ),
+    TextRule(
+        "E12",
+        WARNING,
+        "parts that do not fit",
+        "Do parts have unreadable metadata, gaps, or another text?",
+        why="Parts are numbered from 0, with readable metadata, and say what the message says.",
+        needs=("message_parts",),
+        faults=(_UNREADABLE, _PARTS_LACKING, _OTHER_TEXT),
+        find=_wrong_parts,
+    ),
+    TextRule(
+        "E15",
+        INFO,
+        "noise",
+        "Are there heartbeats, mirrored replies, empty replies or runtime context?",
+        why="Heartbeats, empty answers and mirrored replies are stored as they came; they cost tokens.",
+        faults=(_NOISE,),
+        find=_noise,
+    ),
+    TextRule(
+        "E20",
+        WARNING,
+        "payload not externalised",
+        "Does a message hold a payload that should be a file?",
+        why="Payloads from a set size on are moved to a file; up to 0.9.3 an import left them in the "
+        "message.",
+        faults=(_PAYLOAD,),
+        find=_payload,
+    ),
+    TextRule(
+        "E21",
+        WARNING,
+        "repair text stored",
+        "Was the text that stands in for a missing tool result stored?",
+        why="For a tool result that is missing the engine sends a stand-in. It is never meant to be stored.",
+        faults=(_STAND_IN,),
+        find=_stand_in,
+    ),
+    TextRule(
+        "E22",
+        WARNING,
+        "no tokens counted",
+        "Does a message with text or parts count 0 tokens?",
+        why="A message with text has tokens; with 0 it is not counted against the budget.",
+        faults=(_UNCOUNTED, _COUNT_LOST),
+        find=_uncounted,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPart:
+    """A part that is a tool call or a result."""
+
+    call_id: str
+    is_call: bool
+    from_metadata: bool  #: the column is empty and the metadata holds the id
+
+
+def tool_part(role: str, part_type: str, call_id: str | None, metadata: str | None) -> ToolPart | None:
+    """What a part says of a tool; None when it says nothing.
+
+    The id is the column's, else ``metadata.toolCallId``, else that of ``metadata.raw`` (0.1 kept it there).
+    """
+    if call_id:
+        return ToolPart(call_id, role == "assistant" and part_type in ("tool", "agent"), False)
+    if part_type not in ("tool", "agent") and role != "tool":
+        return None
+    known = _object(metadata)
+    raw = known.get("raw")
+    kind = str(known.get("rawType") or (raw.get("type") if isinstance(raw, dict) else ""))
+    found = known.get("toolCallId")
+    if not isinstance(found, str) and isinstance(raw, dict) and kind in _CALLS | _RESULTS:
+        found = next((raw[key] for key in _ID_KEYS if isinstance(raw.get(key), str)), None)
+    if not isinstance(found, str) or not found:
+        return None
+    return ToolPart(found, kind in _CALLS or (role == "assistant" and kind not in _RESULTS), True)
+
+
+def _object(metadata: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(metadata or "")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class Messages:
+    """What is known of the messages of one conversation when all their texts were read."""
+
+    def __init__(
+        self, structure: Structure, limits: Limits, wanted: frozenset[str], *, backfilled: bool
+    ) -> None:
+        size = len(structure.messages)
+        self.structure = structure
+        self.backfilled = backfilled  #: the migration ran that fills the tool columns of parts
+        self.heartbeats = bytearray(size)
+        self.parts = bytearray(b"\2" * size)  #: 1 where a message has parts, 2 where it was not read
+        self.sessions: set[str | None] = set()
+        self.calls: dict[str, list[int]] = {}  #: places by tool call id
+        self.results: dict[str, list[int]] = {}
+        self.unfilled = Rows(limits)  #: parts whose call id only the metadata holds
+        self._limits, self._wanted = limits, wanted
+        self._gathering = Gathering([rule for rule in TEXT_CHECKS if rule.id in wanted], limits)
+        self._miscounted = Rows(limits)
+        self._texts = array("Q", bytes(8 * size))
+        self._call_keys = array("Q", bytes(8 * size))
+        self._weights = bytearray(size)
+        self._before: tuple[int, MessageBody] | None = None
+        self._doubtful: list[int] = []  #: messages
+        self._repetitions: list[Repetition] | None = None
+
+    def take(self, bodies: Iterable[MessageBody]) -> None:
+        """Look at some messages, in order of seq."""
+        messages = self.structure.messages
+        for body in bodies:
+            place = messages.position.get(body.message_id)
+            if place is None:  # stored after the structure was read
+                continue
+            role = messages.role(place)
+            digest = self._identify(place, role, body)
+            heartbeat = self.heartbeats[place] = _HEARTBEAT.match(body.content) is not None
+            before, again = None, False
+            if (
+                self._weights[place] == 2
+                and self._before is not None
+                and self._before[0] == place - 1
+                and messages.roles[place] == messages.roles[place - 1]
+            ):
+                before, again = self._before[1].content, self._texts[place] == self._texts[place - 1]
+            tokens = messages.tokens[place]
+            self._gathering.look(MessageText(body, role, tokens, digest, heartbeat, again, before))
+            self._take_parts(place, role, body)
+            if "D1" in self._wanted and tokens > 0 and not _counts_easily(tokens, body):
+                check = check_message_tokens(tokens, body.content, [part.metadata for part in body.parts])
+                near = check.weighted is not None and abs(check.weighted - tokens) <= 1
+                if check.verdict is Verdict.DIFFERS and not near:
+                    self._doubtful.append(body.message_id)
+            self._before = (place, body)
+
+    def _identify(self, place: int, role: str, body: MessageBody) -> str | None:
+        """Note what tells a message apart; its digest, where that was made."""
+        stored, digest = body.identity_hash, None
+        if stored is None or "E6" in self._wanted:
+            digest = sha256(f"{role}\0{body.content}".encode("utf-8", "surrogatepass")).hexdigest()
+        key = _without_file_ids(role, body.content) or stored or digest or ""
+        try:
+            self._texts[place] = int(key[:16], 16) & 0xFFFF_FFFF_FFFF_FFFF
+        except ValueError:
+            self._texts[place] = hash(key) & 0xFFFF_FFFF_FFFF_FFFF
+        if len(body.content) > 10_000 or len(body.content.strip()) > SHORT_TEXT:
+            self._weights[place] = 2
+        else:
+            self._weights[place] = 1 if body.content.strip() else 0
+        return digest
+
+    def _take_parts(self, place: int, role: str, body: MessageBody) -> None:
+        self.parts[place] = bool(body.parts)
+        ids = []
+        for part in body.parts:
+            self.sessions.add(part.session_id)
+            tool = tool_part(role, part.part_type, part.tool_call_id, part.metadata)
+            if tool is None:
+                continue
+            ids.append(tool.call_id)
+            places = (self.calls if tool.is_call else self.results).setdefault(tool.call_id, [])
+            if not places or places[-1] != place:
+                places.append(place)
+            if tool.from_metadata:
+                self.unfilled.add("message_parts", part.part_id)
+        if ids:
+            self._call_keys[place] = hash(tuple(sorted(ids))) & 0xFFFF_FFFF_FFFF_FFFF or 1
+
+    def doubtful(self) -> list[int]:
+        """The messages, since this was asked last, whose count only their whole parts can explain."""
+        found, self._doubtful = self._doubtful, []
+        return found
+
+    def weigh(self, messages: Iterable[tuple[Message, Sequence[MessagePart]]]) -> None:
+        """Judge doubtful counts: the present engine counts what it would send, rebuilt from the parts."""
+        known = self.structure.messages
+        for message, parts in messages:
+            place = known.position.get(message.message_id)
+            if place is not None and abs(tokens_as_sent(message, parts) - known.tokens[place]) > 1:
+                self._miscounted.add("messages", message.message_id)
+
+    @property
+    def keys(self) -> Keys:
+        """What tells the messages apart."""
+        return Keys(self._texts, self._call_keys, bytes(self._weights))
+
+    def repetitions(self) -> list[Repetition]:
+        """Replayed blocks, floods and duplicates of the whole conversation, once all messages were taken."""
+        if self._repetitions is None:
+            self._repetitions = repetitions(self.structure, self.keys)
+        return self._repetitions
+
+    def copies(self) -> frozenset[int]:
+        """The places of all proven copies of something that the context reaches without them."""
+        return spare_copies(self.structure, self.keys)
+
+    def findings(self) -> Iterator[Finding]:
+        """What was found."""
+        owner = self.structure.id
+        yield from self._gathering.findings(owner)
+        for rule in CHECKS:
+            if rule.id in self._wanted:
+                yield from rule.findings(self, self._limits, owner)
+        yield from TOKEN_COUNT.findings(Miscounted(owner, "message", self._miscounted), self._limits)
+
+
+def _counts_easily(stored: int, body: MessageBody) -> bool:
+    """Whether a count fits that needs no JSON: of the text, or of raw blocks at the end of metadata."""
+    if abs(estimate_utf16(body.content) - stored) <= 1:
+        return True
+    size = 1 + max(len(body.parts), 1)  # brackets and commas
+    for part in body.parts:
+        metadata = part.metadata or ""
+        start = metadata.find(_RAW)
+        if start < 0:
+            return False
+        size += _utf16_length(metadata) - start - len(_RAW) - 1  # what precedes it is ASCII
+    return abs(-(-size // 4) - stored) <= 1
+
+
+def _utf16_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _without_file_ids(role: str, content: str) -> str | None:
+    """What identifies a message that names a stored file; None when it names none.
+
+    Each time a payload is stored its file gets a new id, so the ids may differ between copies of a message.
+    """
+    if not _REFERENCE.search(content):
+        return None
+    same = _FILE_ID.sub("file_", content)
+    return sha256(f"{role}\0{same}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _replays(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    for one in seen.repetitions():
+        if one.proof is not None or one.flood:
+            yield _stored_again(seen, limits, one)
+
+
+def _duplicates(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    for one in seen.repetitions():
+        if one.proof is None and not one.flood:
+            yield _stored_again(seen, limits, one)
+
+
+def _stored_again(seen: Messages, limits: Limits, one: Repetition) -> Hit:
+    owner = seen.structure.id
+    rows = Rows(limits, "messages", one.copy_ids)
+    held = f"{len(one.in_context):,} of them" if one.in_context else "none of them"
+    cost = f"{one.tokens:,} tokens too many, {held} in the context"
+    if one.proof is not None:
+        block = f"{_seqs(one.original_seqs)} = {_seqs(one.copy_seqs).removeprefix('seq ')}"
+        number = counted(rows.count, "message")
+        what = f"{block} in conversation {owner}: {number} stored again, {one.proof}; {cost}."
+    else:
+        what = (
+            f"The message at {_seqs(one.original_seqs)} of conversation {owner} was stored "
+            f"{rows.count + 1:,} times in one second; {cost}."
+        )
+    confidence = BROKEN if one.certain else SUSPICIOUS
+    if not one.in_context and not one.summarised:
+        confidence = BY_DESIGN  # the rows are kept, and the model reads none of them
+    proven = one.proof is not Proof.LENGTH
+    return rows.hit(confidence, what, FixId.DROP_REPEATED_MESSAGES if proven and one.spare else None)
+
+
+def _seqs(ends: tuple[int, int]) -> str:
+    return f"seq {ends[0]}" if ends[0] == ends[1] else f"seq {ends[0]}-{ends[1]}"
+
+
+def _unpaired_tools(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    """A call of the last turn may still run; the first results may answer calls that are not here."""
+    structure = seen.structure
+    messages = structure.messages
+    users = (place for place in range(len(messages) - 1, -1, -1) if messages.role(place) == "user")
+    open_from = next(users, 0)
+    first_call = min((places[0] for places in seen.calls.values()), default=len(messages))
+    for own, other, words, repair in (
+        (seen.calls, seen.results, "call a tool without getting a result", "makes up an error as result"),
+        (seen.results, seen.calls, "are tool results without a call", "leaves them out"),
+    ):
+        rows, cut_off = Rows(limits), Rows(limits)
+        for call_id, places in own.items():
+            if call_id in other or (own is seen.calls and places[-1] >= open_from):
+                continue
+            # A transplant copies what its summaries cover, and half a pair may lie behind that.
+            early = places[-1] < (first_call if own is seen.results else structure.copied)
+            for place in places:
+                (cut_off if early else rows).add("messages", messages.ids[place])
+        words = f"{words}; the engine {repair} on sending."
+        yield from rows.hits(SUSPICIOUS, "message", structure.id, words)
+        yield from cut_off.hits(BY_DESIGN, "message", structure.id, words)
+
+
+def _repeated_call_ids(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    """Models use ids again, so this alone is no damage."""
+    several = [one for known in (seen.calls, seen.results) for one in known.values() if len(one) > 1]
+    ids = seen.structure.messages.ids
+    rows = Rows(limits, "messages", (ids[place] for places in several for place in places[1:]))
+    if rows:
+        words = "stand on several messages: a model that uses ids again, or copies of messages."
+        yield rows.hit(BY_DESIGN, phrase(len(several), "tool call id", seen.structure.id, words))
+
+
+def _unfilled_columns(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    if seen.backfilled:
+        confidence, fix, why = SUSPICIOUS, FixId.FILL_TOOL_COLUMNS, "the migration should have filled it."
+    else:  # the migration of a later version does it, and an earlier one reads the metadata
+        confidence, fix, why = BY_DESIGN, None, "as before 0.5.1."
+    words = f"have the tool call id only in the metadata; {why}"
+    return seen.unfilled.hits(confidence, "part", seen.structure.id, words, fix)
+
+
+def _without_parts(seen: Messages, limits: Limits, *, tools: bool) -> tuple[Rows, Rows]:
+    """The messages without parts, of tools or of others; those before the first that has some apart.
+
+    These are an old import, or copies.
+    """
+    messages = seen.structure.messages
+    first = seen.parts.find(1, seen.structure.copied)
+    bare, imported = Rows(limits), Rows(limits)
+    for place, parts in enumerate(seen.parts):
+        if not parts and (messages.role(place) == "tool") is tools:
+            (imported if first < 0 or place < first else bare).add("messages", messages.ids[place])
+    return bare, imported
+
+
+def _bare_tool_messages(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    bare, imported = _without_parts(seen, limits, tools=True)
+    words = "have no parts: what the tool returned cannot be paired."
+    yield from bare.hits(SUSPICIOUS, "tool message", seen.structure.id, words)
+    words = "have no parts, as imports up to 0.9.3 stored them."
+    yield from imported.hits(BY_DESIGN, "tool message", seen.structure.id, words)
+
+
+def _bare_messages(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    bare, _ = _without_parts(seen, limits, tools=False)
+    return bare.hits(SUSPICIOUS, "message", seen.structure.id, "have no parts although messages before have.")
+
+
+def _heartbeat_leaves(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    rows = Rows(limits)
+    for summary_id, node in seen.structure.nodes.items():
+        places = list(seen.structure.places(summary_id)) if node.is_leaf else []
+        if places and all(seen.heartbeats[place] for place in places):
+            rows.add("summaries", summary_id)
+    words = "were made from nothing but heartbeats."
+    return rows.hits(SUSPICIOUS, "leaf", seen.structure.id, words)
+
+
+def _several_sessions(seen: Messages, limits: Limits) -> Iterator[Hit]:
+    if len(seen.sessions) > 1:
+        owner = seen.structure.id
+        what = f"The parts of conversation {owner} name {len(seen.sessions):,} sessions."
+        yield hit(BY_DESIGN, what, conversation_row(owner))
+
+
+#: Asked when all messages were read.
+CHECKS: Final[tuple[Rule[Messages], ...]] = (
+    Rule(
+        "E3",
+        ERROR,
+        "replayed messages",
+        "Was a block of messages, or a flood of one message, stored again?",
+        why="A host that replays its transcript stores the same block again. Repeated timers and answers "
+        "are no replay: it takes the same times, the same tool calls, or a burst.",
+        find=_replays,
+    ),
+    Rule(
+        "E4",
+        WARNING,
+        "duplicate messages",
+        "Was the same message stored twice with the same time?",
+        why="The same text by the same role at the same time was stored twice.",
+        find=_duplicates,
+    ),
+    Rule(
+        "E7",
+        WARNING,
+        "unpaired tool calls",
+        "Is there a tool result without its call, or a call without result?",
+        why="A tool call and its result name the same id. Half a pair is refused by providers; the engine "
+        "fills in.",
+        needs=("message_parts",),
+        find=_unpaired_tools,
+    ),
+    Rule(
+        "E8",
+        WARNING,
+        "tool call id used twice",
+        "Does a tool call id stand on several calls or results?",
+        why="An id belongs to one call and one result. Some models use ids again, so this need not be wrong.",
+        needs=("message_parts",),
+        find=_repeated_call_ids,
+    ),
+    Rule(
+        "E9",
+        WARNING,
+        "tool message without parts",
+        "Has a tool message no parts?",
+        why="A tool message keeps its result in parts. Up to 0.9.3 an import stored none.",
+        needs=("message_parts",),
+        find=_bare_tool_messages,
+    ),
+    Rule(
+        "E10",
+        WARNING,
+        "message without parts",
+        "Has a message no parts although those around it have?",
+        why="The parts hold a message as it was sent; without them the model gets its plain text.",
+        needs=("message_parts",),
+        find=_bare_messages,
+    ),
+    Rule(
+        "E11",
+        WARNING,
+        "tool columns not filled",
+        "Is a tool call id in a part's metadata but not in its column?",
+        why="Before 0.5.1 the tool call id stood in the metadata of a part only; results are paired by "
+        "the column.",
+        needs=("message_parts",),
+        unfixed="This version reads the metadata itself, and the migration of a later one fills the column.",
+        find=_unfilled_columns,
+    ),
+    Rule(
+        "C19",
+        WARNING,
+        "heartbeats only",
+        "Was a leaf made from nothing but heartbeat polls?",
+        why="Heartbeats say nothing; a summary of them costs tokens and tells nothing.",
+        needs=(
+            "summaries",
+            "summary_messages",
+        ),
+        find=_heartbeat_leaves,
+    ),
+    Rule(
+        "G19",
+        INFO,
+        "several sessions in one",
+        "Do the parts of a conversation name several sessions?",
+        why="Parts name the session that they came from; several in one conversation were joined or mixed "
+        "up.",
+        needs=("message_parts",),
+        find=_several_sessions,
+    ),
+)
+
+
+async def read_messages(
+    run: Run, structure: Structure, wanted: frozenset[str], done: int, total: int, *, backfilled: bool
+) -> Messages:
+    """Read the messages of a conversation; of all that are looked at, *done* of *total* were before."""
+    seen = Messages(structure, run.limits, wanted, backfilled=backfilled)
+    read = 0
+    for first, last in _batches(structure.messages):
+        bodies = await run.database.read(_bodies_between, structure.conversation, first, last)
+        await asyncio.to_thread(seen.take, bodies)
+        if doubtful := [MessageId(one) for one in seen.doubtful()]:
+            await asyncio.to_thread(seen.weigh, await run.database.read(whole_messages, doubtful))
+        read += len(bodies)
+        run.progress(done + read, total)
+    note_left_out(run, wanted, structure, len(structure.messages) - read, "messages")
+    return seen
+
+
+async def repetitions_of(database: Database, conversation_id: ConversationId) -> list[Repetition]:
+    """The replayed blocks, floods and duplicates of a conversation (E3, E4), none left out."""
+    structure = await database.read(load_structure, conversation_id)
+    if structure is None:
+        return []
+    seen = _for_repetitions(structure)
+    for first, last in _batches(structure.messages):
+        bodies = await database.read(_bodies_between, structure.conversation, first, last)
+        await asyncio.to_thread(seen.take, bodies)
+    return await asyncio.to_thread(seen.repetitions)
+
+
+async def load_messages(reader: Reader, structure: Structure) -> Messages:
+    """What tells the repetitions of a conversation and its copies, all in one transaction."""
+    seen = _for_repetitions(structure)
+    for first, last in _batches(structure.messages):
+        bodies = await _bodies_between(reader, structure.conversation, first, last)
+        await asyncio.to_thread(seen.take, bodies)
+    return seen
+
+
+def _for_repetitions(structure: Structure) -> Messages:
+    return Messages(structure, Limits(datetime.now(UTC)), frozenset({"E3", "E4"}), backfilled=False)
+
+
+def _batches(messages: MessageColumns) -> Iterator[tuple[int, int]]:
+    """First and last seq of batches that fit into memory, by the stored token counts."""
+    first, tokens = 0, 0
+    for place in range(len(messages)):
+        tokens += max(messages.tokens[place], 1)
+        if place - first + 1 == _MOST_MESSAGES or tokens >= _MOST_TOKENS:
+            yield messages.seqs[first], messages.seqs[place]
+            first, tokens = place + 1, 0
+    if first < len(messages):
+        yield messages.seqs[first], messages.seqs[-1]
+
+
+async def _bodies_between(
+    reader: Reader, conversation: Conversation, first: int, last: int
+) -> list[MessageBody]:
+    """The messages from seq *first* to *last*, with texts and parts; texts too long leave it out."""
+    columns = _cast(reader, "messages", ("content", "identity_hash", "large_content"), "m")
+    rows = await reader.rows(
+        f"""SELECT m.message_id, {columns} FROM messages AS m
+        WHERE m.conversation_id = ? AND m.seq BETWEEN ? AND ? AND {_SHORT} ORDER BY m.seq""",
+        conversation.conversation_id,
+        first,
+        last,
+    )
+    parts = await _parts_between(reader, conversation, first, last)
+    return [
+        MessageBody(message_id, content or "", identity, bool(large), tuple(parts.get(message_id, ())))
+        for message_id, content, identity, large in rows
+    ]
+
+
+async def _parts_between(
+    reader: Reader, conversation: Conversation, first: int, last: int
+) -> dict[int, list[PartBody]]:
+    """Parts by message. What would only be thrown away is not fetched: that takes most of the time."""
+    if not reader.schema.has("message_parts"):
+        return {}
+    parts: dict[int, list[PartBody]] = {}
+    # Sorted here and not by SQLite, which would carry every text through its sorter.
+    for message_id, *part in await reader.rows(
+        f"""SELECT m.message_id,
+        CASE WHEN p.tool_call_id IS NULL AND (p.part_type IN ('tool', 'agent') OR m.role = 'tool')
+            THEN ifnull(CAST(p.part_id AS TEXT), '') END,
+        p.ordinal, ifnull(CAST(p.part_type AS TEXT), ''),
+        CASE WHEN p.text_content IS NOT m.content
+            THEN CAST(substr(p.text_content, 1, {MOST_CHARACTERS}) AS TEXT) END,
+        p.text_content IS m.content, CAST(p.tool_call_id AS TEXT),
+        CASE WHEN p.session_id IS NOT ? THEN CAST(p.session_id AS TEXT) END,
+        CASE WHEN length(p.metadata) <= {MOST_CHARACTERS} THEN CAST(p.metadata AS TEXT) END,
+        CASE WHEN NOT {_VALID} THEN ifnull(CAST(p.part_id AS TEXT), '') END
+        FROM messages AS m CROSS JOIN message_parts AS p ON p.message_id = m.message_id
+        WHERE m.conversation_id = ? AND m.seq BETWEEN ? AND ? AND {_SHORT}""",
+        conversation.session_id,
+        conversation.conversation_id,
+        first,
+        last,
+    ):
+        parts.setdefault(message_id, []).append(PartBody(*part))
+    for found in parts.values():
+        found.sort(key=_by_ordinal)
+    return parts
+
+
+def _by_ordinal(part: PartBody) -> int:
+    return part.ordinal
+
+
+def _cast(reader: Reader, table: str, columns: Sequence[str], alias: str) -> str:
+    """A select list of text columns; NULL for those that this file does not have."""
+    return ", ".join(
+        f"CAST({alias}.{name} AS TEXT) AS {name}" if reader.schema.has(table, name) else f"NULL AS {name}"
+        for name in columns
+    )

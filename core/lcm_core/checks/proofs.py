@@ -1,0 +1,451 @@
+"""What the rows of a conversation prove about its lineage: shared by the checks and the fixes. Pure.
+
+A summary keeps sums over its sources and a time range. Where they stop adding up, and one choice alone of
+lost or doubtful lines makes all of them exact again, there is nothing to guess
+(docs/format.md, "Numbers beside a summary").
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from itertools import chain, combinations, islice, pairwise, takewhile
+from typing import Final, TypeVar
+
+from lcm_core.checks.structure import NO_LINKS, SAME_MOMENT, Links, Node, Structure
+from lcm_core.records import Edge, SummaryId
+
+
+def rings(structure: Structure) -> Iterator[list[SummaryId]]:
+    """Each cycle once; where several hang together, as many as leave none when they are taken away."""
+    cyclic = cyclic_nodes(structure, structure.nodes)
+    while cyclic:
+        ring = [next(node for node in structure.nodes if node in cyclic)]
+        while True:
+            following = next(
+                one for one in structure.consumers[ring[-1]] if one in cyclic and one != ring[-1]
+            )
+            if following in ring:
+                ring = ring[ring.index(following) :]
+                break
+            ring.append(following)
+        cyclic = cyclic_nodes(structure, cyclic - set(ring))
+        yield ring
+
+
+def cyclic_nodes(structure: Structure, among: Iterable[SummaryId]) -> set[SummaryId]:
+    """The summaries *among* some that lie on a cycle or between two; self edges do not count."""
+    kept = set(among)
+
+    def sources(node: SummaryId) -> list[SummaryId]:
+        return [
+            edge.source
+            for edge in structure.edges.get(node, ())
+            if edge.source in kept and edge.source != node
+        ]
+
+    def consumers(node: SummaryId) -> list[SummaryId]:
+        return [one for one in structure.consumers.get(node, ()) if one in kept and one != node]
+
+    for before, after in ((sources, consumers), (consumers, sources)):
+        degree = {node: len(before(node)) for node in kept}
+        free = [node for node, number in degree.items() if not number]
+        while free:
+            node = free.pop()
+            following = after(node)
+            kept.discard(node)
+            for one in following:
+                degree[one] -= 1
+                if not degree[one]:
+                    free.append(one)
+    return kept
+
+
+def source_nodes(structure: Structure, node: Node) -> list[Node] | None:
+    """All sources of a condensed summary; None when one is gone, foreign or itself, or none is recorded."""
+    edges = structure.edges.get(node.summary_id, ())
+    sources = [structure.nodes.get(edge.source) for edge in edges if edge.source != node.summary_id]
+    whole = [source for source in sources if source is not None]
+    return whole if whole and len(whole) == len(edges) else None
+
+
+def sources_are_whole(structure: Structure, node: Node) -> bool:
+    """Whether the links or edges of a summary are numbered without a gap: none was taken away."""
+    if node.is_leaf:
+        ordinals = list(structure.links.get(node.summary_id, NO_LINKS).ordinals)
+    else:
+        ordinals = [edge.ordinal for edge in structure.edges.get(node.summary_id, ())]
+    return ordinals == list(range(len(ordinals)))
+
+
+def depth_of(structure: Structure, node: Node) -> int | None:
+    """0 for a leaf, one more than the deepest source for others."""
+    if node.is_leaf:
+        return 0
+    depths = [source.depth for source in source_nodes(structure, node) or ()]
+    known = [depth for depth in depths if depth is not None and depth >= 0]
+    return max(known) + 1 if known and len(known) == len(depths) else None
+
+
+def descendant_count_of(structure: Structure, node: Node) -> int | None:
+    """How many summaries lie below, repeats counted."""
+    return _sum_of(structure, node, lambda one: _plus(one.descendant_count, 1))
+
+
+def descendant_tokens_of(structure: Structure, node: Node) -> int | None:
+    """The tokens of all summaries below."""
+    return _sum_of(structure, node, lambda one: _plus(one.descendant_tokens, one.tokens))
+
+
+def source_tokens_of(structure: Structure, node: Node) -> tuple[int, int] | None:
+    """The tokens of all messages below, at least and at most: the present engine adds senders' names."""
+    if not node.is_leaf:
+        total = _sum_of(structure, node, lambda one: _plus(one.source_tokens, 0))
+        return None if total is None else (total, total)
+    links = structure.links.get(node.summary_id)
+    places = list(structure.places(node.summary_id))
+    if links is None or not places or len(places) < len(links.message_ids):
+        return None
+    tokens, labels = structure.messages.tokens, structure.labels or {}
+    least = sum(tokens[place] for place in places)
+    if any(tokens[place] < 0 for place in places):
+        return None
+    return least, least + sum(labels.get(message_id, 0) for message_id in links.message_ids)
+
+
+def range_of(structure: Structure, node: Node) -> tuple[float, float] | None:
+    """First and last time of what a summary was made from, as the engine takes it, in days."""
+    if node.is_leaf:
+        places = list(structure.places(node.summary_id))
+        links = structure.links.get(node.summary_id)
+        days = [structure.messages.days[place] for place in places]
+        if links is None or not places or len(places) < len(links.message_ids) or not all(days):
+            return None
+        return min(days), max(days)
+    sources = source_nodes(structure, node)
+    if not sources:
+        return None
+    starts = [one.created if one.earliest is None else one.earliest for one in sources]
+    ends = [one.created if one.latest is None else one.latest for one in sources]
+    if any(math.isnan(moment) for moment in (*starts, *ends)):
+        return None
+    return min(starts), max(ends)
+
+
+def _plus(count: int | None, tokens: int) -> int | None:
+    return None if count is None or count < 0 or tokens < 0 else count + tokens
+
+
+def _sum_of(structure: Structure, node: Node, part: Callable[[Node], int | None]) -> int | None:
+    """The sum of *part* over the sources of a condensed summary; 0 for a leaf."""
+    if node.is_leaf:
+        return 0
+    sources = source_nodes(structure, node)
+    if not sources:
+        return None
+    parts = [part(source) for source in sources]
+    known = [one for one in parts if one is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+#: Starts and ends that are tried for a leaf; messages of one second make several possible.
+_MAX_TRIES = 64
+
+
+def lost_sources(structure: Structure) -> Mapping[SummaryId, tuple[SummaryId, ...]]:
+    """By condensed summary, the orphans that were its sources, in order of time."""
+    found: dict[SummaryId, tuple[SummaryId, ...]] = {}
+    for consumer in structure.nodes.values():
+        if consumer.is_leaf or consumer.depth is None or not consumer.descendant_count:
+            continue
+        sources = [structure.nodes.get(edge.source) for edge in structure.edges.get(consumer.summary_id, ())]
+        kept = [source for source in sources if source is not None]
+        if len(kept) < len(sources) or adds_up(consumer, kept):
+            continue
+        lost = [
+            node
+            for node in map(structure.nodes.__getitem__, structure.orphans)
+            if _may_be_source(node, consumer)
+        ]
+        if lost and adds_up(consumer, kept + lost):
+            lost.sort(key=lambda node: node.earliest or 0.0)
+            found[consumer.summary_id] = tuple(node.summary_id for node in lost)
+    return found
+
+
+def _may_be_source(node: Node, consumer: Node) -> bool:
+    if node.depth is None or consumer.depth is None or node.depth != consumer.depth - 1:
+        return False
+    ends = (consumer.earliest, node.earliest, node.latest, consumer.latest)
+    times = [moment for moment in ends if moment is not None]
+    return len(times) == 4 and times == sorted(times) and node.created <= consumer.created
+
+
+def adds_up(consumer: Node, sources: list[Node]) -> bool:
+    """Whether all sums that this version records, and the time range, are those of *sources*."""
+    if not sources:
+        return False
+    if consumer.descendant_count != sum((one.descendant_count or 0) + 1 for one in sources):
+        return False
+    if consumer.descendant_tokens is not None and consumer.descendant_tokens != sum(
+        one.tokens + (one.descendant_tokens or 0) for one in sources
+    ):
+        return False
+    if consumer.source_tokens is not None and consumer.source_tokens != sum(
+        one.source_tokens or 0 for one in sources
+    ):
+        return False
+    starts = [one.earliest for one in sources if one.earliest is not None]
+    ends = [one.latest for one in sources if one.latest is not None]
+    return (
+        bool(starts and ends) and _same(consumer.earliest, min(starts)) and _same(consumer.latest, max(ends))
+    )
+
+
+def _same(one: float | None, other: float) -> bool:
+    return one is not None and abs(one - other) <= SAME_MOMENT
+
+
+def lost_messages(structure: Structure) -> Mapping[SummaryId, tuple[int, int]]:
+    """By leaf that lost links, all of them or some, the first and last place of what it was made from."""
+    found: dict[SummaryId, tuple[int, int]] = {}
+    by_time: list[tuple[float, int]] = []
+    for leaf in structure.nodes.values():
+        if not leaf.is_leaf or not leaf.source_tokens or leaf.earliest is None or leaf.latest is None:
+            continue
+        own = frozenset(structure.places(leaf.summary_id))
+        if len(own) < len(structure.links.get(leaf.summary_id, NO_LINKS).message_ids):
+            continue
+        if sum(structure.messages.tokens[place] for place in own) >= leaf.source_tokens:
+            continue
+        by_time = by_time or sorted((day, place) for place, day in enumerate(structure.messages.days))
+        fitting = list(_fitting_runs(structure, leaf, own, by_time))
+        if len(fitting) == 1:
+            found[leaf.summary_id] = fitting[0]
+    return found
+
+
+def run_of(structure: Structure, ends: tuple[int, int]) -> list[int]:
+    """The places of a run; compaction events are none."""
+    return [place for place in range(ends[0], ends[1] + 1) if not structure.messages.events[place]]
+
+
+def _fitting_runs(
+    structure: Structure, leaf: Node, own: frozenset[int], by_time: list[tuple[float, int]]
+) -> Iterator[tuple[int, int]]:
+    """The runs with the leaf's time range and token sum, of its own messages and such as nothing uses."""
+    messages = structure.messages
+    starts, ends = (_at(by_time, moment) for moment in (leaf.earliest, leaf.latest))
+    for first in starts:
+        for last in ends:
+            if own and not first <= min(own) <= max(own) <= last:
+                continue
+            places = run_of(structure, (first, last))
+            if not places or places[0] != first or places[-1] != last:
+                continue
+            unused = not any(
+                structure.raw[place] or structure.linked[place] for place in places if place not in own
+            )
+            if unused and sum(messages.tokens[place] for place in places) == leaf.source_tokens:
+                yield first, last
+
+
+def _at(by_time: list[tuple[float, int]], moment: float | None) -> list[int]:
+    """The places of the messages of one moment, not too many of them."""
+    if moment is None or math.isnan(moment):
+        return []
+    low = bisect_left(by_time, (moment - SAME_MOMENT, -1))
+    found = takewhile(lambda one: one[0] <= moment + SAME_MOMENT, islice(by_time, low, low + _MAX_TRIES))
+    return sorted(place for _, place in found)
+
+
+T = TypeVar("T", bound=Hashable)
+#: More doubtful lines of one summary than this are not told apart: each doubles the choices.
+_MOST: Final = 8
+
+
+def false_sources(structure: Structure) -> Mapping[SummaryId, frozenset[SummaryId]]:
+    """By consumer, the sources that it was never made from."""
+    whole = len(structure.sources_first) == len(structure.nodes)
+    cyclic = frozenset[SummaryId]() if whole else cyclic_nodes(structure, structure.nodes)
+    found: dict[SummaryId, frozenset[SummaryId]] = {}
+    for consumer, edges in structure.edges.items():
+        sources = {edge.source for edge in edges} - {consumer}
+        foreign = {one for one in sources if structure.foreign_summaries.get(one) is not None}
+        doubtful = {
+            one for one in sources if {one, consumer} <= cyclic or consumer in live_consumers(structure, one)
+        }
+        if not foreign and not doubtful:
+            continue
+        node = structure.nodes[consumer]
+        certain = sources - foreign - doubtful
+        if node.is_leaf:
+            # It is made from messages: when those account for all of it, no summary was its source.
+            if not certain and _leaf_adds_up(structure, node, list(structure.places(consumer))):
+                found[consumer] = frozenset(foreign | doubtful)
+        elif certain <= structure.nodes.keys():
+            gone = _only_choice(doubtful, _condensed_without(structure, node, certain | doubtful))
+            if gone is not None and foreign | gone:
+                found[consumer] = frozenset(foreign | gone)
+    return _but_the_last(found, lambda source: live_consumers(structure, source))
+
+
+def live_consumers(structure: Structure, source: SummaryId) -> AbstractSet[SummaryId]:
+    """The summaries that were made from *source* and that the model reads, when these are several."""
+    live = {one for one in structure.consumers.get(source, ()) if one != source and one in structure.live}
+    return live if len(live) > 1 and source in structure.nodes else frozenset()
+
+
+def _condensed_without(
+    structure: Structure, node: Node, sources: AbstractSet[SummaryId]
+) -> Callable[[AbstractSet[SummaryId]], bool]:
+    return lambda gone: adds_up(node, [structure.nodes[one] for one in sources - gone])
+
+
+def false_messages(structure: Structure) -> Mapping[SummaryId, frozenset[int]]:
+    """By leaf, the messages that it was never made from."""
+    shared = leaves_of_shared(structure)
+    found: dict[SummaryId, frozenset[int]] = {}
+    for leaf, links in structure.links.items():
+        node, linked = structure.nodes[leaf], set(links.message_ids)
+        foreign = {one for one in linked if structure.foreign_messages.get(one) is not None}
+        doubtful = {one for one in linked if leaf in shared.get(one, ())}
+        certain = linked - foreign - doubtful
+        if node.is_leaf and (foreign or doubtful) and certain <= structure.messages.position.keys():
+            gone = _only_choice(doubtful, _leaf_without(structure, node, certain | doubtful))
+            if gone is not None and foreign | gone:
+                found[leaf] = frozenset(foreign | gone)
+    return _but_the_last(found, lambda message_id: shared.get(message_id, frozenset()))
+
+
+def leaves_of_shared(structure: Structure) -> Mapping[int, AbstractSet[SummaryId]]:
+    """The messages that went into several leaves that the model reads, with those leaves."""
+    first: dict[int, SummaryId] = {}
+    shared: dict[int, set[SummaryId]] = {}
+    for leaf, links in structure.links.items():
+        if leaf in structure.live and structure.nodes[leaf].is_leaf:
+            for message_id in links.message_ids:
+                other = first.setdefault(message_id, leaf)
+                if other != leaf:
+                    shared.setdefault(message_id, {other}).add(leaf)
+    return shared
+
+
+def _leaf_without(
+    structure: Structure, node: Node, message_ids: AbstractSet[int]
+) -> Callable[[AbstractSet[int]], bool]:
+    position = structure.messages.position
+    return lambda gone: _leaf_adds_up(
+        structure, node, [position[one] for one in message_ids - gone if one in position]
+    )
+
+
+def _leaf_adds_up(structure: Structure, leaf: Node, places: Sequence[int]) -> bool:
+    """Whether the recorded sum and time range are those of the messages at *places*."""
+    if not places or leaf.source_tokens is None or leaf.earliest is None or leaf.latest is None:
+        return False
+    messages, labels = structure.messages, structure.labels or {}
+    least = sum(messages.tokens[place] for place in places)
+    most = least + sum(labels.get(messages.ids[place], 0) for place in places)
+    days = [messages.days[place] for place in places]
+    return (
+        least <= leaf.source_tokens <= most
+        and abs(leaf.earliest - min(days)) <= SAME_MOMENT
+        and abs(leaf.latest - max(days)) <= SAME_MOMENT
+    )
+
+
+def _only_choice(doubtful: AbstractSet[T], fits: Callable[[AbstractSet[T]], bool]) -> AbstractSet[T] | None:
+    """The one choice of *doubtful* without which all fits; None when there is none, or several."""
+    if len(doubtful) > _MOST:
+        return None
+    choices = chain.from_iterable(combinations(doubtful, size) for size in range(len(doubtful) + 1))
+    fitting = [chosen for choice in choices if fits(chosen := frozenset(choice))]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _but_the_last(
+    found: Mapping[SummaryId, frozenset[T]], held_by: Callable[[T], Iterable[SummaryId]]
+) -> dict[SummaryId, frozenset[T]]:
+    """Without the summaries that would leave one of their sources to nobody that the model reads."""
+    kept = dict(found)
+    for consumer, gone in found.items():
+        for one in gone:
+            holders = list(held_by(one))
+            if holders and all(one in found.get(holder, ()) for holder in holders):
+                kept.pop(consumer, None)
+    return kept
+
+
+def without_edges(structure: Structure, gone: Mapping[SummaryId, AbstractSet[SummaryId]]) -> Structure:
+    """The same without some edges, by consumer."""
+    edges = {
+        consumer: tuple(edge for edge in lines if edge.source not in gone.get(consumer, ()))
+        for consumer, lines in structure.edges.items()
+    }
+    return replace(structure, edges=edges)
+
+
+def misnumbered(structure: Structure) -> Iterator[SummaryId]:
+    """The summaries whose sources are not numbered from 0 in their order; one with both kinds comes twice."""
+    for summary_id, links in structure.links.items():
+        places = list(structure.places(summary_id))
+        if not _is_whole(links.ordinals) or places != sorted(places):
+            yield summary_id
+    for summary_id, edges in structure.edges.items():
+        if summary_id in structure.nodes:
+            order = sources_in_order(structure, summary_id)
+            if not _is_whole([edge.ordinal for edge in edges]) or (
+                order is not None and order != [edge.source for edge in edges]
+            ):
+                yield summary_id
+
+
+def _is_whole(ordinals: Collection[int]) -> bool:
+    return list(ordinals) == list(range(len(ordinals)))
+
+
+def sources_in_order(structure: Structure, consumer: SummaryId) -> list[SummaryId] | None:
+    """The sources of a summary by what they cover; None where that overlaps, or is not all there."""
+    sources = [edge.source for edge in structure.edges.get(consumer, ())]
+    if not all(source in structure.nodes and source in structure.spans for source in sources):
+        return None
+    sources.sort(key=lambda source: structure.spans[source])
+    spans = [structure.spans[source] for source in sources]
+    return None if any(one[1] >= other[0] for one, other in pairwise(spans)) else sources
+
+
+def links_in_order(structure: Structure, leaf: SummaryId) -> Links | None:
+    """The links of a leaf as they belong; None where one may be lost, or leads out of the conversation."""
+    held, places = structure.links[leaf], sorted(structure.places(leaf))
+    if len(set(places)) < len(held.message_ids):
+        return None
+    tokens = sum(structure.messages.tokens[place] for place in places)
+    whole = _is_whole(sorted(held.ordinals)) or structure.nodes[leaf].source_tokens == tokens
+    ids = array("q", [structure.messages.ids[place] for place in places])
+    return Links(ids, array("q", range(len(ids)))) if whole else None
+
+
+def edges_in_order(structure: Structure, consumer: SummaryId) -> tuple[Edge, ...] | None:
+    """The edges of a condensed summary as they belong; None where one may be lost, or nothing tells."""
+    order = sources_in_order(structure, consumer)
+    held = structure.edges[consumer]
+    if order is None or len(set(order)) < len(held):
+        return None
+    sources = [structure.nodes[source] for source in order]
+    if not (_is_whole(sorted(edge.ordinal for edge in held)) or adds_up(structure.nodes[consumer], sources)):
+        return None
+    return tuple(Edge(consumer, source, at) for at, source in enumerate(order))
+
+
+def can_be_numbered(structure: Structure, summary_id: SummaryId) -> bool:
+    """Whether the order of a summary's sources, and that none is lost, is proven."""
+    linked, edged = summary_id in structure.links, summary_id in structure.edges
+    return not (
+        (linked and links_in_order(structure, summary_id) is None)
+        or (edged and edges_in_order(structure, summary_id) is None)
+    )

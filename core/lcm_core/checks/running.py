@@ -1,0 +1,323 @@
+"""All checks, and how they are run over a database in the background.
+
+What is read together is asked together, in stages. Every read is a transaction of its own, so that a live
+file is never pinned for long, and rules run in a thread, so that an app goes on answering keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from lcm_core.checks import (
+    context,
+    database,
+    files,
+    lineage,
+    loose_ends,
+    messages,
+    metadata,
+    search,
+    state,
+    summaries,
+    timeline,
+)
+from lcm_core.checks.asking import Answers, Folders, Run
+from lcm_core.checks.check import Limits, Rule
+from lcm_core.checks.messages import Messages, read_messages
+from lcm_core.checks.structure import Structure, conversation_ids, load_structure
+from lcm_core.checks.summaries import known_files, read_summaries
+from lcm_core.errors import DatabaseError, UsageError
+from lcm_core.findings import (
+    Check,
+    CheckResult,
+    CheckScope,
+    CheckState,
+    Confidence,
+    Finding,
+    Progress,
+    Report,
+)
+from lcm_core.paths import HOST_DATABASE_NOT_READ, host_databases
+from lcm_core.records import ConversationId
+from lcm_core.store.conversations import get_conversation
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import FEATURES, Schema
+
+#: Checks that need a conversation's rows without their texts.
+OF_STRUCTURE: Final[tuple[Rule[Structure], ...]] = (
+    *context.CHECKS,
+    *lineage.CHECKS,
+    *metadata.CHECKS,
+    *timeline.CHECKS,
+)
+_OF_SUMMARIES: Final[tuple[Check, ...]] = (*summaries.TEXT_CHECKS, *summaries.CHECKS, metadata.TOKEN_COUNT)
+_OF_MESSAGES: Final[tuple[Check, ...]] = (*messages.TEXT_CHECKS, *messages.CHECKS, metadata.TOKEN_COUNT)
+_OF_STATE: Final[tuple[Check, ...]] = (*state.CHECKS, *state.ENTRIES, *state.ALIKE)
+_OF_SCHEMA: Final[tuple[Check, ...]] = (*database.SPACE, *database.SCHEMA)
+_OF_WHOLE_FILE: Final[tuple[Check, ...]] = (*search.CHECKS, *database.PAGES)
+
+_ALL: Final[tuple[Check, ...]] = (
+    *OF_STRUCTURE,
+    *_OF_SUMMARIES,
+    *_OF_MESSAGES,
+    *_OF_STATE,
+    *_OF_SCHEMA,
+    *_OF_WHOLE_FILE,
+    *loose_ends.LINES,
+    *loose_ends.PARTS,
+    *files.CHECKS,
+)
+#: All checks by id, in the order in which people count.
+CHECKS: Final[Mapping[str, Check]] = {check.id: check for check in sorted(_ALL, key=lambda one: one.order)}
+FAMILIES: Final[Mapping[str, str]] = {
+    "A": "context",
+    "B": "summary DAG",
+    "C": "text of summaries",
+    "D": "metadata",
+    "E": "messages, parts and files",
+    "F": "search tables",
+    "G": "conversations and state",
+}
+
+
+def _ids(checks: Iterable[Check]) -> frozenset[str]:
+    return frozenset(check.id for check in checks)
+
+
+_SUMMARY_TEXTS: Final = _ids(_OF_SUMMARIES)
+_MESSAGE_TEXTS: Final = _ids(_OF_MESSAGES)
+#: For somebody who watches, the checks in parts. What answers soon: context, DAG, metadata, what is noted.
+STRUCTURE: Final = _ids((*OF_STRUCTURE, *loose_ends.LINES, *_OF_STATE, *_OF_SCHEMA))
+#: What reads the whole file for its own sake (F1 to F6, G13).
+WHOLE_FILE: Final = _ids(_OF_WHOLE_FILE)
+#: What reads the texts of summaries and messages, parts and large files.
+TEXTS: Final = frozenset(CHECKS) - STRUCTURE - WHOLE_FILE
+
+_IN_LARGE_FILES: Final = frozenset({"E16", "E17", "E19"})
+_IN_SESSIONS: Final = frozenset({"G6", "G7"})
+
+
+def choose(wanted: Collection[str] | None) -> list[Check]:
+    """The checks that ids (``A11``) and families (``A``) name, in order; None names all.
+
+    Raises:
+        UsageError: a name is neither.
+    """
+    if wanted is None:
+        return list(CHECKS.values())
+    names = {name.strip().upper() for name in wanted}
+    unknown = sorted(name for name in names if name not in CHECKS and name not in FAMILIES)
+    if unknown:
+        raise UsageError(
+            f"There is no check {unknown[0]}; ids go from A1 to G19, and a letter from A to G means a family."
+        )
+    return [check for check in CHECKS.values() if check.id in names or check.family in names]
+
+
+async def run_checks(
+    database: Database,
+    *,
+    conversation: ConversationId | None = None,
+    only: Collection[str] | None = None,
+    folders: Folders | None = None,
+    whole_file: bool = True,
+    limits: Limits | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Ask the checks of a whole file or of one conversation (docs/engine/doctor.md).
+
+    *only* names ids (``A11``) or families (``A``); all are asked without it, and nothing else is reported.
+    *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). Cancelling the
+    caller interrupts the statement that is running; a check that gets no further for
+    `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the others go on.
+
+    Raises:
+        NotFoundError: there is no such conversation.
+        UsageError: *only* names no check.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    if conversation is not None:
+        await database.read(get_conversation, conversation)
+    chosen = choose(only)
+    places = folders or Folders()
+    answers = {check.id: Answers() for check in chosen}
+    for check in chosen:
+        answers[check.id].reason = _why_not(
+            check, database.schema, conversation, places, whole_file=whole_file
+        )
+    run = Run(
+        database,
+        conversation,
+        frozenset(check.id for check in chosen if not answers[check.id].reason),
+        limits or Limits(now=started),
+        places,
+        progress,
+        answers,
+    )
+    planned = [stage for stage in _STAGES if run.wants(stage[1])]
+    run.stages = max(len(planned), 1)
+    for number, (title, checks, stage) in enumerate(planned, 1):
+        run.stage, run.title = number, title
+        run.progress(0, 1)
+        try:
+            async with run.patient(checks):
+                await stage(run)
+        except DatabaseError as error:
+            run.stop(run.wants(checks), f"it stopped halfway: {error.message}")
+        run.progress(1, 1)
+    return Report(
+        conversation,
+        started,
+        time.monotonic() - clock,
+        tuple(_result(check, answers[check.id]) for check in chosen),
+    )
+
+
+def _result(check: Check, answers: Answers) -> CheckResult:
+    asked = CheckState.NOT_RUN if answers.reason else CheckState.RAN
+    return CheckResult(check, asked, answers.reason, tuple(answers.findings), answers.count)
+
+
+def _why_not(
+    check: Check, schema: Schema, conversation: ConversationId | None, folders: Folders, *, whole_file: bool
+) -> str:
+    """Why a check cannot be asked here; empty when it can."""
+    lacking = [need for need in check.needs if not _has(schema, need)]
+    if lacking:
+        return _not_recorded(lacking[0])
+    if check.id in ("F4", "F6") and not any(
+        schema.has(f"{table}_content") or schema.has(table) for table in search.TABLES
+    ):
+        return "this file has no search tables, which are optional from 0.3.0 on"
+    if conversation is not None and check.scope is CheckScope.FILE:
+        return "it is about the whole file, and one conversation was asked for"
+    if not whole_file and check.id in WHOLE_FILE:
+        return "it reads the whole file, which was not asked for"
+    if check.id in _IN_LARGE_FILES and not (folders.large_files is not None and folders.large_files.is_dir()):
+        return (
+            "the folder of large files is not there"
+            if folders.large_files
+            else "no folder of large files is known"
+        )
+    if check.id in _IN_SESSIONS and not (folders.sessions is not None and folders.sessions.is_dir()):
+        return "the folder of sessions is not there" if folders.sessions else "no folder of sessions is known"
+    if check.id in _IN_SESSIONS and folders.sessions is not None and host_databases(folders.sessions):
+        return HOST_DATABASE_NOT_READ
+    return ""
+
+
+def _has(schema: Schema, need: str) -> bool:
+    table, _, column = need.partition(".")
+    return schema.has(table, column or None)
+
+
+def _not_recorded(need: str) -> str:
+    table, _, column = need.partition(".")
+    since = next((tag for tag, of, name in FEATURES if of == table and name in (None, column or None)), None)
+    what = f"this file does not record {need}" if column else f"this file has no table {table}"
+    return f"{what} (it came with {since})" if since else what
+
+
+async def _read_conversations(run: Run) -> None:
+    """A to E, a conversation at a time: structure, then texts of summaries, then messages."""
+    wanted = run.wants(_CONVERSATIONS)
+    rules = [rule for rule in OF_STRUCTURE if rule.id in wanted]
+    total = await run.database.read(_count_messages, run.conversation_id)
+    backfilled = await run.database.read(_columns_backfilled)
+    known = await run.database.read(known_files) if "D12" in wanted else None
+    if run.conversation_id is None:
+        ids = await run.database.read(conversation_ids)
+    else:
+        ids = [run.conversation_id]
+    done = 0
+    for conversation_id in ids:
+        where = f" in conversation {conversation_id}"
+        structure: Structure | None = None
+        async with run.patient(wanted, where):
+            structure = await run.database.read(load_structure, conversation_id)
+        if structure is None:
+            continue
+        findings = await _judge(run, rules, structure)
+        if wanted & _SUMMARY_TEXTS and structure.nodes:
+            async with run.patient(_SUMMARY_TEXTS, where):
+                await read_summaries(run, structure, wanted & _SUMMARY_TEXTS, known)
+        asked, lost = wanted & _MESSAGE_TEXTS, any(map(_is_lost, findings))
+        if (asked or lost) and len(structure.messages):
+            async with run.patient(asked | {"A11"} if lost else asked, where):
+                seen = await read_messages(run, structure, asked, done, total, backfilled=backfilled)
+                run.add(await asyncio.to_thread(list, seen.findings()))
+                if lost:
+                    findings = await asyncio.to_thread(_without_copies, run, findings, structure, seen)
+        run.add(findings)
+        done += len(structure.messages)
+        run.progress(done, total)
+
+
+def _is_lost(finding: Finding) -> bool:
+    return finding.check == "A11" and finding.confidence is not Confidence.BY_DESIGN
+
+
+def _without_copies(run: Run, findings: list[Finding], structure: Structure, seen: Messages) -> list[Finding]:
+    """The findings with A11 asked again: a copy of what the context reaches is no loss."""
+    copies = seen.copies()
+    if not copies:
+        return findings
+    [rule] = [rule for rule in context.CHECKS if rule.id == "A11"]
+    again = run.judge(rule, replace(structure, copies=copies), structure.id)
+    return [*(one for one in findings if one.check != "A11"), *again]
+
+
+async def _judge(run: Run, rules: Sequence[Rule[Structure]], structure: Structure) -> list[Finding]:
+    """What the rules find, as many as had the time."""
+    found: list[Finding] = []
+    left = {rule.id for rule in rules}
+    loop, moved = asyncio.get_running_loop(), time.monotonic()
+
+    def judge() -> None:
+        nonlocal moved
+        for rule in rules:
+            found.extend(run.judge(rule, structure, structure.id))
+            left.discard(rule.id)
+            if time.monotonic() - moved > 0.1:
+                moved = time.monotonic()
+                loop.call_soon_threadsafe(run.moved)
+
+    async with run.patient(left, f" in conversation {structure.id}"):
+        await asyncio.to_thread(judge)
+    return list(found)
+
+
+async def _count_messages(reader: Reader, conversation_id: ConversationId | None) -> int:
+    if conversation_id is None:
+        return await reader.value("SELECT count(*) FROM messages") or 0
+    return await reader.value("SELECT count(*) FROM messages WHERE conversation_id = ?", conversation_id) or 0
+
+
+async def _columns_backfilled(reader: Reader) -> bool:
+    """Whether the tool columns of parts were filled (docs/engine/versions.md, "Migration steps")."""
+    if not reader.schema.has("lcm_migration_state"):
+        return False
+    return bool(
+        await reader.value(
+            "SELECT count(*) FROM lcm_migration_state WHERE step_name = 'backfillToolCallColumns'"
+        )
+    )
+
+
+_CONVERSATIONS: Final = _ids((*OF_STRUCTURE, *_OF_SUMMARIES, *_OF_MESSAGES))
+#: Each stage with its title and the checks that it asks.
+_STAGES: Final[tuple[tuple[str, frozenset[str], Callable[[Run], Awaitable[None]]], ...]] = (
+    ("conversations", _CONVERSATIONS, _read_conversations),
+    ("links", _ids(loose_ends.LINES), loose_ends.read_lines),
+    ("parts", _ids(loose_ends.PARTS), loose_ends.read_parts),
+    ("state", _ids(_OF_STATE), state.read_state),
+    ("schema", _ids(_OF_SCHEMA), database.read_schema),
+    ("large files", _ids(files.CHECKS), files.read_files),
+    ("search tables", _ids(search.CHECKS), search.read_search),
+    ("pages of the file", _ids(database.PAGES), database.read_pages),
+)

@@ -1,0 +1,624 @@
+"""A conversation's rows without their texts: what most checks look at, and how it is read.
+
+A conversation may hold half a million messages, so they are columns, not records. Times are days as
+``julianday`` counts them: both stored formats give the same number for the same moment. Columns hold what
+their type promises only as long as nobody else wrote to them, so every value is cast.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from lcm_core.records import ContextItem, Conversation, ConversationId, Edge, MessageId, SummaryId, Timestamp
+from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
+from lcm_core.store.conversations import conversation_of
+from lcm_core.store.database import Reader, Row
+from lcm_core.store.moments import moment
+from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
+from lcm_core.store.steps import Step, next_step
+from lcm_core.store.typed import LEAST, NO_MESSAGE
+from lcm_core.tokens import MOST_PER_CHARACTER
+
+#: Two stored times this close are the same (days); the formats keep milliseconds.
+SAME_MOMENT: Final = 0.002 / 86_400
+SECOND: Final = 1 / 86_400
+ROLES: Final = ("system", "user", "assistant", "tool")
+#: Ordinals from here on are left over from a renumbering that was cut short (docs/format.md, "Numbering").
+ABNORMAL_ORDINAL: Final = 10_000_000
+
+
+@dataclass(frozen=True)
+class MessageColumns:
+    """The messages of a conversation in order of seq; ``ids[i]``, ``seqs[i]`` ... are one message."""
+
+    ids: array[int]
+    seqs: array[int]
+    tokens: array[int]
+    days: array[float]  #: 0.0 where the time cannot be read
+    roles: bytes  #: index in `ROLES`; 255 for another one
+    events: bytes  #: 1 for a record of a pass (docs/format.md, "Records of passes"): never in a context
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def position(self) -> Mapping[int, int]:
+        """Place in the columns by message id."""
+        return {message_id: place for place, message_id in enumerate(self.ids)}
+
+    def role(self, place: int) -> str:
+        """The role of a message; empty when it is none of the four."""
+        code = self.roles[place]
+        return ROLES[code] if code < len(ROLES) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A summary without its text. Times are days; NaN where what is stored cannot be read."""
+
+    summary_id: SummaryId
+    kind: str
+    depth: int | None
+    tokens: int
+    earliest: float | None
+    latest: float | None
+    created: float
+    descendant_count: int | None
+    descendant_tokens: int | None
+    source_tokens: int | None
+    model: str | None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was made from messages."""
+        return self.kind == "leaf"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The messages that a summary is linked to, by ordinal and then as stored."""
+
+    message_ids: array[int]
+    ordinals: array[int]
+
+
+NO_LINKS: Final = Links(array("q"), array("q"))
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A conversation's rows without their texts, as one transaction saw them."""
+
+    conversation: Conversation
+    messages: MessageColumns
+    items: Sequence[ContextItem]  #: by ordinal
+    nodes: Mapping[SummaryId, Node]  #: in the order in which they were made
+    nameless: tuple[int, ...]  #: rowids of summaries whose id is NULL
+    links: Mapping[SummaryId, Links]
+    edges: Mapping[SummaryId, tuple[Edge, ...]]  #: by consumer, by ordinal and then as stored
+    foreign_messages: Mapping[int, int | None]  #: owner of messages named here that are not ours; None: gone
+    foreign_summaries: Mapping[str, int | None]
+    #: By message id, the most that a message may weigh beside its count: for its sender, and uncounted text
+    #: (docs/engine/compaction.md, "Weights").
+    labels: Mapping[int, int] | None = None
+    soft_reset: float | None = None  #: when ``/new`` last pruned the context, in days
+    records_soft_reset: bool = False  #: whether this version would have recorded it
+    token_budget: int | None = None  #: as the maintenance row has it
+    debt_pending: bool = False
+    copies: frozenset[int] = frozenset()  #: places of repeated messages whose originals the context reaches
+    #: by summary that is gone and that the context names, or what lay above it: what links and edges still
+    #: name as its sources, in order
+    remains: Mapping[SummaryId, tuple[int | SummaryId, ...]] = field(default_factory=dict)
+    at_home: frozenset[int | str] = (
+        frozenset()
+    )  #: rows named here that their own conversation's context reaches
+
+    @property
+    def id(self) -> ConversationId:
+        """The conversation's id."""
+        return self.conversation.conversation_id
+
+    @property
+    def archived(self) -> bool:
+        """Whether the conversation is recorded as not active."""
+        return self.conversation.active is False
+
+    @cached_property
+    def consumers(self) -> Mapping[SummaryId, tuple[SummaryId, ...]]:
+        """Consumers by source, each once."""
+        found: dict[SummaryId, dict[SummaryId, None]] = {}
+        for consumer, edges in self.edges.items():
+            for edge in edges:
+                found.setdefault(edge.source, {})[consumer] = None
+        return {source: tuple(all_of) for source, all_of in found.items()}
+
+    @cached_property
+    def summaries_in_context(self) -> tuple[SummaryId, ...]:
+        """The summaries of this conversation that stand in its context, each once, in order."""
+        return tuple(
+            dict.fromkeys(
+                item.summary_id
+                for item in self.items
+                if item.summary_id is not None and item.summary_id in self.nodes
+            )
+        )
+
+    def below(self, start: Iterable[SummaryId]) -> Iterator[SummaryId]:
+        """*start* and everything below it toward the messages, each once; survives cycles."""
+        seen: set[SummaryId] = set()
+        waiting = list(start)
+        while waiting:
+            node = waiting.pop()
+            if node in seen or node not in self.nodes:
+                continue
+            seen.add(node)
+            yield node
+            waiting.extend(edge.source for edge in self.edges.get(node, ()))
+
+    @cached_property
+    def live(self) -> frozenset[SummaryId]:
+        """The summaries that a walk from the context meets."""
+        return frozenset(self.below(self.summaries_in_context))
+
+    @cached_property
+    def orphans(self) -> tuple[SummaryId, ...]:
+        """The summaries that neither the context nor another summary uses."""
+        held = set(self.summaries_in_context)
+        return tuple(node for node in self.nodes if node not in held and not self.consumers.get(node))
+
+    @cached_property
+    def sources_first(self) -> Mapping[SummaryId, None]:
+        """The summaries, each behind its sources; those on cycles and above them are left out."""
+        waiting = {
+            one: len({edge.source for edge in self.edges.get(one, ()) if edge.source in self.nodes} - {one})
+            for one in self.nodes
+        }
+        free = [one for one, number in waiting.items() if not number]
+        for one in free:  # grows while it is walked
+            for consumer in self.consumers.get(one, ()):
+                if consumer != one and consumer in waiting:
+                    waiting[consumer] -= 1
+                    if not waiting[consumer]:
+                        free.append(consumer)
+        return dict.fromkeys(free)
+
+    def places(self, summary_id: SummaryId) -> Iterator[int]:
+        """Where the messages that a summary is itself linked to stand; missing and foreign ones are none."""
+        position = self.messages.position
+        for message_id in self.links.get(summary_id, NO_LINKS).message_ids:
+            place = position.get(message_id)
+            if place is not None:
+                yield place
+
+    def place_of(self, item: ContextItem) -> int | None:
+        """Where the message of an item stands; None of a summary, and of a message that is not ours."""
+        return None if item.message_id is None else self.messages.position.get(item.message_id)
+
+    def covered_by(self, item: ContextItem) -> tuple[int, int] | None:
+        """First and last place that an item covers; None when that is nothing of this conversation."""
+        place = self.place_of(item)
+        if item.message_id is not None:
+            return None if place is None else (place, place)
+        return None if item.summary_id is None else self.spans.get(item.summary_id)
+
+    @cached_property
+    def raw(self) -> bytes:
+        """By place: 1 where the message stands in the context itself."""
+        found = bytearray(len(self.messages))
+        for item in self.items:
+            place = self.place_of(item)
+            if place is not None:
+                found[place] = 1
+        return bytes(found)
+
+    @cached_property
+    def copied(self) -> int:
+        """How many messages at the front are copies: a transplant numbers them below 0, nothing else does."""
+        seqs = self.messages.seqs
+        return bisect_left(seqs, 1) if seqs and seqs[0] < 0 else 0
+
+    @cached_property
+    def linked(self) -> bytes:
+        """By place: 1 where a summary is linked to the message, 2 where one that the context reaches is."""
+        found = bytearray(len(self.messages))
+        for summary_id in self.nodes:
+            mark = 2 if summary_id in self.live else 1
+            for place in self.places(summary_id):
+                found[place] = max(found[place], mark)
+        return bytes(found)
+
+    @cached_property
+    def spans(self) -> Mapping[SummaryId, tuple[int, int]]:
+        """First and last place that a summary covers, itself or through its sources; none when nothing."""
+        found: dict[SummaryId, tuple[int, int]] = {}
+        for start in self.nodes:
+            if start not in found:
+                self._measure(start, found)
+        return {node: span for node, span in found.items() if span[0] <= span[1]}
+
+    def _measure(self, start: SummaryId, found: dict[SummaryId, tuple[int, int]]) -> None:
+        """Fill in the spans of *start* and what lies below it, sources first; on a cycle as far as known."""
+        waiting: list[tuple[SummaryId, bool]] = [(start, False)]
+        entered: set[SummaryId] = set()
+        while waiting:
+            node, ready = waiting.pop()
+            sources = [edge.source for edge in self.edges.get(node, ()) if edge.source in self.nodes]
+            if not ready:
+                if node in found or node in entered:
+                    continue
+                entered.add(node)
+                waiting.append((node, True))
+                waiting.extend((source, False) for source in sources)
+                continue
+            first, last = len(self.messages), -1
+            for place in self.places(node):
+                first, last = min(first, place), max(last, place)
+            for span in (found[source] for source in sources if source in found):
+                first, last = min(first, span[0]), max(last, span[1])
+            found[node] = (first, last)
+
+    def span_text(self, first: int, last: int) -> str:
+        """Places as people read them: ``seq 12`` or ``seq 12-40``."""
+        low, high = self.messages.seqs[first], self.messages.seqs[last]
+        return f"seq {low}" if low == high else f"seq {low}-{high}"
+
+
+#: Messages that are fetched at a time; they become columns at once.
+_PAGE = 10_000
+#: SQL: whether a message is a compaction event of 0.1 to 0.6.0 (docs/format.md, "Records of passes").
+_EVENT = "(m.role = 'system' AND m.content GLOB 'LCM compaction * pass (*')"
+_NODE_COLUMNS = (
+    ("summary_id", "TEXT"),
+    ("kind", "TEXT"),
+    ("depth", "INTEGER"),
+    ("token_count", "INTEGER"),
+    ("descendant_count", "INTEGER"),
+    ("descendant_token_count", "INTEGER"),
+    ("source_message_token_count", "INTEGER"),
+    ("model", "TEXT"),
+)
+#: Tokens of a sender's label beside what is recorded of them (docs/engine/compaction.md, "Weights").
+_LABEL_TOKENS = 8
+
+
+async def conversation_ids(reader: Reader) -> list[ConversationId]:
+    """All conversations, in order of id."""
+    rows = await reader.rows("SELECT conversation_id FROM conversations ORDER BY conversation_id")
+    return [ConversationId(row["conversation_id"]) for row in rows]
+
+
+async def load_structure(reader: Reader, conversation_id: ConversationId) -> Structure | None:
+    """A conversation's rows without their texts; None when it does not exist (any more)."""
+    columns = reader.schema.select("conversations", CONVERSATION_COLUMNS, "c")
+    row = await reader.row(
+        f"SELECT {columns} FROM conversations AS c WHERE c.conversation_id = ?", conversation_id
+    )
+    if row is None:
+        return None
+    messages, labels = await _messages(reader, conversation_id)
+    items = await _items(reader, conversation_id)
+    nodes, nameless = await _nodes(reader, conversation_id)
+    links = await _links(reader, conversation_id)
+    edges = await _edges(reader, conversation_id)
+    foreign_messages, foreign_summaries = await _foreign(reader, messages, items, nodes, links, edges)
+    gone = [one for item in items if (one := item.summary_id) and foreign_summaries.get(one, 0) is None]
+    soft_reset, recorded = await _soft_reset(reader, conversation_id)
+    budget, pending = await _debt(reader, conversation_id)
+    return Structure(
+        conversation=conversation_of(row),
+        messages=messages,
+        items=items,
+        nodes=nodes,
+        nameless=nameless,
+        links=links,
+        edges=edges,
+        foreign_messages=foreign_messages,
+        foreign_summaries=foreign_summaries,
+        labels=labels,
+        soft_reset=soft_reset,
+        records_soft_reset=recorded,
+        token_budget=budget,
+        debt_pending=pending,
+        remains=await remains_of(reader, gone, nodes),
+        at_home=await reached_at_home(reader, _owners_of_items(items, foreign_messages, foreign_summaries)),
+    )
+
+
+def _owners_of_items(
+    items: Sequence[ContextItem], messages: Mapping[int, int | None], summaries: Mapping[str, int | None]
+) -> dict[int | str, int]:
+    """The conversations of what a context names and is another one's."""
+    named: list[tuple[int | str, int | None]] = [
+        (item.message_id, messages.get(item.message_id)) for item in items if item.message_id is not None
+    ]
+    named += [(one, summaries.get(one)) for item in items if (one := item.summary_id) is not None]
+    return {ref: owner for ref, owner in named if owner is not None}
+
+
+async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[MessageColumns, dict[int, int]]:
+    ids, seqs, tokens, days = array("q"), array("q"), array("q"), array("d")
+    roles, events = bytearray(), bytearray()
+    labels: dict[int, int] = {}
+    codes = {role: code for code, role in enumerate(ROLES)}
+    schema = reader.schema
+    sender = "m.openclaw_sender_metadata" if schema.has("messages", "openclaw_sender_metadata") else "NULL"
+    day = moment("m.created_at") if schema.has("messages", "created_at") else "0"
+    count = "ifnull(CAST(m.token_count AS INTEGER), 0)" if schema.has("messages", "token_count") else "0"
+    uncounted = f"CASE WHEN {count} = 0 THEN length(CAST(m.content AS TEXT)) END"
+    step = await _next_messages(reader, conversation_id, None)
+    while step is not None:
+        rows = await reader.rows(
+            f"""SELECT m.message_id, m.seq, m.role, {count} AS tokens, {day} AS day,
+            {_EVENT} AS event, length({sender}) AS label, {uncounted} AS uncounted FROM messages AS m
+            WHERE m.conversation_id = ? AND {step.where("m.seq")} ORDER BY m.seq""",
+            conversation_id,
+            *step.bounds,
+        )
+        for message_id, seq, role, amount, moment_of, event, label, unweighed in rows:
+            ids.append(message_id)
+            seqs.append(seq)
+            tokens.append(amount)
+            days.append(moment_of or 0.0)
+            roles.append(codes.get(role, 255))
+            events.append(1 if event else 0)
+            if label:
+                labels[message_id] = _LABEL_TOKENS + MOST_PER_CHARACTER * label
+            if unweighed:  # the engine goes by the text then
+                labels[message_id] = labels.get(message_id, 0) + MOST_PER_CHARACTER * unweighed
+        step = await _next_messages(reader, conversation_id, step)
+    return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
+
+
+async def _next_messages(reader: Reader, conversation_id: ConversationId, last: Step | None) -> Step | None:
+    """The next run of messages by seq; two with one seq are in the same run."""
+    return await next_step(reader, "messages", "seq", _PAGE, last, of=("conversation_id", conversation_id))
+
+
+async def _items(reader: Reader, conversation_id: ConversationId) -> list[ContextItem]:
+    if not reader.schema.has("context_items"):
+        return []
+    rows = await reader.rows(
+        """SELECT ordinal, CAST(item_type AS TEXT) AS item_type,
+        message_id, CAST(summary_id AS TEXT) AS summary_id
+        FROM context_items AS c WHERE c.conversation_id = ? ORDER BY c.ordinal""",
+        conversation_id,
+    )
+    return [
+        ContextItem(
+            row["ordinal"],
+            row["item_type"],
+            None if row["message_id"] is None else MessageId(row["message_id"]),
+            None if row["summary_id"] is None else SummaryId(row["summary_id"]),
+            Timestamp(""),
+        )
+        for row in rows
+    ]
+
+
+async def _nodes(
+    reader: Reader, conversation_id: ConversationId
+) -> tuple[dict[SummaryId, Node], tuple[int, ...]]:
+    schema = reader.schema
+    if not schema.has("summaries"):
+        return {}, ()
+    times = ", ".join(
+        f"{moment(f's.{name}')} AS {name}_day, s.{name}"
+        if schema.has("summaries", name)
+        else f"0 AS {name}_day, NULL AS {name}"
+        for name in ("earliest_at", "latest_at", "created_at")
+    )
+    columns = ", ".join(
+        f"CAST(s.{name} AS {kind}) AS {name}" if schema.has("summaries", name) else f"NULL AS {name}"
+        for name, kind in _NODE_COLUMNS
+    )
+    rows = await reader.rows(
+        f"SELECT {columns}, {times}, s.rowid AS row FROM summaries AS s WHERE s.conversation_id = ? ORDER "
+        "BY s.rowid",
+        conversation_id,
+    )
+    nodes = {row["summary_id"]: _node(row) for row in rows if row["summary_id"] is not None}
+    return nodes, tuple(row["row"] for row in rows if row["summary_id"] is None)
+
+
+def _node(row: Row) -> Node:
+    created = _day(row, "created_at")
+    return Node(
+        summary_id=SummaryId(row["summary_id"]),
+        kind=row["kind"],
+        depth=row["depth"],
+        tokens=row["token_count"] or 0,
+        earliest=_day(row, "earliest_at"),
+        latest=_day(row, "latest_at"),
+        created=math.nan if created is None else created,
+        descendant_count=row["descendant_count"],
+        descendant_tokens=row["descendant_token_count"],
+        source_tokens=row["source_message_token_count"],
+        model=row["model"],
+    )
+
+
+def _day(row: Row, name: str) -> float | None:
+    if row[name] is None:
+        return None
+    return row[f"{name}_day"] or math.nan
+
+
+async def _links(reader: Reader, conversation_id: ConversationId) -> dict[SummaryId, Links]:
+    if not (reader.schema.has("summary_messages") and reader.schema.has("summaries")):
+        return {}
+    found: dict[SummaryId, Links] = {}
+    after, page = LEAST, 200
+    while True:
+        # In pages of summaries: all links of a large conversation at once would be too many rows.
+        owners = await reader.rows(
+            f"""SELECT s.summary_id, s.rowid AS row FROM summaries AS s
+            WHERE s.conversation_id = ? AND s.rowid > ? ORDER BY s.rowid LIMIT {page}""",
+            conversation_id,
+            after,
+        )
+        for row in await reader.rows_in(
+            """SELECT l.summary_id, l.message_id, l.ordinal FROM summary_messages AS l
+            WHERE l.summary_id IN (?*) ORDER BY l.summary_id, l.ordinal, l.rowid""",
+            [row["summary_id"] for row in owners],
+        ):
+            links = found.setdefault(SummaryId(row["summary_id"]), Links(array("q"), array("q")))
+            links.message_ids.append(NO_MESSAGE if row["message_id"] is None else row["message_id"])
+            links.ordinals.append(row["ordinal"])
+        if len(owners) < page:
+            return found
+        after = owners[-1]["row"]
+
+
+async def _edges(reader: Reader, conversation_id: ConversationId) -> dict[SummaryId, tuple[Edge, ...]]:
+    if not (reader.schema.has("summary_parents") and reader.schema.has("summaries")):
+        return {}
+    rows = await reader.rows(
+        """SELECT e.summary_id, CAST(e.parent_summary_id AS TEXT) AS parent_summary_id,
+        e.ordinal
+        FROM summaries AS s CROSS JOIN summary_parents AS e ON e.summary_id = s.summary_id
+        WHERE s.conversation_id = ? ORDER BY e.ordinal, e.rowid""",
+        conversation_id,
+    )
+    found: dict[SummaryId, list[Edge]] = {}
+    for row in rows:
+        edge = Edge(SummaryId(row["summary_id"]), SummaryId(row["parent_summary_id"]), row["ordinal"])
+        found.setdefault(edge.consumer, []).append(edge)
+    return {consumer: tuple(edges) for consumer, edges in found.items()}
+
+
+async def _foreign(
+    reader: Reader,
+    messages: MessageColumns,
+    items: Sequence[ContextItem],
+    nodes: dict[SummaryId, Node],
+    links: dict[SummaryId, Links],
+    edges: dict[SummaryId, tuple[Edge, ...]],
+) -> tuple[dict[int, int | None], dict[str, int | None]]:
+    """Who owns what is named here and is not ours."""
+    ours = messages.position
+    odd_messages = {
+        item.message_id for item in items if item.message_id is not None and item.message_id not in ours
+    }
+    linked = {one for found in links.values() for one in found.message_ids if one not in ours}
+    named: Iterable[SummaryId | None] = (
+        *(item.summary_id for item in items),
+        *(edge.source for found in edges.values() for edge in found),
+    )
+    odd_summaries = {one for one in named if one is not None and one not in nodes}
+    owners_of_messages: dict[int, int | None] = dict.fromkeys({*odd_messages, *linked})
+    for row in await reader.rows_in(
+        "SELECT message_id AS id, conversation_id AS owner FROM messages WHERE message_id IN (?*)",
+        sorted(owners_of_messages),
+    ):
+        owners_of_messages[row["id"]] = row["owner"]
+    owners_of_summaries: dict[str, int | None] = dict.fromkeys(odd_summaries)
+    if reader.schema.has("summaries"):
+        for row in await reader.rows_in(
+            "SELECT summary_id AS id, conversation_id AS owner FROM summaries WHERE summary_id IN (?*)",
+            sorted(owners_of_summaries),
+        ):
+            owners_of_summaries[row["id"]] = row["owner"]
+    return owners_of_messages, owners_of_summaries
+
+
+async def _soft_reset(reader: Reader, conversation_id: ConversationId) -> tuple[float | None, bool]:
+    """When ``/new`` last pruned the context, and whether this version records it."""
+    if not reader.schema.has(BOOTSTRAP, "soft_reset_pruned_at"):
+        return None, False
+    day = await reader.value(
+        f"SELECT {moment('soft_reset_pruned_at')} FROM {BOOTSTRAP} WHERE conversation_id = ?", conversation_id
+    )
+    return day or None, True
+
+
+async def _debt(reader: Reader, conversation_id: ConversationId) -> tuple[int | None, bool]:
+    """The token budget as compaction last saw it, and whether debt is recorded."""
+    if not reader.schema.has(MAINTENANCE, "token_budget"):
+        return None, False
+    row = await reader.row(
+        f"SELECT CAST(token_budget AS INTEGER) AS token_budget, pending FROM {MAINTENANCE} WHERE "
+        "conversation_id = ?",
+        conversation_id,
+    )
+    return (None, False) if row is None else (row["token_budget"], bool(row["pending"]))
+
+
+async def remains_of(
+    reader: Reader, gone: Iterable[SummaryId], ours: Collection[SummaryId]
+) -> dict[SummaryId, tuple[int | SummaryId, ...]]:
+    """What links and edges still name as the sources of summaries that are gone, each in order.
+
+    A source that is gone too has its own entry; *ours* are summaries that are there. Those of which nothing
+    is left are left out.
+    """
+    found: dict[SummaryId, tuple[int | SummaryId, ...]] = {}
+    asked: set[SummaryId] = set()
+    waiting = sorted(set(gone))
+    while waiting:
+        asked.update(waiting)
+        sources: dict[SummaryId, list[int | SummaryId]] = {}
+        for table, column, kind in (
+            ("summary_messages", "message_id", "INTEGER"),
+            ("summary_parents", "parent_summary_id", "TEXT"),
+        ):
+            if reader.schema.has(table):
+                for row in await reader.rows_in(
+                    f"""SELECT summary_id, CAST({column} AS {kind}) AS source FROM {table}
+                    WHERE summary_id IN (?*) ORDER BY summary_id, CAST(ordinal AS INTEGER), rowid""",
+                    waiting,
+                ):
+                    sources.setdefault(SummaryId(row["summary_id"]), []).append(row["source"])
+        found |= {one: tuple(named) for one, named in sources.items()}
+        below = {SummaryId(one) for named in sources.values() for one in named if isinstance(one, str)}
+        waiting = sorted(await _without_row(reader, below - asked - set(ours)))
+    return found
+
+
+async def _without_row(reader: Reader, summaries: Collection[SummaryId]) -> set[SummaryId]:
+    """Those of some summaries that no conversation has."""
+    if not reader.schema.has("summaries"):
+        return set(summaries)
+    rows = await reader.rows_in("SELECT summary_id FROM summaries WHERE summary_id IN (?*)", summaries)
+    return set(summaries) - {row["summary_id"] for row in rows}
+
+
+async def reached_at_home(reader: Reader, owners: Mapping[int | str, int]) -> frozenset[int | str]:
+    """The messages and summaries that the context of their own conversation holds, or covers.
+
+    *owners* by message or summary.
+    """
+    if not owners or not reader.schema.has("context_items"):
+        return frozenset()
+    tops: dict[int | str, set[int | str]] = {ref: {ref} for ref in owners}
+    for kind, first in (
+        (int, "SELECT message_id AS root, summary_id AS id FROM summary_messages WHERE message_id IN (?*)"),
+        (
+            str,
+            """SELECT parent_summary_id AS root, summary_id AS id FROM summary_parents
+            WHERE parent_summary_id IN (?*)""",
+        ),
+    ):
+        wanted = [ref for ref in owners if isinstance(ref, kind)]
+        if wanted and reader.schema.has("summary_messages") and reader.schema.has("summary_parents"):
+            for row in await reader.rows_in(
+                f"""WITH RECURSIVE above(root, id) AS ({first} UNION
+                SELECT above.root, e.summary_id FROM above CROSS JOIN summary_parents AS e
+                ON e.parent_summary_id = above.id) SELECT root, id FROM above""",
+                wanted,
+            ):
+                tops[row["root"]].add(row["id"])
+    held = {
+        (row["conversation_id"], ref)
+        for row in await reader.rows_in(
+            "SELECT conversation_id, message_id, summary_id FROM context_items WHERE conversation_id IN (?*)",
+            sorted(set(owners.values())),
+        )
+        for ref in (row["message_id"], row["summary_id"])
+    }
+    return frozenset(ref for ref, over in tops.items() if any((owners[ref], one) in held for one in over))

@@ -1,0 +1,723 @@
+"""The checks of the texts of summaries, and of what is listed from them (C1 to C20 but C19, D11, D12).
+
+The texts of a conversation are read in batches and not kept. Some checks are asked of one text after the
+other, some when all were read: whether a summary was made from a bad one shows only then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Final
+
+from lcm_core.checks import texts
+from lcm_core.checks.asking import Run
+from lcm_core.checks.check import (
+    BROKEN,
+    BY_DESIGN,
+    ERROR,
+    INFO,
+    SUSPICIOUS,
+    WARNING,
+    Fault,
+    Gathering,
+    Hit,
+    Limits,
+    Rows,
+    Rule,
+    TextRule,
+    hit,
+    summary_row,
+)
+from lcm_core.checks.metadata import TOKEN_COUNT, Miscounted
+from lcm_core.checks.structure import Node, Structure
+from lcm_core.dag.markers import (
+    FALLBACK_MARKER,
+    MARKER_LIKE,
+    TRUNCATED_MARKER,
+    BrokenKind,
+    classify,
+    is_capped,
+)
+from lcm_core.findings import Confidence, Finding, FixId, KeyPart
+from lcm_core.javascript import BLANKS
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.connecting import SqlValue
+from lcm_core.store.database import Reader
+from lcm_core.tokens import estimate_utf16, estimate_weighted
+from lcm_core.wording import counted
+
+_BY_MODEL: Final = "The summary has to be written again by a model: rewrite it, or repair all that are bad."
+_OMISSION: Final = "[LCM fallback summary omitted directive-shaped untrusted content]"
+_NOTHING_TRUNCATED: Final = "[Truncated from 0 tokens]"
+#: SqlValue counts may be this far from an estimate: another tool rounds down.
+_TOLERANCE: Final = 1
+#: A text of more characters is not looked into: what looks for patterns in it would take minutes.
+MOST_CHARACTERS: Final = 10_000_000
+#: Summaries of one batch.
+BATCH: Final = 100
+#: Characters of a first source that tell whether a summary may be a copy of it.
+_OPENING: Final = 400
+#: Characters of sources that are compared with a suspected copy; no engine cuts a longer run.
+_MOST_SOURCE: Final = 2_000_000
+#: Messages whose texts are searched for file ids at a time.
+_PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The text of a summary, and the beginning of what it was made from."""
+
+    summary_id: SummaryId
+    content: str
+    file_ids: str | None  #: as stored
+    opening: str  #: the beginning of the first source that is not blank
+
+
+@dataclass(frozen=True)
+class SummaryText:
+    """A summary with its text, in its conversation."""
+
+    structure: Structure
+    node: Node
+    body: Body
+    kind: BrokenKind | None  #: what its marker says of it
+
+    @property
+    def id(self) -> SummaryId:
+        """The summary's id."""
+        return self.node.summary_id
+
+    @property
+    def content(self) -> str:
+        """Its text."""
+        return self.body.content
+
+    @cached_property
+    def is_error(self) -> bool:
+        """Whether it is the error of a provider."""
+        return self.kind is None and texts.is_error(self.content)
+
+    @property
+    def listed(self) -> tuple[str, ...] | None:
+        """The stored list of file ids; None when it cannot be read."""
+        try:
+            value = json.loads(self.body.file_ids or "")
+        except (ValueError, RecursionError):
+            return None
+        return (
+            tuple(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else None
+        )
+
+    @property
+    def source_tokens(self) -> int | None:
+        """Tokens of what the summary was made from; None when some of it is gone."""
+        structure = self.structure
+        if self.node.is_leaf:
+            links = structure.links.get(self.id)
+            places = list(structure.places(self.id))
+            if links is None or len(places) < len(links.message_ids):
+                return None
+            return sum(structure.messages.tokens[place] for place in places)
+        sources = [structure.nodes.get(edge.source) for edge in structure.edges.get(self.id, ())]
+        known = [source.tokens for source in sources if source is not None and source.tokens >= 0]
+        return sum(known) if len(known) == len(sources) else None
+
+
+Found = Iterable[Hit | tuple[Fault, KeyPart]]
+
+
+def _marked(
+    kinds: Iterable[BrokenKind], words: str, applies: Callable[[str], bool] = lambda content: True
+) -> Callable[[SummaryText, Limits], Found]:
+    """A rule for the summaries that the engine itself marked as none."""
+    wanted = frozenset(kinds)
+
+    def find(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+        if text.kind in wanted and applies(text.content):
+            yield hit(BROKEN, f"Summary {text.id} {words}.", summary_row(text.id))
+
+    return find
+
+
+def _is_nothing(content: str) -> bool:
+    return content.strip(BLANKS) == _NOTHING_TRUNCATED
+
+
+def _empty(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+    row = summary_row(text.id)
+    if text.kind is BrokenKind.EMPTY:
+        yield hit(BROKEN, f"Summary {text.id} has no text.", row)
+    elif text.kind is None and not texts.says_something(text.content):
+        yield hit(SUSPICIOUS, f"The text of summary {text.id} holds no word.", row)
+    elif text.kind is None and text.node.tokens == 0:
+        yield hit(SUSPICIOUS, f"Summary {text.id} has a text, but counts 0 tokens.", row)
+
+
+def _no_compression(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+    source = text.source_tokens if text.kind is None else None
+    if source and text.node.tokens >= source:
+        what = f"Summary {text.id} has {text.node.tokens:,} tokens, what it was made from {source:,}."
+        yield hit(SUSPICIOUS, what, summary_row(text.id))
+
+
+def _quoted_marker(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+    content = text.content
+    if text.kind is not None or not any(marker in content for marker in MARKER_LIKE):
+        return
+    end = content.rstrip(BLANKS)
+    if end.endswith(FALLBACK_MARKER) or (end.endswith(" tokens]") and TRUNCATED_MARKER in content[-40:]):
+        why = "and again at its end, where it means that the text was cut off; the engine's doctor misses it"
+        yield hit(SUSPICIOUS, f"Summary {text.id} holds a marker early {why}.", summary_row(text.id))
+    else:
+        why = "quotes a marker of the engine, or had a model although it holds one"
+        yield hit(BY_DESIGN, f"Summary {text.id} {why}.", summary_row(text.id))
+
+
+def _reasoning(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+    if text.kind is None and texts.has_reasoning(text.content):
+        what = f"Summary {text.id} holds what the model thought or said before it."
+        yield hit(SUSPICIOUS, what, summary_row(text.id))
+
+
+def _refusal(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+    if text.is_error:
+        yield hit(BROKEN, f"Summary {text.id} is the error of a provider.", summary_row(text.id))
+    elif text.kind is None and texts.is_refusal(text.content):
+        yield hit(SUSPICIOUS, f"Summary {text.id} reads like a refusal or an error.", summary_row(text.id))
+
+
+def _over_target(text: SummaryText, limits: Limits) -> bool:
+    target = limits.leaf_target if text.node.is_leaf else limits.condensed_target
+    return text.node.tokens > target * limits.overage
+
+
+def _fault(words: str, confidence: Confidence = SUSPICIOUS, fix: FixId | None = None) -> Fault:
+    return Fault(confidence, "summary", words, fix, "summaries")
+
+
+def _with(
+    fault: Fault, applies: Callable[[SummaryText, Limits], bool], *, marked: bool = False
+) -> Callable[[SummaryText, Limits], Found]:
+    """A rule for the texts of which something is true; those that carry a mark count only when *marked*."""
+
+    def find(text: SummaryText, limits: Limits) -> Found:
+        asked = marked or text.kind is None
+        return ((fault, text.id),) if asked and applies(text, limits) else ()
+
+    return find
+
+
+_CAPPED: Final = _fault("were cut off at the hard cap")
+_DIRECTIVES: Final = _fault("lack parts that looked like orders")
+_INJECTED: Final = _fault("hold tags of injected memory or context")
+_BINARY: Final = _fault("hold base64, data URLs or media lines")
+_LONG: Final = _fault("are more than three times as long as the target")
+_NO_HINT: Final = _fault("do not say what can be expanded", BY_DESIGN)
+_ORDERS: Final = _fault("hold what a model could take for instructions")
+_UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKEN, FixId.RECOMPUTE_FILE_IDS)
+
+#: Asked of one text after the other.
+TEXT_CHECKS: Final[tuple[TextRule[SummaryText], ...]] = (
+    TextRule(
+        "C1",
+        ERROR,
+        "truncated",
+        "Is a summary a cut of its source, marked as truncated?",
+        why="The engine cuts the source off and marks that ([Truncated from N tokens]) when no answer of "
+        "the model is shorter than the source. What was cut off is gone for the model; it is still "
+        "stored below.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        find=_marked(
+            [BrokenKind.TRUNCATED],
+            "is no summary but its source, cut off",
+            lambda content: not _is_nothing(content),
+        ),
+    ),
+    TextRule(
+        "C2",
+        ERROR,
+        "truncated from nothing",
+        "Is a summary nothing but the mark of an empty source?",
+        why="The mark of a cut with 0 tokens: the source was empty, and so is what the model sees of it.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        find=_marked([BrokenKind.TRUNCATED], "holds nothing: its source was empty", _is_nothing),
+    ),
+    TextRule(
+        "C3",
+        ERROR,
+        "summariser fallback",
+        "Is a summary the stand-in of a summariser that gave nothing?",
+        why="The engine cut the source off and marked it as [LCM fallback summary; …], because the model "
+        "failed or gave nothing.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        find=_marked(
+            [BrokenKind.OLD, BrokenKind.FALLBACK],
+            "is the stand-in of a summariser that gave nothing: its source, cut off",
+        ),
+    ),
+    TextRule(
+        "C4",
+        ERROR,
+        "emergency cut",
+        "Is a summary a cut that was made because no model could be found?",
+        why="Without any model the engine cuts the source off. The stand-in was meant to hold for a moment.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        find=_marked([BrokenKind.EMERGENCY], "was cut off because no model could be found"),
+    ),
+    TextRule(
+        "C5",
+        WARNING,
+        "capped",
+        "Was a summary cut off at the hard cap?",
+        why="A summary far over its target is cut at a hard cap; what stood behind it is lost to the model.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        faults=(_CAPPED,),
+        find=_with(_CAPPED, lambda text, limits: is_capped(text.content)),
+    ),
+    TextRule(
+        "C6",
+        WARNING,
+        "directives left out",
+        "Were parts of a summary left out because they looked like orders?",
+        why="The engine leaves out of a summary what looks like an order to the reader, and says so in it.",
+        needs=("summaries",),
+        faults=(_DIRECTIVES,),
+        find=_with(_DIRECTIVES, lambda text, limits: _OMISSION in text.content, marked=True),
+    ),
+    TextRule(
+        "C7",
+        ERROR,
+        "empty",
+        "Has a summary no text?",
+        why="An empty summary stands for its messages and says nothing of them.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        find=_empty,
+    ),
+    TextRule(
+        "C8",
+        WARNING,
+        "no compression",
+        "Is a summary at least as long as what it was made from?",
+        why="A summary is shorter than what it was made from; else it only adds to the context.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        find=_no_compression,
+    ),
+    TextRule(
+        "C11",
+        WARNING,
+        "quoted marker",
+        "Does a marker stand where the engine would not have put it?",
+        why="A marker counts only where the engine puts it. Elsewhere it is quoted by the text.",
+        needs=("summaries",),
+        find=_quoted_marker,
+    ),
+    TextRule(
+        "C12",
+        WARNING,
+        "reasoning in the text",
+        "Does a summary begin with thoughts or a preamble of the model?",
+        why="A summary is text about the messages. Thoughts and preambles of the model are read as facts.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        find=_reasoning,
+    ),
+    TextRule(
+        "C13",
+        WARNING,
+        "injected context",
+        "Does a summary hold tags of injected memory or context?",
+        why="Memory that the host injects belongs to one turn. In a summary it is told as something that "
+        "was said.",
+        needs=("summaries",),
+        faults=(_INJECTED,),
+        find=_with(_INJECTED, lambda text, limits: texts.has_injected_context(text.content)),
+    ),
+    TextRule(
+        "C14",
+        WARNING,
+        "binary in the text",
+        "Does a summary hold base64, data URLs or media lines?",
+        why="Encoded data in a summary costs tokens and tells nothing.",
+        needs=("summaries",),
+        faults=(_BINARY,),
+        find=_with(_BINARY, lambda text, limits: texts.has_binary(text.content)),
+    ),
+    TextRule(
+        "C15",
+        WARNING,
+        "error or refusal",
+        "Is a summary the error or the refusal of a provider?",
+        why="A provider's error or refusal was stored as if it were the summary.",
+        needs=("summaries",),
+        unfixed=_BY_MODEL,
+        find=_refusal,
+    ),
+    TextRule(
+        "C16",
+        INFO,
+        "over target",
+        "Is a summary more than three times as long as it should be?",
+        why="The target for a leaf and for a condensed summary is set in the configuration; three times "
+        "that is odd.",
+        needs=("summaries",),
+        untold="Which target held when it was made; the present one is used.",
+        faults=(_LONG,),
+        find=_with(_LONG, _over_target),
+    ),
+    TextRule(
+        "C18",
+        INFO,
+        "no hint for expansion",
+        "Does a summary end without saying what can be expanded?",
+        why="The prompt asks for a last line on what can be expanded. A summary without it is whole all "
+        "the same.",
+        needs=("summaries",),
+        faults=(_NO_HINT,),
+        find=_with(_NO_HINT, lambda text, limits: not texts.has_expansion_hint(text.content)),
+    ),
+    TextRule(
+        "C20",
+        WARNING,
+        "orders to the reader",
+        "Does a summary speak to the model as an instruction would?",
+        why="A summary tells what was said. Sentences that order the reader about may come from outside.",
+        needs=("summaries",),
+        faults=(_ORDERS,),
+        find=_with(_ORDERS, lambda text, limits: texts.gives_orders(text.content)),
+    ),
+    TextRule(
+        "D11",
+        WARNING,
+        "file ids malformed",
+        "Is a list of file ids no JSON array of strings?",
+        why="The files of a summary are a JSON array of ids.",
+        needs=(
+            "summaries",
+            "summaries.file_ids",
+        ),
+        faults=(_UNREADABLE,),
+        find=_with(
+            _UNREADABLE,
+            lambda text, limits: text.body.file_ids is not None and text.listed is None,
+            marked=True,
+        ),
+    ),
+)
+
+
+class Summaries:
+    """What is known of the summaries of one conversation when all their texts were read."""
+
+    def __init__(self, structure: Structure, limits: Limits, wanted: frozenset[str]) -> None:
+        self.structure = structure
+        self.bad: set[SummaryId] = set()  #: those that are no summaries
+        self.alike: dict[bytes, list[SummaryId]] = {}  #: by digest of the text
+        self.copies: dict[SummaryId, texts.Copy] = {}
+        self.listed: dict[SummaryId, tuple[str, ...]] = {}  #: file ids that can be read
+        self.named: dict[SummaryId, tuple[str, ...]] = {}  #: file ids in texts of summaries
+        self.known_files: frozenset[str] = frozenset()  #: ids of the files that the database knows
+        self.files_of_messages: Mapping[int, tuple[str, ...]] = {}  #: ids that their texts name
+        self._limits, self._wanted = limits, wanted
+        self._gathering = Gathering([rule for rule in TEXT_CHECKS if rule.id in wanted], limits)
+        self._miscounted = Rows(limits)
+
+    def take(self, bodies: Iterable[Body]) -> list[SummaryId]:
+        """Look at some texts; the ids returned may be copies and want `compare`."""
+        suspects = []
+        for body in bodies:
+            node = self.structure.nodes.get(body.summary_id)
+            if node is None:  # made after the structure was read
+                continue
+            text = SummaryText(self.structure, node, body, classify(body.content, node.model))
+            self._gathering.look(text)
+            if text.kind is not None or text.is_error:
+                self.bad.add(text.id)
+            if text.kind is None:
+                digest = blake2b(
+                    body.content.strip().encode("utf-8", "surrogatepass"), digest_size=16
+                ).digest()
+                self.alike.setdefault(digest, []).append(text.id)
+                if texts.may_be_copy(body.content, body.opening):
+                    suspects.append(text.id)
+            if "D1" in self._wanted and node.tokens >= 0:
+                estimates = (estimate_weighted(body.content), estimate_utf16(body.content))
+                if min(abs(node.tokens - one) for one in estimates) > _TOLERANCE:
+                    self._miscounted.add("summaries", text.id)
+            if "D12" in self._wanted and body.file_ids is not None:
+                self.named[text.id] = tuple(texts.file_ids(body.content))
+                if (listed := text.listed) is not None:
+                    self.listed[text.id] = listed
+        return suspects if "C9" in self._wanted else []
+
+    def compare(self, summary_id: SummaryId, content: str, sources: Iterable[str]) -> None:
+        """Note whether a text is its source."""
+        copied = texts.copied(content, sources)
+        if copied is not None:
+            self.copies[summary_id] = copied
+
+    def findings(self) -> Iterator[Finding]:
+        """What was found."""
+        owner = self.structure.id
+        yield from self._gathering.findings(owner)
+        for rule in CHECKS:
+            if rule.id in self._wanted:
+                yield from rule.findings(self, self._limits, owner)
+        yield from TOKEN_COUNT.findings(Miscounted(owner, "summary", self._miscounted), self._limits)
+
+    def files_of_sources(self, summary_id: SummaryId) -> Iterator[str]:
+        """The files that a summary's sources name (docs/format.md, "Identifiers")."""
+        links = self.structure.links.get(summary_id)
+        for message_id in () if links is None else links.message_ids:
+            yield from self.files_of_messages.get(message_id, ())
+        for edge in self.structure.edges.get(summary_id, ()):
+            yield from self.listed.get(edge.source, ())
+            yield from self.named.get(edge.source, ())
+
+
+def _copies(seen: Summaries, limits: Limits) -> Iterator[Hit]:
+    for summary_id, copied in seen.copies.items():
+        cut = copied is texts.Copy.CUT
+        what = "the beginning of its source, and the rest is lost" if cut else "a copy of its source"
+        yield hit(BROKEN if cut else SUSPICIOUS, f"Summary {summary_id} is {what}.", summary_row(summary_id))
+
+
+def _from_bad_ones(seen: Summaries, limits: Limits) -> Iterator[Hit]:
+    for consumer, edges in seen.structure.edges.items():
+        bad = [edge.source for edge in edges if edge.source in seen.bad]
+        if bad and consumer not in seen.bad and consumer in seen.structure.nodes:
+            yield hit(
+                SUSPICIOUS,
+                f"Summary {consumer} was condensed from {counted(len(bad), 'source')} that "
+                f"{'is' if len(bad) == 1 else 'are'} no summary: what was cut off is missing in it too.",
+                *map(summary_row, (consumer, *bad[: limits.rows])),
+            )
+
+
+def _same_texts(seen: Summaries, limits: Limits) -> Iterator[Hit]:
+    for same in seen.alike.values():
+        if len(same) > 1:
+            what = f"{len(same):,} summaries of conversation {seen.structure.id} hold the same text."
+            yield hit(SUSPICIOUS, what, *map(summary_row, same[: limits.rows]))
+
+
+def _wrong_file_ids(seen: Summaries, limits: Limits) -> Iterator[Hit]:
+    stray, unknown, lacking, circling = (Rows(limits) for _ in range(4))
+    known = seen.known_files
+    for summary_id, listed in seen.listed.items():
+        named = frozenset(seen.files_of_sources(summary_id))
+        lost = lacking if summary_id in seen.structure.sources_first else circling
+        for rows, applies in (
+            (stray, any(one not in known and one not in named for one in listed)),
+            (unknown, any(one not in known and one in named for one in listed)),
+            (lost, any(one in known and one not in listed for one in named)),
+        ):
+            if applies:
+                rows.add("summaries", summary_id)
+    for rows, words, fix in (
+        (stray, "list files that neither the database nor the sources know", FixId.RECOMPUTE_FILE_IDS),
+        (unknown, "list files of the sources that the database does not know", None),
+        (lacking, "do not list files that the sources name", FixId.RECOMPUTE_FILE_IDS),
+        (circling, "do not list files that the sources name, on a circle", None),
+    ):
+        yield from rows.hits(SUSPICIOUS, "summary", seen.structure.id, f"{words}.", fix)
+
+
+#: Asked when all texts were read.
+CHECKS: Final[tuple[Rule[Summaries], ...]] = (
+    Rule(
+        "C9",
+        WARNING,
+        "unmarked copy",
+        "Is a summary a copy of its source?",
+        why="A summary that repeats its source word for word is a cut without a mark.",
+        needs=("summaries",),
+        untold="A copy whose source was rewritten since.",
+        unfixed=_BY_MODEL,
+        find=_copies,
+    ),
+    Rule(
+        "C10",
+        WARNING,
+        "made from a bad summary",
+        "Was a summary condensed from one that is no summary?",
+        why="What a bad source lacks, a summary made from it lacks too; mend the source first.",
+        needs=(
+            "summaries",
+            "summary_parents",
+        ),
+        unfixed=_BY_MODEL,
+        find=_from_bad_ones,
+    ),
+    Rule(
+        "C17",
+        WARNING,
+        "same text twice",
+        "Do several summaries of a conversation hold the same text?",
+        why="Two summaries with one text were made from the same messages, or one took the other's place.",
+        needs=("summaries",),
+        find=_same_texts,
+    ),
+    Rule(
+        "D12",
+        WARNING,
+        "file ids",
+        "Does a list of file ids name an unknown file or lack one of its sources'?",
+        why="The files of a summary are those that its text names and those of its sources, each of them "
+        "stored.",
+        needs=(
+            "summaries",
+            "summaries.file_ids",
+            "large_files",
+        ),
+        find=_wrong_file_ids,
+    ),
+)
+
+
+async def read_summaries(
+    run: Run, structure: Structure, wanted: frozenset[str], known: frozenset[str] | None
+) -> None:
+    """Read the texts of a conversation's summaries and ask what is *wanted* of them.
+
+    *known* are the ids of the files that the database knows; None when D12 is not wanted.
+    """
+    seen = Summaries(structure, run.limits, wanted)
+    ids, left_out = list(structure.nodes), 0
+    for start in range(0, len(ids), BATCH):
+        bodies = await run.database.read(bodies_of, ids[start : start + BATCH])
+        left_out += len(set(ids[start : start + BATCH])) - len(bodies)
+        suspects = await asyncio.to_thread(seen.take, bodies)
+        run.moved()
+        contents = {body.summary_id: body.content for body in bodies}
+        for summary_id in suspects:
+            sources = await run.database.read(source_texts, summary_id)
+            await asyncio.to_thread(seen.compare, summary_id, contents[summary_id], sources)
+            run.moved()
+    named: dict[int, tuple[str, ...]] = {}
+    after: SqlValue = -(2**63)
+    while known and after is not None:
+        found, after = await run.database.read(files_named, structure.id, after)
+        run.moved()
+        named |= found
+    seen.known_files, seen.files_of_messages = known or frozenset(), named
+    run.add(await asyncio.to_thread(list, seen.findings()))
+    note_left_out(run, wanted, structure, left_out, "summaries")
+
+
+def note_left_out(run: Run, wanted: frozenset[str], structure: Structure, count: int, what: str) -> None:
+    """Say what was not looked into."""
+    if count > 0:
+        why = f"have more than {MOST_CHARACTERS:,} characters, or were removed meanwhile"
+        where = f"{count:,} {what} of conversation {structure.id}"
+        run.stop(wanted, f"it did not look into {where}: their texts {why}")
+
+
+async def bodies_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[Body]:
+    """The texts of some summaries, each with the beginning of its first source that is not blank.
+
+    Those that are too long to be looked into are left out.
+    """
+    listed = "CAST(s.file_ids AS TEXT)" if reader.schema.has("summaries", "file_ids") else "NULL"
+    rows = await reader.rows_in(
+        f"""SELECT s.summary_id, CAST(s.content AS TEXT) AS content, {listed} AS file_ids
+        FROM summaries AS s
+        WHERE ifnull(length(s.content), 0) <= {MOST_CHARACTERS} AND s.summary_id IN (?*)""",
+        summary_ids,
+    )
+    openings: dict[str, str] = {}
+    for table, query in (
+        (
+            "summary_parents",
+            f"""SELECT e.summary_id AS id, min(e.ordinal),
+            substr(CAST(s.content AS TEXT), 1, {_OPENING}) AS opening
+            FROM summary_parents AS e CROSS JOIN summaries AS s ON s.summary_id = e.parent_summary_id
+            WHERE trim(s.content, ?) <> '' AND e.summary_id IN (?*) GROUP BY e.summary_id""",
+        ),
+        (
+            "summary_messages",
+            f"""SELECT l.summary_id AS id, min(l.ordinal),
+            substr(CAST(m.content AS TEXT), 1, {_OPENING}) AS opening
+            FROM summary_messages AS l CROSS JOIN messages AS m ON m.message_id = l.message_id
+            WHERE trim(m.content, ?) <> '' AND l.summary_id IN (?*) GROUP BY l.summary_id""",
+        ),
+    ):
+        if reader.schema.has(table):
+            openings |= {
+                row["id"]: row["opening"] for row in await reader.rows_in(query, summary_ids, BLANKS)
+            }
+    return [
+        Body(
+            SummaryId(row["summary_id"]),
+            row["content"] or "",
+            row["file_ids"],
+            openings.get(row["summary_id"], ""),
+        )
+        for row in rows
+    ]
+
+
+async def source_texts(reader: Reader, summary_id: SummaryId) -> list[str]:
+    """The texts that a summary was made from, in order, as far as a copy of them could reach."""
+    found: list[str] = []
+    for table, query in (
+        (
+            "summary_messages",
+            """SELECT CAST(m.content AS TEXT) AS content
+            FROM summary_messages AS l JOIN messages AS m ON m.message_id = l.message_id
+            WHERE l.summary_id = ? ORDER BY l.ordinal""",
+        ),
+        (
+            "summary_parents",
+            """SELECT CAST(s.content AS TEXT) AS content
+            FROM summary_parents AS e JOIN summaries AS s ON s.summary_id = e.parent_summary_id
+            WHERE e.summary_id = ? ORDER BY e.ordinal""",
+        ),
+    ):
+        if reader.schema.has(table):
+            found += [row["content"] or "" for row in await reader.rows(query, summary_id)]
+    length = 0
+    for index, text in enumerate(found):
+        length += len(text)
+        if length > _MOST_SOURCE:
+            return found[: index + 1]
+    return found
+
+
+async def files_named(
+    reader: Reader, conversation_id: ConversationId, after: SqlValue
+) -> tuple[dict[int, tuple[str, ...]], SqlValue]:
+    """File ids in the texts of the messages after a seq, and where to go on; None at the end.
+
+    A seq as it is stored: text is behind all numbers.
+    """
+    rows = await reader.stored(
+        f"""SELECT m.message_id, m.seq, CAST(m.content AS TEXT) AS content FROM messages AS m
+        WHERE m.conversation_id = ? AND m.seq > ? AND m.content LIKE '%file\\_%' ESCAPE '\\'
+        ORDER BY m.seq LIMIT {_PAGE}""",
+        conversation_id,
+        after,
+    )
+    named = {row["message_id"]: tuple(texts.file_ids(row["content"])) for row in rows}
+    return {key: ids for key, ids in named.items() if ids}, rows[-1]["seq"] if len(rows) == _PAGE else None
+
+
+async def known_files(reader: Reader) -> frozenset[str]:
+    """The ids of all files that the database knows, in lower case."""
+    if not reader.schema.has("large_files"):
+        return frozenset()
+    rows = await reader.rows(
+        "SELECT lower(CAST(file_id AS TEXT)) AS id FROM large_files WHERE file_id IS NOT NULL"
+    )
+    return frozenset(row["id"] for row in rows)

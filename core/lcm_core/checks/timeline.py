@@ -1,0 +1,159 @@
+"""The checks of messages that need no texts: numbers, times and roles (E1, E2, E14, E24, E25)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from lcm_core.checks.check import BY_DESIGN, INFO, SUSPICIOUS, WARNING, Hit, Limits, Rows, Rule, hit
+from lcm_core.checks.structure import SECOND, Structure
+from lcm_core.findings import RowRef
+from lcm_core.wording import counted, phrase
+
+#: Times that go back by no more than this come from coarse stamps (docs/format.md, "Times").
+_COARSE: Final = 300 * SECOND
+#: So many messages in one second were stamped when they were imported.
+_STAMPED: Final = 20
+#: An agent works alone for long, but hardly that long.
+_ONE_SIDED: Final = 300
+_WITHOUT_USER: Final = 10
+
+
+def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    seqs, ids = structure.messages.seqs, structure.messages.ids
+    pruned, odd = Rows(limits), Rows(limits)
+    of_pruned = of_odd = 0
+    where: list[str] = []
+    for place in range(1, len(seqs)):
+        missing = seqs[place] - seqs[place - 1] - 1
+        if missing <= 0:
+            continue
+        # A deleted row leaves its id behind as well: more missing numbers than ids are none of deleted rows.
+        if missing <= ids[place] - ids[place - 1] - 1:
+            pruned.add("messages", ids[place])
+            of_pruned += missing
+        else:
+            odd.add("messages", ids[place])
+            of_odd += missing
+            if len(where) < 3:
+                where.append(f"{seqs[place - 1]} and {seqs[place]}")
+    between = f"between the messages of conversation {structure.id}"
+    if odd:
+        yield odd.hit(
+            SUSPICIOUS,
+            f"{phrase(of_odd, 'number', None, 'are missing')} {between} (between {', '.join(where)}), and no "
+            "messages were deleted there: they were moved.",
+        )
+    if pruned:
+        what = f"{phrase(of_pruned, 'number', None, 'are missing')} {between}"
+        yield pruned.hit(BY_DESIGN, f"{what}: rows were deleted, as pruning of heartbeats does.")
+    if len(seqs) and seqs[0] not in (0, 1):
+        what = f"The first message of conversation {structure.id} has seq {seqs[0]}."
+        yield hit(BY_DESIGN, what, RowRef("messages", (ids[0],)))
+
+
+def _times_back(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    coarse, far, copied = Rows(limits), Rows(limits), Rows(limits)
+    days = structure.messages.days
+    newest = 0.0
+    for place, day in enumerate(days):
+        if not day:
+            continue
+        if day < newest - SECOND and day < days[place - 1]:
+            back = copied if place <= structure.copied else coarse if newest - day <= _COARSE else far
+            back.add("messages", structure.messages.ids[place])
+        newest = day if place == structure.copied else max(newest, day)
+    for rows, confidence, why in (
+        (far, SUSPICIOUS, "times and order contradict each other"),
+        (coarse, BY_DESIGN, "by so little that coarse stamps explain it"),
+        (copied, BY_DESIGN, "those before are copies of another conversation's, as a transplant makes them"),
+    ):
+        if rows:
+            where = f"{counted(rows.count, 'message')} of conversation {structure.id}"
+            yield rows.hit(confidence, f"Time goes back at {where}; {why}.")
+
+
+def _events(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    messages = structure.messages
+    rows = Rows(limits, "messages", (messages.ids[at] for at, event in enumerate(messages.events) if event))
+    words = "were recorded as a message, as 0.1 to 0.6.0 did; the model never sees it."
+    return rows.hits(BY_DESIGN, "compaction", structure.id, words)
+
+
+def _stamped_at_import(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    days, start = structure.messages.days, 0
+    for place in range(1, len(days) + 1):
+        if place < len(days) and abs(days[place] - days[start]) < SECOND / 2:
+            continue
+        if place - start >= _STAMPED and days[start]:
+            rows = Rows(limits, "messages", structure.messages.ids[start:place])
+            words = (
+                f"have one and the same second ({structure.span_text(start, place - 1)}): they "
+                "were stamped when they were imported."
+            )
+            confidence = BY_DESIGN if start <= structure.copied else SUSPICIOUS
+            yield from rows.hits(confidence, "message", structure.id, words)
+        start = place
+
+
+def _one_sided(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    messages = structure.messages
+    users = [place for place in range(len(messages)) if messages.role(place) == "user"]
+    for before, after in pairwise([-1, *users, len(messages)]):
+        alone = sum(not event for event in messages.events[before + 1 : after])
+        if alone < (_ONE_SIDED if users else _WITHOUT_USER):
+            continue
+        words = (
+            f"stand in a row without any of the user's ({structure.span_text(before + 1, after - 1)}): "
+            "some may never have been stored."
+        )
+        rows = Rows(limits, "messages", messages.ids[before + 1 : after])
+        yield rows.hit(SUSPICIOUS, phrase(alone, "message", structure.id, words))
+
+
+CHECKS: Final[tuple[Rule[Structure], ...]] = (
+    Rule(
+        "E1",
+        WARNING,
+        "gaps in seq",
+        "Are numbers missing between messages, or does the first not have 0 or 1?",
+        why="seq counts from 0 or 1 without gaps, except where the host deleted heartbeats. A gap without "
+        "a reason means that messages were renumbered or taken away.",
+        find=_seq_gaps,
+    ),
+    Rule(
+        "E2",
+        WARNING,
+        "times out of order",
+        "Do times go back while seq goes on?",
+        why="What was stored later was said later; an import or a clock that was set back breaks that.",
+        find=_times_back,
+    ),
+    Rule(
+        "E14",
+        INFO,
+        "compaction events",
+        "Did 0.1 to 0.6.0 record compactions as messages?",
+        why="0.1 to 0.6.0 stored each compaction as a system message. They are no part of the talk.",
+        find=_events,
+    ),
+    Rule(
+        "E24",
+        WARNING,
+        "stamped at import",
+        "Does a long run of messages have one and the same second?",
+        why="Messages have the time at which they were said. A long run with one second was stamped at "
+        "its import.",
+        find=_stamped_at_import,
+    ),
+    Rule(
+        "E25",
+        WARNING,
+        "one-sided turns",
+        "Is there a long run of messages without any of the user's?",
+        why="People and the model take turns. A long run of one side alone may lack what the other said.",
+        untold="Entries of the transcript that were never stored: compare the session on disk with it.",
+        find=_one_sided,
+    ),
+)
