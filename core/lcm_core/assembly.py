@@ -55,19 +55,18 @@ def settings_for(
 ) -> AssemblySettings:
     """What an operator configured, for a *budget* that ``maxAssemblyTokenBudget`` caps.
 
-    A *prompt* counts even where prompt-aware eviction is off: whoever gives one wants to see its effect.
+    A *prompt* counts whatever ``promptAwareEviction`` says: whoever gives one wants to see its effect.
     *clamp*: with the final clamp, which is the engine's last step before a host gets the messages
     (docs/engine/assembly.md); without it they are those that its assembler returns.
     """
     cap = engine.max_assembly_token_budget.value
-    count, aware = engine.fresh_tail_count, engine.prompt_aware_eviction
+    count = engine.fresh_tail_count
     return AssemblySettings(
         budget=budget if cap is None else min(budget, cap),
-        tail_count=count.value if count.is_set else None,
-        tail_max_tokens=engine.fresh_tail_max_tokens.value,
+        fresh_tail_count=count.value if count.is_set else None,
+        fresh_tail_max_tokens=engine.fresh_tail_max_tokens.value,
         prompt=prompt,
-        prompt_aware=True if prompt else aware.value if aware.is_set else None,
-        stub_payloads=engine.stub_large_tool_payloads.value,
+        stub_large_tool_payloads=engine.stub_large_tool_payloads.value,
         clamp=clamp,
     )
 
@@ -85,7 +84,7 @@ class AssemblyBasis:
 
     def serves(self, settings: AssemblySettings) -> bool:
         """Whether `assembled` gives the true answer for other settings, too; else read again."""
-        if settings.stub_payloads != self.loaded_for.stub_payloads:
+        if settings.stub_large_tool_payloads != self.loaded_for.stub_large_tool_payloads:
             return False
         if self.context.unread is None:
             return True
@@ -186,7 +185,7 @@ async def assembly_basis(
     telemetry = await cache_telemetry(reader, conversation_id)
     around = Surroundings(cache=cache_policy(telemetry, now or datetime.now(UTC)))
     if with_history:
-        tail = tail_of(context.items, how, settings.tail_count, settings.tail_max_tokens)
+        tail = tail_of(context.items, how, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
         around = replace(
             around,
             raw_history_tokens=await history_tokens(reader, conversation_id),
@@ -220,8 +219,8 @@ async def load_context(
     rules = resolver.rules
     overlay = await focus_overlay(reader, conversation_id, resolver.zone)
     brief = () if overlay is None else (resolve_brief(overlay, rules),)
-    payloads = settings.stub_payloads and rules.assembly.stubs_payloads
-    whole = bool(settings.prompt) and settings.prompt_aware is not False and rules.assembly.prompt_aware
+    payloads = settings.stub_large_tool_payloads and rules.assembly.stubs_payloads
+    whole = bool(settings.prompt) and settings.prompt_aware and rules.assembly.prompt_aware
     context, before, missing, average = ResolvedContext(()), None, settings.budget, float(TYPICAL_TOKENS)
     while True:
         most = None if whole else max(PAGE, int(missing / average * 1.2))
@@ -263,9 +262,11 @@ async def load_context(
 
 def _weight(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> int:
     """What the items of a context weigh as they would be sent: before the tail payloads as references."""
-    if not (settings.stub_payloads and rules.assembly.stubs_payloads):
+    if not (settings.stub_large_tool_payloads and rules.assembly.stubs_payloads):
         return sum(item.tokens for item in context.items)
-    first = tail_of(context.items, rules, settings.tail_count, settings.tail_max_tokens).first_ordinal
+    first = tail_of(
+        context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens
+    ).first_ordinal
     return sum(
         (item if first is not None and item.ordinal >= first else stub(item, rules)).tokens
         for item in context.items
@@ -279,7 +280,7 @@ def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: Engine
     """
     if not rules.assembly.mends_messages:
         return []
-    tail = tail_of(context.items, rules, settings.tail_count, settings.tail_max_tokens)
+    tail = tail_of(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
     known = {item.sent.call_id for item in context.items if item.sent.role is Role.TOOL_RESULT}
     called = [call.call_id or "" for item in reversed(tail.items) for call in item.sent.calls]
     return [call_id for call_id in dict.fromkeys(called) if call_id not in known]
@@ -291,7 +292,7 @@ def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings
     *tokens* are those of all items and of the focus brief.
     """
     items = context.items
-    tail = tail_of(items, rules, settings.tail_count, settings.tail_max_tokens)
+    tail = tail_of(items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
     first = tail.first_ordinal
     counted = [item for item in items if item.is_message or rules.assembly.tail_of_items]
     if first is None and tail.count > 0:

@@ -53,8 +53,7 @@ class AssemblyRules:
     tail_of_items: bool  #: the fresh tail counts items, summaries among them; else raw messages
     trusts_stored_tokens: bool  #: a stored count above 0 is used; else everything sent is estimated anew
     estimator: Estimator  #: of what is sent
-    prompt_aware: bool  #: it can choose by the prompt; whether it does is a setting
-    prompt_aware_by_default: bool
+    prompt_aware: bool  #: it can choose by the prompt
     stubs_payloads: bool  #: it can send a reference for a large tool result; a setting, too
     mends_messages: bool  #: what says nothing, calls without a result and repeated calls go; else they stay
     rebuilds_tools: bool  #: calls and results are made anew from columns; else the host's block is sent
@@ -310,7 +309,6 @@ def _assembly(marks: _Marks, estimator: Estimator) -> AssemblyRules:
         trusts_stored_tokens=not marks.active,
         estimator=estimator,
         prompt_aware=marks.active,
-        prompt_aware_by_default=marks.active and not marks.prompt_telemetry,
         stubs_payloads=marks.large_content,
         mends_messages=marks.active,
         rebuilds_tools=marks.active,

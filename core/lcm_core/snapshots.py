@@ -52,12 +52,15 @@ async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Rec
     where = _zone(one.zone) or zone
     chosen = [*one.sent, *one.dropped, *one.cut]
     items = [_context_item(item) for item in chosen if item.kind in _STORED]
-    stored = await stored_items(reader, _by_ordinal(items), payloads=one.stub_payloads)
+    stored = await stored_items(reader, _by_ordinal(items), payloads=one.stub_large_tool_payloads)
     context = await asyncio.to_thread(resolve, stored, None, rules, where)
     briefs = await _briefs(reader, one, rules, where)
     everything = sorted((*briefs, *context.items), key=lambda item: item.ordinal)
     settings = AssemblySettings(
-        _BOUNDLESS, one.tail_count, one.tail_max_tokens, stub_payloads=one.stub_payloads
+        _BOUNDLESS,
+        one.fresh_tail_count,
+        one.fresh_tail_max_tokens,
+        stub_large_tool_payloads=one.stub_large_tool_payloads,
     )
     whole = await asyncio.to_thread(assemble, ResolvedContext(tuple(everything)), settings, rules)
     assembled, places = _as_noted(one, whole)

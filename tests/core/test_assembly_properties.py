@@ -116,10 +116,10 @@ def contexts(draw: st.DrawFn) -> list[StoredItem]:
 SETTINGS = st.builds(
     AssemblySettings,
     budget=st.integers(1, 400),
-    tail_count=st.integers(0, 6),
-    tail_max_tokens=st.none() | st.integers(1, 60),
+    fresh_tail_count=st.integers(0, 6),
+    fresh_tail_max_tokens=st.none() | st.integers(1, 60),
     prompt=st.none() | TEXTS,
-    prompt_aware=st.sampled_from([None, True, False]),
+    prompt_aware=st.booleans(),
     clamp=st.booleans(),
 )
 RULES = st.sampled_from([RULES_0_1, RULES_PRESENT])

@@ -77,29 +77,29 @@ async def test_a_usual_context_takes_few_statements(
 
 
 async def test_of_a_long_context_only_what_may_fit_is_read(long_conversation: Path):
-    small, few = await read(long_conversation, 99, 5_000, tail_count=4)
+    small, few = await read(long_conversation, 99, 5_000, fresh_tail_count=4)
     assert small.unread is not None
     assert small.unread.items == CONTEXT - 200  # one page
     assert small.metadata.raw_messages == small.metadata.context_items == CONTEXT
     assert len(small.messages) + small.evicted_items == CONTEXT
     assert few <= 6
-    large, more = await read(long_conversation, 99, 128_000, tail_count=4)
+    large, more = await read(long_conversation, 99, 128_000, fresh_tail_count=4)
     assert large.unread is not None
     assert 1_000 < len(large.messages) < 1_400
     assert more <= 13
-    everything, _ = await read(long_conversation, 99, 1_000_000, tail_count=4)
+    everything, _ = await read(long_conversation, 99, 1_000_000, fresh_tail_count=4)
     assert everything.unread is None
     assert (everything.selection, len(everything.messages)) == (Selection.FULL_FIT, CONTEXT)
 
 
 async def test_choosing_by_the_prompt_reads_everything(long_conversation: Path):
-    found, _ = await read(long_conversation, 99, 1_000, tail_count=1, prompt="x1234", prompt_aware=True)
+    found, _ = await read(long_conversation, 99, 1_000, fresh_tail_count=1, prompt="x1234")
     assert found.unread is None
     assert found.selection is Selection.PROMPT_AWARE
 
 
 async def test_a_tail_longer_than_the_budget_is_read_whole(long_conversation: Path):
-    found, _ = await read(long_conversation, 99, 1_000, tail_count=700)
+    found, _ = await read(long_conversation, 99, 1_000, fresh_tail_count=700)
     assert (len(found.messages), found.tail.items) == (700, 700)
 
 
@@ -117,8 +117,8 @@ async def test_a_result_that_is_not_read_takes_its_call_from_the_tail(
         part.format("b", last, "text", 0, "", "{}"),
         part.format("c", last, "tool", 1, "x", "{}"),
     )
-    found, _ = await read(long_conversation, 99, 5_000, tail_count=2)
-    whole, _ = await read(long_conversation, 99, 1_000_000, tail_count=2)
+    found, _ = await read(long_conversation, 99, 5_000, fresh_tail_count=2)
+    whole, _ = await read(long_conversation, 99, 1_000_000, fresh_tail_count=2)
     assert found.unread is not None
     assert whole.unread is None
     expected = Mended.CALL_STRIPPED if answered else Mended.RESULT_MISSING
@@ -130,16 +130,16 @@ async def test_a_result_that_is_not_read_takes_its_call_from_the_tail(
 
 async def test_what_was_read_serves_smaller_budgets(long_conversation: Path):
     async with await Database.open(long_conversation) as database:
-        asked = AssemblySettings(20_000, tail_count=4)
+        asked = AssemblySettings(20_000, fresh_tail_count=4)
         basis = await database.read(assembly_basis, ConversationId(99), asked, zone=UTC)
         before = database.statements
-        assert basis.serves(AssemblySettings(10_000, tail_count=4, clamp=True))
-        assert len(basis.assembled(AssemblySettings(10_000, tail_count=4)).messages) < 110
+        assert basis.serves(AssemblySettings(10_000, fresh_tail_count=4, clamp=True))
+        assert len(basis.assembled(AssemblySettings(10_000, fresh_tail_count=4)).messages) < 110
         for other in (
-            AssemblySettings(20_001, tail_count=4),
-            AssemblySettings(20_000, tail_count=400),
-            AssemblySettings(20_000, tail_count=4, prompt="x"),
-            AssemblySettings(20_000, tail_count=4, stub_payloads=True),
+            AssemblySettings(20_001, fresh_tail_count=4),
+            AssemblySettings(20_000, fresh_tail_count=400),
+            AssemblySettings(20_000, fresh_tail_count=4, prompt="x"),
+            AssemblySettings(20_000, fresh_tail_count=4, stub_large_tool_payloads=True),
         ):
             assert not basis.serves(other)
         assert database.statements == before
@@ -156,7 +156,7 @@ async def test_messages_that_read_as_before_are_not_resolved_again(
         return resolve(items, *how)
 
     monkeypatch.setattr("lcm_core.assembly.resolve", counted)
-    asked = AssemblySettings(128_000, stub_payloads=stubs)
+    asked = AssemblySettings(128_000, stub_large_tool_payloads=stubs)
 
     async def read_anew(known: AssemblyBasis | None) -> tuple[AssemblyBasis, list[int]]:
         resolved.clear()
@@ -197,7 +197,7 @@ async def test_history_and_debt_are_summed_when_asked(database_file: DatabaseFac
             WHERE c.conversation_id = 3 AND c.ordinal < 18"""
         )
     async with await Database.open(path) as database:
-        asked = AssemblySettings(6_000, tail_count=10)
+        asked = AssemblySettings(6_000, fresh_tail_count=10)
         found = await database.read(assemble_context, ConversationId(3), asked, zone=UTC, with_history=True)
     assert found.metadata.raw_history_tokens == said
     assert found.metadata.raw_history_debt_tokens == raw
@@ -275,7 +275,7 @@ def test_settings_of_an_operator():
         prompt_aware_eviction=Sourced(False, Source.ENVIRONMENT),
     )
     found = settings_for(told, 9_000)
-    assert (found.budget, found.tail_count, found.prompt_aware) == (5_000, 10, False)
+    assert (found.budget, found.fresh_tail_count, found.prompt) == (5_000, 10, None)
     assert settings_for(told, 9_000, "why").prompt_aware
 
 

@@ -31,7 +31,7 @@ DatabaseFactory = Callable[[str], Path]
 
 #: Conversations, assembler calls and engine calls that were recorded.
 RECORDED = {"0.1.2": (7, 98, 28), "0.15.3": (8, 64, 24)}
-WITH_TAIL_OF_TEN = AssemblySettings(400_000, tail_count=10)
+WITH_TAIL_OF_TEN = AssemblySettings(400_000, fresh_tail_count=10)
 CASES = [(version, number) for version, (count, _, _) in RECORDED.items() for number in range(1, count + 1)]
 
 
@@ -46,9 +46,7 @@ def settings_of(case: str) -> AssemblySettings:
             most = int(variant.removeprefix("max"))
         else:
             prompt = variant.removeprefix("promptAware:")
-    return AssemblySettings(
-        int(budget), tail_count=count, tail_max_tokens=most, prompt=prompt, prompt_aware=bool(prompt)
-    )
+    return AssemblySettings(int(budget), fresh_tail_count=count, fresh_tail_max_tokens=most, prompt=prompt)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +133,9 @@ def same_debug(found: Assembled, debug: Any, case: str) -> None:
 async def test_the_engine_reports_the_same(answers: dict[str, Any], read: Any, version: str, number: int):
     basis = await read(version, number, WITH_TAIL_OF_TEN)
     for case, expected in conversation(answers, version, number)["engine"].items():
-        found = basis.assembled(AssemblySettings(int(case.rpartition("/")[2]), tail_count=10, clamp=True))
+        found = basis.assembled(
+            AssemblySettings(int(case.rpartition("/")[2]), fresh_tail_count=10, clamp=True)
+        )
         assert [message.document() for message in found.messages] == expected["messages"], case
         assert found.sent_tokens == found.metadata.estimated_tokens == expected["estimatedTokens"], case
         assert found.metadata.source is Source.ASSEMBLED
@@ -180,7 +180,7 @@ async def test_the_addition_to_the_system_prompt_knows_of_what_was_not_read(
     read: Any, monkeypatch: pytest.MonkeyPatch
 ):
     small_pages(monkeypatch, 1)
-    found = (await read("0.1.2", 1, AssemblySettings(60, tail_count=1))).assembled()
+    found = (await read("0.1.2", 1, AssemblySettings(60, fresh_tail_count=1))).assembled()
     assert found.unread is not None
     assert len(found.messages) == 1
     assert found.system.kind is Addition.DEEP_RECALL
@@ -188,7 +188,7 @@ async def test_the_addition_to_the_system_prompt_knows_of_what_was_not_read(
 
 async def test_what_cannot_fit_is_not_read(read: Any, monkeypatch: pytest.MonkeyPatch):
     small_pages(monkeypatch, 4)
-    found = (await read("0.1.2", 1, AssemblySettings(1500, tail_count=10))).assembled()
+    found = (await read("0.1.2", 1, AssemblySettings(1500, fresh_tail_count=10))).assembled()
     assert found.unread is not None
     assert (found.unread.first_ordinal, found.unread.last_ordinal + 1) == (0, found.unread.items)
     assert found.unread.items == found.unread.summaries > 50
@@ -196,7 +196,7 @@ async def test_what_cannot_fit_is_not_read(read: Any, monkeypatch: pytest.Monkey
 
 
 async def test_a_focus_brief_is_sent_whatever_the_budget(read: Any):
-    found = (await read("0.15.3", 2, AssemblySettings(100, tail_count=1))).assembled()
+    found = (await read("0.15.3", 2, AssemblySettings(100, fresh_tail_count=1))).assembled()
     assert found.messages[0].origin.kind is OriginKind.FOCUS_BRIEF
     steps = {one.step for one in found.evicted}
     assert Step.FOCUS in steps

@@ -206,25 +206,25 @@ def test_a_call_whose_id_was_used_before_is_removed_by_the_present_engine():
 
 def test_calls_before_the_tail_without_a_result_are_stripped():
     items = [message(0, "user", "go"), call(1, "x", text="wait"), call(2, "y"), *tail(3)]
-    found = sent(items, tail_count=2)
+    found = sent(items, fresh_tail_count=2)
     assert shape(found) == ["u", "a", "u", "a"]
     assert (Mended.CALL_STRIPPED, "x") in repairs(found)
     assert [(one.ordinal, one.step) for one in found.evicted] == [(2, Step.NORMALISE)]
-    assert shape(sent(items, RULES_0_1, tail_count=2)) == ["u", "a:x", "t:x", "a:y", "t:y", "u", "a"]
+    assert shape(sent(items, RULES_0_1, fresh_tail_count=2)) == ["u", "a:x", "t:x", "a:y", "t:y", "u", "a"]
 
 
 def test_a_running_call_in_the_tail_keeps_its_place():
-    found = sent([message(0, "user", "go"), call(1, "x")], tail_count=2)
+    found = sent([message(0, "user", "go"), call(1, "x")], fresh_tail_count=2)
     assert shape(found) == ["u", "a:x", "t:x"]
 
 
 def test_a_call_in_the_tail_goes_when_its_result_stands_before_it():
     early = [message(0, "user", "go"), result(1, "x"), message(2, "user", "x" * 400)]
     for budget in (60, 10_000):  # whether that result is chosen or not
-        found = sent([*early, call(3, "x", text="hm")], budget=budget, tail_count=2)
+        found = sent([*early, call(3, "x", text="hm")], budget=budget, fresh_tail_count=2)
         assert shape(found)[-2:] == ["u", "a"]
         assert (Mended.CALL_STRIPPED, "x") in repairs(found)
-    waiting = sent([*early, call(3, "y", text="hm")], tail_count=2)
+    waiting = sent([*early, call(3, "y", text="hm")], fresh_tail_count=2)
     assert shape(waiting) == ["u", "u", "a:y", "t:y"]
 
 
@@ -377,27 +377,27 @@ def test_a_sender_in_a_group_is_named():
 
 def test_the_tail_counts_items_at_0_1_and_messages_since():
     items = [*(message(at, "user", "x" * 400, tokens=100) for at in range(4)), summary(4), summary(5)]
-    assert sent(items, RULES_0_1, budget=1, tail_count=2).tail.first_ordinal == 4
-    assert sent(items, budget=1, tail_count=2).tail.first_ordinal == 2
+    assert sent(items, RULES_0_1, budget=1, fresh_tail_count=2).tail.first_ordinal == 4
+    assert sent(items, budget=1, fresh_tail_count=2).tail.first_ordinal == 2
 
 
 def test_the_prompt_chooses_where_it_may():
     texts = ["the lease table", "nothing", "lease lease lease", "nothing else", "new"]
     items = [message(at, "user", f"{text:80}") for at, text in enumerate(texts)]
-    found = sent(items, budget=60, tail_count=1, prompt="LEASE", prompt_aware=True)
+    found = sent(items, budget=60, fresh_tail_count=1, prompt="LEASE")
     assert [one.origin.ordinal for one in found.messages] == [0, 2, 4]
     assert found.selection is Selection.PROMPT_AWARE
     assert {one.step for one in found.evicted} == {Step.PROMPT}
-    for settings in ({"prompt": "lease"}, {"prompt": "...", "prompt_aware": True}):
-        plain = sent(items, budget=60, tail_count=1, **settings)
+    for settings in ({"prompt": "lease", "prompt_aware": False}, {"prompt": "..."}):
+        plain = sent(items, budget=60, fresh_tail_count=1, **settings)
         assert plain.selection is Selection.CHRONOLOGICAL
-    old = sent(items, RULES_0_1, budget=30, tail_count=1, prompt="lease", prompt_aware=True)
+    old = sent(items, RULES_0_1, budget=30, fresh_tail_count=1, prompt="lease")
     assert old.selection is Selection.CHRONOLOGICAL
 
 
 def test_filling_stops_at_the_first_that_does_not_fit():
     items = [message(0, "user", "a"), message(1, "user", "x" * 4000), message(2, "user", "b")]
-    found = sent(items, budget=50, tail_count=1)
+    found = sent(items, budget=50, fresh_tail_count=1)
     assert [one.origin.ordinal for one in found.messages] == [2]
     assert [one.why for one in found.evicted] == [
         "older than ordinal 1, which does not fit",
@@ -406,7 +406,7 @@ def test_filling_stops_at_the_first_that_does_not_fit():
 
 
 def test_a_tail_over_the_budget_is_sent_and_told():
-    found = sent([message(0, "user", "a"), message(1, "user", "x" * 4000)], budget=50, tail_count=1)
+    found = sent([message(0, "user", "a"), message(1, "user", "x" * 4000)], budget=50, fresh_tail_count=1)
     assert found.over_budget
     assert found.evicted[0].why == "the protected tail takes the whole budget (1,000 of 50)"
 
@@ -425,13 +425,13 @@ def test_large_answers_before_the_tail_become_references_when_asked():
     )
     large = replace(result(2, "x", "y" * 8000), payload=payload)
     items = [message(0, "user", "go"), call(1, "x"), large, *tail(3)]
-    found = sent(items, tail_count=2, stub_payloads=True)
+    found = sent(items, fresh_tail_count=2, stub_large_tool_payloads=True)
     assert found.messages[2].text == (
         "[LCM Tool Output: file_1 | tool=bash | 123,456 bytes]\n\nExploration Summary:\nLines: 9.\n\n"
         'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full output content from disk.'
     )
-    assert sent(items, tail_count=2).messages[2].text == "y" * 8000
-    assert sent(items, tail_count=9, stub_payloads=True).messages[2].text == "y" * 8000
+    assert sent(items, fresh_tail_count=2).messages[2].text == "y" * 8000
+    assert sent(items, fresh_tail_count=9, stub_large_tool_payloads=True).messages[2].text == "y" * 8000
 
 
 # -- what it weighs and the last cut ---------------------------------------------------------------------
@@ -453,13 +453,13 @@ def test_payloads_that_are_no_text_count_a_fixed_amount():
 
 def test_the_last_cut_packs_the_newest_into_nine_tenths():
     items = [message(at, "user", "x" * 400) for at in range(10)]
-    told = sent(items, budget=1000, tail_count=1)
+    told = sent(items, budget=1000, fresh_tail_count=1)
     assert (told.last_cut.messages, told.last_cut.applied, len(told.messages)) == (2, False, 10)
-    cut = sent(items, budget=1000, tail_count=1, clamp=True)
+    cut = sent(items, budget=1000, fresh_tail_count=1, clamp=True)
     assert (len(cut.messages), cut.last_cut.applied) == (8, True)
     assert cut.sent_tokens == told.last_cut.tokens <= 900
     assert {one.step for one in cut.evicted} == {Step.CLAMP}
-    assert sent(items, RULES_0_1, budget=100, tail_count=1).last_cut.messages == 0
+    assert sent(items, RULES_0_1, budget=100, fresh_tail_count=1).last_cut.messages == 0
 
 
 def test_the_last_cut_leaves_no_result_first_and_no_answer_last():
@@ -482,7 +482,7 @@ def test_a_user_message_put_in_front_is_sent_and_what_stood_behind_it_told_as_cu
         call(3, "x"),
         result(4, "x"),
     ]
-    found = sent(items, budget=450, tail_count=1, clamp=True)
+    found = sent(items, budget=450, fresh_tail_count=1, clamp=True)
     assert [one.origin.ordinal for one in found.messages] == [0, 3, 4]
     assert {one.ordinal: one.step for one in found.evicted} == {1: Step.CLAMP, 2: Step.CLAMP}
     assert found.sent_tokens == sum(found.weights) > 450
@@ -559,7 +559,7 @@ def test_where_the_messages_came_from(items: list[StoredItem], around: Surroundi
 )
 def test_what_was_not_read_counts_when_the_host_holds_more(unread: Unread, source: Source):
     context = resolve([message(20, "user", "a"), message(21, "user", "b")], None, RULES_PRESENT, UTC)
-    asked = AssemblySettings(10, tail_count=1)
+    asked = AssemblySettings(10, fresh_tail_count=1)
     found = assemble(replace(context, unread=unread), asked, RULES_PRESENT, Surroundings(live=live(10)))
     assert found.metadata.source is source
 
@@ -641,9 +641,9 @@ def test_an_empty_context_is_an_empty_answer():
 
 def test_shares_add_up_to_what_is_sent():
     items = [summary(0, 2), summary(1, 1), summary(2), *tail(3)]
-    found = sent(items, tail_count=2)
+    found = sent(items, fresh_tail_count=2)
     assert found.weights == (found.shares.root, found.shares.older, found.shares.recent, *found.weights[3:])
     assert found.shares.tail == sum(found.weights[3:])
     beside = sum(item.tokens for item in resolve(items, None, RULES_PRESENT, UTC).items[1:])
-    without_root = sent(items, tail_count=2, budget=beside)
+    without_root = sent(items, fresh_tail_count=2, budget=beside)
     assert (without_root.shares.root, without_root.shares.older) == (0, found.shares.older)

@@ -55,11 +55,11 @@ async def test_every_recorded_context_is_assembled_alike(version: str, tmp_path:
 def settings_of(case: Any) -> AssemblySettings:
     return AssemblySettings(
         case["tokenBudget"],
-        tail_count=case["freshTailCount"],
-        tail_max_tokens=case.get("freshTailMaxTokens"),
+        fresh_tail_count=case["freshTailCount"],
+        fresh_tail_max_tokens=case.get("freshTailMaxTokens"),
         prompt=case.get("prompt"),
         prompt_aware=case.get("promptAwareEviction", False),
-        stub_payloads=case.get("stubLargeToolPayloads", False),
+        stub_large_tool_payloads=case.get("stubLargeToolPayloads", False),
     )
 
 
@@ -105,7 +105,7 @@ def account_of(basis: AssemblyBasis, found: Assembled) -> dict[str, Any]:
     stubs = [
         (item.tokens, reference.tokens)
         for item in before
-        if basis.loaded_for.stub_payloads and (reference := stub(item, basis.rules)) is not item
+        if basis.loaded_for.stub_large_tool_payloads and (reference := stub(item, basis.rules)) is not item
     ]
     return {
         "selectionMode": str(found.selection),

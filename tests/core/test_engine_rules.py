@@ -93,7 +93,6 @@ class _Item:
 READ_ELSEWHERE = {
     "timezone": "core/lcm_core/engine/__init__.py",
     "max_assembly_token_budget": "core/lcm_core/assembly.py",
-    "prompt_aware_eviction": "core/lcm_core/assembly.py",
     "stub_large_tool_payloads": "core/lcm_core/assembly.py",
     "ignore_session_patterns": "core/lcm_core/engine/__init__.py",
     "stateless_session_patterns": "core/lcm_core/engine/__init__.py",

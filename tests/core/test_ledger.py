@@ -34,8 +34,8 @@ VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged")
 BUDGETS = (300, 1_500, 3_500, 128_000)
 
 
-async def ledger(path: Path, number: int, budget: int, *, tail_count: int | None = 5) -> Ledger:
-    settings = AssemblySettings(budget, tail_count=tail_count, clamp=True)
+async def ledger(path: Path, number: int, budget: int, *, fresh_tail_count: int | None = 5) -> Ledger:
+    settings = AssemblySettings(budget, fresh_tail_count=fresh_tail_count, clamp=True)
     async with await Database.open(path) as database:
         found = await database.read(assemble_context, ConversationId(number), settings, zone=UTC)
     return ledger_of(found)
@@ -47,7 +47,7 @@ async def test_every_item_has_a_fate_and_they_add_up(version: str, database_file
         for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
             items = await references(reader, row["number"])
             for budget in BUDGETS:
-                settings = AssemblySettings(budget, tail_count=5, clamp=True)
+                settings = AssemblySettings(budget, fresh_tail_count=5, clamp=True)
                 found = await assemble_context(reader, row["number"], settings, zone=UTC)
                 one = ledger_of(found)
                 fates = [one.fate(at, item) for at, item in zip(items.ordinals, items.ids, strict=True)]
@@ -67,7 +67,7 @@ async def test_every_item_has_a_fate_and_they_add_up(version: str, database_file
 
 
 async def test_each_step_is_named(database_file: DatabaseFactory):
-    small = await ledger(database_file("0.15.3"), 1, 3_500, tail_count=None)
+    small = await ledger(database_file("0.15.3"), 1, 3_500, fresh_tail_count=None)
     fates = [small.fate(at, item) for at, item in enumerate(["sum_4c4bd5292abfa225", "sum_6f28c0a7f6f90a1a"])]
     assert [fate.step for fate in fates if fate] == [Step.BUDGET, Step.CLAMP]
     assert small.left_out == {Step.BUDGET: 1, Step.CLAMP: 4}
@@ -104,7 +104,7 @@ async def test_what_is_mended_is_told_at_the_item(database_copy: DatabaseFactory
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM context_items WHERE message_id = 850")
         connection.commit()
-    one = await ledger(path, 1, 128_000, tail_count=None)
+    one = await ledger(path, 1, 128_000, fresh_tail_count=None)
     caller = one.fate(5, 849)
     assert caller is not None
     assert [str(repair.what) for repair in caller.repairs] == [
@@ -154,8 +154,8 @@ async def test_the_distance_says_what_the_engine_would_do(version: str, database
 
 
 async def test_two_budgets_differ_by_what_is_left_out(database_file: DatabaseFactory):
-    small = (await ledger(database_file("0.15.3"), 1, 3_500, tail_count=None)).assembled
-    large = (await ledger(database_file("0.15.3"), 1, 128_000, tail_count=None)).assembled
+    small = (await ledger(database_file("0.15.3"), 1, 3_500, fresh_tail_count=None)).assembled
+    large = (await ledger(database_file("0.15.3"), 1, 128_000, fresh_tail_count=None)).assembled
     found = compare_contexts(sent_now(small), sent_now(large))
     assert found.only_old == ()
     assert names_of(found.only_new) == (

@@ -30,11 +30,11 @@ class AssemblySettings:
     """What the operator and the host ask for; the rules say the rest."""
 
     budget: int  #: tokens
-    tail_count: int | None = None  #: None: what the rules say
-    tail_max_tokens: int | None = None
+    fresh_tail_count: int | None = None  #: None: what the rules say
+    fresh_tail_max_tokens: int | None = None
     prompt: str | None = None  #: what the user asks now
-    prompt_aware: bool | None = None  #: None: what the rules say
-    stub_payloads: bool = False
+    prompt_aware: bool = True  #: choose by the prompt, where the rules can; else it is not looked at
+    stub_large_tool_payloads: bool = False
     clamp: bool = False  #: also cut off what the engine cuts off last; else only tell how much that is
     host_delivers_turn: bool = False  #: the host hands the prompt over by itself, behind the messages
 
@@ -112,12 +112,12 @@ class _Choice:
 
 def _choose(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> _Choice:
     """The items to be sent: the tail and a focus brief in any case, and what the budget leaves room for."""
-    tail = tail_of(context.items, rules, settings.tail_count, settings.tail_max_tokens)
+    tail = tail_of(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
     protected = {item.ordinal for item in tail.items}
     others = [item for item in context.items if item.ordinal not in protected]
     pinned = [item for item in others if item.is_brief]
     evictable = [item for item in others if not item.is_brief]
-    if settings.stub_payloads and rules.assembly.stubs_payloads:
+    if settings.stub_large_tool_payloads and rules.assembly.stubs_payloads:
         evictable = [stub(item, rules) for item in evictable]
     room = settings.budget - tail.tokens - sum(item.tokens for item in pinned)
     chosen = fill(evictable, room, _prompt(settings, rules), unread=context.unread is not None)
@@ -152,9 +152,7 @@ class _Fallback:
 
 
 def _prompt(settings: AssemblySettings, rules: EngineRules) -> str | None:
-    how = rules.assembly
-    wanted = how.prompt_aware_by_default if settings.prompt_aware is None else settings.prompt_aware
-    return settings.prompt if wanted and how.prompt_aware else None
+    return settings.prompt if settings.prompt_aware and rules.assembly.prompt_aware else None
 
 
 def _mended(

@@ -85,7 +85,8 @@ class EngineSettings:
         default=Sourced(None), metadata=_row(integer(1000))
     )
     prompt_aware_eviction: Sourced[bool] = field(
-        default=Sourced(False), metadata=_row(boolean, env="LCM_PROMPT_AWARE_EVICTION_ENABLED")
+        default=Sourced(False),
+        metadata=_row(boolean, env="LCM_PROMPT_AWARE_EVICTION_ENABLED", has_effect=False),
     )
     stub_large_tool_payloads: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
 

@@ -62,9 +62,9 @@ class Snapshot:
     zone: str | None  #: of the times in wrappers; None: that of the host's machine, or one without a name
     messages_hash: str  #: the engine's ``finalMessagesHash``
     budget: int  #: tokens
-    tail_count: int | None  #: what the operator asked for; None: as the rules say
-    tail_max_tokens: int | None
-    stub_payloads: bool
+    fresh_tail_count: int | None  #: what the operator asked for; None: as the rules say
+    fresh_tail_max_tokens: int | None
+    stub_large_tool_payloads: bool
     metadata: JsonObject  #: `Metadata.document`
     selection: str
     sent_tokens: int
@@ -165,9 +165,9 @@ def packed_account(one: Snapshot) -> str:
     """The numbers of a snapshot as JSON."""
     account: JsonObject = {
         "budget": one.budget,
-        "tailCount": one.tail_count,
-        "tailMaxTokens": one.tail_max_tokens,
-        "stubPayloads": one.stub_payloads,
+        "tailCount": one.fresh_tail_count,
+        "tailMaxTokens": one.fresh_tail_max_tokens,
+        "stubPayloads": one.stub_large_tool_payloads,
         "selection": one.selection,
         "sentTokens": one.sent_tokens,
         "evicted": one.evicted,
@@ -197,9 +197,9 @@ def _snapshot(row: Row) -> Snapshot:
             zone=_zone(row["zone"]),
             messages_hash=str(row["messages_hash"]),
             budget=int(account["budget"]),
-            tail_count=_number(account["tailCount"]),
-            tail_max_tokens=_number(account["tailMaxTokens"]),
-            stub_payloads=bool(account["stubPayloads"]),
+            fresh_tail_count=_number(account["tailCount"]),
+            fresh_tail_max_tokens=_number(account["tailMaxTokens"]),
+            stub_large_tool_payloads=bool(account["stubPayloads"]),
             metadata=dict(account["metadata"]),
             selection=str(account["selection"]),
             sent_tokens=int(account["sentTokens"]),
