@@ -468,7 +468,7 @@ def test_exported_deleted_imported_is_the_same(database_copy: DatabaseFactory, v
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """An import of some forty rows a piece, and of a few context items."""
-    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.002)
+    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.0005)
     monkeypatch.setattr(importing, "CONTEXT_ROWS", 5)
 
 

@@ -331,7 +331,7 @@ def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
 
 
 def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.002)
+    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.0005)
     rows = dump(path)
     file = prune(path, 2, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
     gone = dump(path)
@@ -345,7 +345,7 @@ def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.002)
+    monkeypatch.setattr(importing, "PIECE_SECONDS", 0.0005)
     file = prune(path, 2, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
     gone, commit = dump(path), changing.commit
     made: list[str] = []

@@ -48,7 +48,7 @@ from lcm_core.times import iso_z
 from lcm_core.wording import counted, phrase
 
 #: Seconds for which a host waits for one piece, about (`lcm_core.change.waiting`).
-PIECE_SECONDS: Final = 0.05
+PIECE_SECONDS: Final = 0.02
 #: Context items that are not parted.
 CONTEXT_ROWS: Final = 500
 #: New ids of messages begin so far behind the largest one: a host may append that much until the first piece
