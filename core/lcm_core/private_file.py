@@ -8,20 +8,18 @@ import secrets
 from collections.abc import Collection
 from pathlib import Path
 
-from lcm_core.errors import ExitCode, LcmError
+from lcm_core.errors import RefusedError
 
 
-class FileThereError(LcmError):
+class FileThereError(RefusedError):
     """A file of that name is there already."""
 
-    exit_code = ExitCode.REFUSED
     default_code = "FILE_EXISTS"
 
 
-class FileNotWrittenError(LcmError):
+class FileNotWrittenError(RefusedError):
     """The file cannot be written."""
 
-    exit_code = ExitCode.REFUSED
     default_code = "FILE_NOT_WRITTEN"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lcm_core.change.connection import Writer
-from lcm_core.store.schema import Schema
+from lcm_core.store.schema import LISTING, Schema, listed_schema
 
 #: References that the engine keeps without declaring them (docs/format.md, "Tables").
 UNDECLARED = (("focus_brief_sources", "summary_id", "summaries", "summary_id"),)
@@ -43,22 +43,21 @@ class Catalog:
         return tuple(one for one in self.references if one.table == table)
 
 
+_REFERRING = """SELECT t.name, f."from", f."table", f."to" FROM sqlite_master AS t
+    CROSS JOIN pragma_foreign_key_list(t.name) AS f
+    WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%'"""
+
+
 def read_catalog(writer: Writer) -> Catalog:
-    """Read the schema; the module of a virtual table may be missing, so only its name is read."""
-    tables: dict[str, frozenset[str]] = {}
-    references: list[Reference] = []
-    for name, sql in writer.rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
-        tables[name] = frozenset()
-        if sql is None or str(sql).upper().startswith("CREATE VIRTUAL"):
-            continue
-        columns = writer.rows("SELECT name FROM pragma_table_info(?)", (name,))
-        tables[name] = frozenset(row[0] for row in columns)
-        keys = writer.rows('SELECT "from", "table", "to" FROM pragma_foreign_key_list(?)', (name,))
-        references += [Reference(name, row[0], row[1], row[2] or row[0]) for row in keys]
-    references += [Reference(*one) for one in UNDECLARED]
+    """Read the schema."""
+    schema = listed_schema(writer.tuples(LISTING))
+    declared = (
+        Reference(table, column, target, target_column or column)
+        for table, column, target, target_column in writer.tuples(_REFERRING)
+    )
     held = (
         one
-        for one in references
-        if one.column in tables.get(one.table, ()) and one.target_column in tables.get(one.target, ())
+        for one in (*declared, *(Reference(*one) for one in UNDECLARED))
+        if schema.has(one.table, one.column) and schema.has(one.target, one.target_column)
     )
-    return Catalog(Schema(tables), tuple(held))
+    return Catalog(schema, tuple(held))

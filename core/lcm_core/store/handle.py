@@ -30,7 +30,7 @@ from lcm_core.store.opening import (
     private_copy,
     remove_copy,
 )
-from lcm_core.store.schema import Schema, check_essential
+from lcm_core.store.schema import LISTING, Schema, check_essential, listed_schema
 
 T = TypeVar("T")
 
@@ -145,26 +145,16 @@ class Handle:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def read_schema(self) -> None:
-        """Every table with its columns; of a virtual one the name alone, for its module may be missing.
+        """Read what tables and columns there are.
 
         Raises:
             DatabaseError: the database of another program.
             sqlite3.Error: the file cannot be read.
         """
-        tables: dict[str, set[str]] = {}
         async with self.transaction() as link:
-            # One statement, for every start waits for it; of no table there are no columns.
-            listed = await link.connection.execute_fetchall(
-                """SELECT t.name, c.name FROM sqlite_master AS t LEFT JOIN pragma_table_info(
-                CASE WHEN t.sql LIKE 'CREATE VIRTUAL%' THEN NULL ELSE t.name END) AS c
-                WHERE t.type = 'table'"""
-            )
+            listed = await link.connection.execute_fetchall(LISTING)
             self.schema_number = await _pragma(link, "schema_version")
-        for table, column in listed:
-            columns = tables.setdefault(table, set())
-            if column is not None:
-                columns.add(column)
-        self.schema = Schema({table: frozenset(columns) for table, columns in tables.items()})
+        self.schema = listed_schema(listed)
         check_essential(self.schema, str(self.path))
 
     async def stood_still(self) -> bool:

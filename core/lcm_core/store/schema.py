@@ -6,8 +6,9 @@ versions: a reader asks for the columns it wants and gets NULL for those that th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lcm_core.errors import DatabaseError
 
@@ -175,6 +176,23 @@ class Schema:
                 if not self.has(table, column) and not (self.is_beta and (table, column) in NOT_IN_BETA)
             ),
         )
+
+
+#: Every table with its columns; of a virtual one the name alone, for its module may be missing. One
+#: statement, for every start and every commit waits for it; of no table (NULL) there are no columns.
+LISTING = """SELECT t.name, c.name FROM sqlite_master AS t LEFT JOIN pragma_table_info(
+    CASE WHEN t.sql LIKE 'CREATE VIRTUAL%' THEN NULL ELSE t.name END) AS c
+    WHERE t.type = 'table'"""
+
+
+def listed_schema(listed: Iterable[Sequence[Any]]) -> Schema:
+    """The schema of a file: *listed* are the rows of `LISTING`."""
+    tables: dict[str, set[str]] = {}
+    for table, column in listed:
+        columns = tables.setdefault(table, set())
+        if column is not None:
+            columns.add(column)
+    return Schema({table: frozenset(columns) for table, columns in tables.items()})
 
 
 def check_essential(schema: Schema, name: str) -> None:
