@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.change.backup import Backup, BackupEstimate, estimate_backup, make_backup
+from lcm_core.change.backup import (
+    OFFER_BYTES,
+    Backup,
+    BackupEstimate,
+    check_target,
+    default_target,
+    estimate_backup,
+    make_backup,
+)
 from lcm_core.change.restore import Contents, Restored, RestorePreview, preview_restore, restore
-from lcm_core.change.targets import OFFER_BYTES, check_target, default_target
 from lcm_core.errors import ExitCode, UsageError
 from lcm_core.store.opening import Access
 

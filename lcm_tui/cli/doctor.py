@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.change.resync import resync
+from lcm_core.change.reindex import resync
 from lcm_core.checks import CHECKS, Repetition, choose, repetitions_of, run_checks
 from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.findings import Confidence, Finding, FixId, Report, key_of

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.change.codec import encode_edits
-from lcm_core.change.history import prunable, prune_history
+from lcm_core.change.forgetting import prunable, prune_history
 from lcm_core.change.journal import Operation, beginning, edits_of, get, operations
 from lcm_core.change.plan import Edit, Plan
 from lcm_core.change.preview import words_of

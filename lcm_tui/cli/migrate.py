@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.change.backup import Backup, make_backup
+from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.connection import check_writable
 from lcm_core.change.holders import Holder, holders
 from lcm_core.change.migrate import Migrated, Migration, migrate, plan_migration
-from lcm_core.change.targets import default_target
 
 from lcm_tui.cli import answer, options
 from lcm_tui.cli.answer import Answer, Run

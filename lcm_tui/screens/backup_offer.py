@@ -9,10 +9,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
-from lcm_core.change.backup import make_backup
+from lcm_core.change.backup import default_target, known_backups, make_backup, offers_backup
 from lcm_core.change.copying import Progress
 from lcm_core.change.journal import operations
-from lcm_core.change.targets import default_target, known_backups, offers_backup
 from lcm_core.errors import LcmError
 from lcm_core.store.database import Reader
 from lcm_core.times import parse_utc

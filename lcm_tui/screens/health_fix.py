@@ -193,7 +193,7 @@ class Mending(Examining):
 
     async def _after(self, chosen: Sequence[Finding], search: Sequence[str]) -> None:
         """Bring the search tables in step, and ask again whatever has found something."""
-        from lcm_core.change.resync import resync
+        from lcm_core.change.reindex import resync
 
         self._syncing, self._plan_screen = True, None
         try:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.resync import resync
+from lcm_core.change.reindex import resync
 from lcm_core.change.undo import plan_undo
 from lcm_core.checks import Limits, run_checks
 from lcm_core.findings import Confidence, Finding

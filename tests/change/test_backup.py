@@ -17,10 +17,17 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change import backup, copying
-from lcm_core.change.backup import check_backup, estimate_backup, make_backup
+from lcm_core.change.backup import (
+    KnownBackup,
+    check_backup,
+    default_target,
+    estimate_backup,
+    known_backups,
+    make_backup,
+    offers_backup,
+)
 from lcm_core.change.copying import Progress, Step
 from lcm_core.change.errors import DiskFullError, ReadOnlyError
-from lcm_core.change.targets import KnownBackup, default_target, known_backups, offers_backup
 from lcm_core.errors import (
     CancelledError,
     DatabaseBusyError,

@@ -13,7 +13,7 @@ from lcm_core.change import exports
 from lcm_core.change.codec import CodecError, inflate
 from lcm_core.change.commit import commit
 from lcm_core.change.exports import Export, export_folder, read_export, remove_export, write_export
-from lcm_core.change.history import prune_history
+from lcm_core.change.forgetting import prune_history
 from lcm_core.errors import RefusedError
 from lcm_core.own_folders import make_private, roots
 

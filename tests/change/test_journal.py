@@ -13,7 +13,7 @@ from lcm_core import __version__
 from lcm_core.change import exports
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.errors import DiskFullError, StalePlanError, WouldBreakError
-from lcm_core.change.history import prune_history
+from lcm_core.change.forgetting import prune_history
 from lcm_core.change.journal import Operation, edits_of, get, operations
 from lcm_core.change.known_schema import unknown_schema_allowed
 from lcm_core.change.plan import Plan, Symbol, SymbolKind, insertion

@@ -10,14 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from lcm_core.change import resync as resync_module
+from lcm_core.change import reindex as reindex_module
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import BusyError
-from lcm_core.change.forgetting import forget_history
-from lcm_core.change.history import prune_history
+from lcm_core.change.forgetting import forget_history, prune_history
 from lcm_core.change.migrate import migrate
-from lcm_core.change.reindex import reindex
-from lcm_core.change.resync import resync
+from lcm_core.change.reindex import reindex, resync
 from lcm_core.errors import CancelledError
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
@@ -151,7 +149,7 @@ def test_who_waits_for_the_lock_can_be_stopped(database_copy, name: str):
 
 def test_what_is_mended_in_pieces_is_stopped_between_two(database_copy, monkeypatch):
     path = database_copy("0.15.3")
-    monkeypatch.setattr(resync_module, "PAGE", 2)
+    monkeypatch.setattr(reindex_module, "PAGE", 2)
     run(path, "DELETE FROM messages_fts WHERE rowid < 9")
     gone = "SELECT count(*) FROM messages WHERE message_id NOT IN (SELECT rowid FROM messages_fts)"
     missing = value(path, gone)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.errors import BusyError
-from lcm_core.change.resync import resync
+from lcm_core.change.reindex import resync
 
 from tests.change.support import REAL, column, connect, run, search_faults, value
 from tests.conftest import DatabaseFactory

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from lcm_core.change.backup import known_backups
 from lcm_core.change.copying import Progress, Step
-from lcm_core.change.targets import known_backups
 
 from lcm_tui.cli import answer, working
 from lcm_tui.cli import backup as commands

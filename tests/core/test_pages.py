@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from lcm_core.change.schema_new_tables import (
+from lcm_core.change.schema_new import (
     INDEXES,
     MIGRATION_STEPS,
     OBSOLETE_INDEXES,

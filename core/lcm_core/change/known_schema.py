@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-from lcm_core.change.schema_new_tables import SEARCH_TABLES, TABLES
+from lcm_core.change.schema_new import SEARCH_TABLES, TABLES
 from lcm_core.errors import RefusedError
 from lcm_core.store.schema import Schema
 

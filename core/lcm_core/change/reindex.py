@@ -1,24 +1,33 @@
-"""Rebuild search tables from messages and summaries. Not journaled: they hold nothing of their own."""
+"""Rebuild search tables from messages and summaries, or bring them in step row by row.
+
+Nothing of it is journaled: they hold nothing of their own. `resync` looks for what differs without a lock
+and mends it a few hundred rows at a time, each from what its row holds in that moment; so a host that writes
+waits no longer than for a turn of its own. A table that does not work is written anew (`reindex`).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.plan import SqlValue
-from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text
+from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
 from lcm_core.change.verify import quoted
-from lcm_core.engine_rules import engine_rules
-from lcm_core.errors import RefusedError
+from lcm_core.checks.search import is_stale
+from lcm_core.engine_rules import SearchRules, engine_rules
+from lcm_core.errors import CancelledError, RefusedError
+from lcm_core.javascript import BLANKS
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.schema import Schema
+from lcm_core.store.steps import Step, bound_sql
 
 #: Rows that are read and written at a time.
 PAGE = 500
@@ -85,6 +94,17 @@ def _rebuild(writer: Writer, schema: Schema, table: str, stopped: Stop) -> Rebui
     sql = writer.value("SELECT sql FROM sqlite_master WHERE name = ?", (table,))
     _drop(writer, table)
     writer.execute(sql)
+    rows = fill(writer, schema, table, stopped)
+    writer.commit()
+    return Rebuilt(table, rows)
+
+
+def fill(writer: Writer, schema: Schema, table: str, stopped: Stop = never) -> int:
+    """Write all rows of an empty search table, within the caller's transaction; how many there are.
+
+    Raises:
+        CancelledError: *stopped* said so.
+    """
     rows = 0
     entries = _messages(writer, schema) if table == MESSAGES else _summaries(writer)
     columns = "rowid, content" if table == MESSAGES else "summary_id, content"
@@ -93,8 +113,7 @@ def _rebuild(writer: Writer, schema: Schema, table: str, stopped: Stop) -> Rebui
         rows += 1
         if rows % PAGE == 0:
             check_wanted(stopped)
-    writer.commit()
-    return Rebuilt(table, rows)
+    return rows
 
 
 def _drop(writer: Writer, table: str) -> None:
@@ -137,3 +156,168 @@ def _pages(writer: Writer, select: str) -> Iterator[Row]:
         if rows[-1]["place"] == 2**63 - 1:
             return
         first = rows[-1]["place"] + 1
+
+
+# -- row by row -----------------------------------------------------------------------------------------
+
+
+#: Ids that are compared at a time.
+_STEP: Final = 5_000
+#: Rows of a search table that one row has to have, by message id or summary id: those to go.
+_Wrong = dict[int | str, tuple[int, ...]]
+
+
+def resync(
+    path: Path,
+    tables: Iterable[str],
+    *,
+    wait: float = 5.0,
+    stopped: Stop = never,
+) -> tuple[Rebuilt, ...]:
+    """Bring some search tables in step; those that this file does not have are left out.
+
+    *stopped* says whether to give it up, while the lock is waited for and later; what is done stays done.
+
+    Raises:
+        CancelledError: *stopped* said so.
+        BusyError, ReadOnlyError, DiskFullError, DatabaseError: as a commit does.
+    """
+    done: list[Rebuilt] = []
+    try:
+        for table in dict.fromkeys(tables):
+            rows = _mend(path, table, wait, stopped)
+            if rows is None:
+                done += reindex(path, [table], wait=wait, stopped=stopped)
+            elif rows >= 0:
+                done.append(Rebuilt(table, rows))
+    except CancelledError:
+        raise CancelledError("Cancelled; what of the search tables was brought in step stays so.") from None
+    return tuple(done)
+
+
+def _mend(path: Path, table: str, wait: float, stopped: Stop) -> int | None:
+    """How many rows were wrong; None: the table does not work; -1: there is none."""
+    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+        schema = read_catalog(writer).schema
+        if table not in (MESSAGES, *SUMMARIES) or not schema.has(table):
+            return -1
+        try:
+            if not _works(writer, schema, table):
+                return None
+            rules = engine_rules(schema).search
+            find = _wrong_messages(writer, rules) if table == MESSAGES else _wrong_summaries(writer, table)
+            mended = 0
+            for wrong in list(find):
+                check_wanted(stopped)
+                mended += _write(writer, rules, table, wrong)
+        except sqlite3.DatabaseError as error:
+            if is_fatal(error):
+                raise
+            writer.rollback()
+            return None
+        return mended
+
+
+def _works(writer: Writer, schema: Schema, table: str) -> bool:
+    """Whether a search table is whole: its parts are there, have the same rows, and it can be searched."""
+    if not all(schema.has(f"{table}_{shadow}") for shadow in _SHADOWS):
+        return False
+    writer.rows(f"SELECT rowid FROM {table} WHERE {table} MATCH ? LIMIT 1", ('"lcm"',))
+    for one, other in (("content", "docsize"), ("docsize", "content")):
+        sql = f"""SELECT EXISTS (SELECT 1 FROM {table}_{one} AS a
+            WHERE NOT EXISTS (SELECT 1 FROM {table}_{other} AS b WHERE b.id = a.id))"""
+        if writer.value(sql):
+            return False
+    return True
+
+
+def _wrong_messages(writer: Writer, rules: SearchRules) -> Iterator[_Wrong]:
+    """Messages whose search row is missing or stale, and search rows without message, some at a time."""
+    wrong: _Wrong = {}
+    for step in _steps(writer, "messages", "message_id"):
+        for row in writer.rows(
+            f"""SELECT m.message_id, m.content, f.id, f.c0 FROM messages AS m
+            LEFT JOIN {MESSAGES}_content AS f ON f.id = m.message_id
+            WHERE {step.where("m.message_id")} AND f.c0 IS NOT m.content""",
+            step.bounds,
+        ):
+            text, held = indexed_text(row[1], rules), row[2] is not None
+            if (text is not None) if not held else is_stale(str(row[1]), str(row[3] or "")):
+                wrong[row[0]] = (row[0],) if held else ()
+        yield from _parts(wrong)
+        wrong.clear()
+    for step in _steps(writer, f"{MESSAGES}_content", "id"):
+        for row in writer.rows(
+            f"""SELECT f.id FROM {MESSAGES}_content AS f WHERE {step.where("f.id")}
+            AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = f.id)""",
+            step.bounds,
+        ):
+            wrong[row[0]] = (row[0],)
+        yield from _parts(wrong)
+        wrong.clear()
+
+
+def _wrong_summaries(writer: Writer, table: str) -> Iterator[_Wrong]:
+    """Summaries whose search rows are not exactly one with their text, some at a time."""
+    held: dict[str, tuple[int, ...]] = {}
+    wrong: _Wrong = {}
+    for step in _steps(writer, f"{table}_content", "id"):
+        for rowid, summary_id, stale in writer.rows(
+            f"""SELECT f.id, CAST(f.c0 AS TEXT), s.summary_id IS NULL OR f.c1 IS NOT s.content
+            FROM {table}_content AS f LEFT JOIN summaries AS s ON s.summary_id = f.c0
+            WHERE {step.where("f.id")}""",
+            step.bounds,
+        ):
+            held[summary_id] = (*held.get(summary_id, ()), rowid)
+            if stale or len(held[summary_id]) > 1:
+                wrong[summary_id] = ()
+    for row in writer.rows(
+        "SELECT summary_id FROM summaries WHERE summary_id IS NOT NULL AND trim(content, ?) <> ''", (BLANKS,)
+    ):
+        if row[0] not in held:
+            wrong[row[0]] = ()
+    yield from _parts({summary_id: held.get(str(summary_id), ()) for summary_id in wrong})
+
+
+def _steps(writer: Writer, table: str, column: str) -> Iterator[Step]:
+    """Steps over a table by rows that are there: ids may be anything."""
+    after: SqlValue = None
+    while True:
+        keys = () if after is None else (after,)
+        rows = writer.rows(bound_sql(table, column, _STEP, behind=bool(keys)), keys)
+        until = rows[0][0] if rows else None
+        yield Step(after, until)
+        if until is None:
+            return
+        after = until
+
+
+def _parts(wrong: _Wrong) -> Iterator[_Wrong]:
+    items = list(wrong.items())
+    return (dict(items[start : start + PAGE]) for start in range(0, len(items), PAGE))
+
+
+def _write(writer: Writer, rules: SearchRules, table: str, wrong: _Wrong) -> int:
+    """Write the search rows of some messages or summaries anew, from what these hold now."""
+    writer.begin()
+    base, key = ("messages", "message_id") if table == MESSAGES else ("summaries", "summary_id")
+    for ref, rowids in wrong.items():
+        for rowid in _still_theirs(writer, table, ref, rowids):
+            writer.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))
+        for row in writer.rows(f"SELECT content FROM {base} WHERE {key} = ?", (ref,)):
+            if table == MESSAGES and (text := indexed_text(row[0], rules)) is not None:
+                writer.execute(f"INSERT INTO {table} (rowid, content) VALUES (?, ?)", (ref, text))
+            elif table != MESSAGES:
+                writer.execute(f"INSERT INTO {table} (summary_id, content) VALUES (?, ?)", (ref, row[0]))
+    writer.commit()
+    return len(wrong)
+
+
+def _still_theirs(writer: Writer, table: str, ref: int | str, rowids: Sequence[int]) -> Iterator[int]:
+    """Search rows that stand for it still: a host may have written them anew meanwhile."""
+    for rowid in rowids:
+        if (
+            table == MESSAGES
+            or writer.value(f"SELECT CAST(c0 AS TEXT) FROM {table}_content WHERE id = ?", (rowid,)) == ref
+        ):
+            yield rowid

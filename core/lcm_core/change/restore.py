@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lcm_core.change.backup import make_backup, write_copy
+from lcm_core.change.backup import check_room, default_target, make_backup, write_copy
 from lcm_core.change.connection import explained
 from lcm_core.change.copying import (
     DisturbedError,
@@ -36,7 +36,6 @@ from lcm_core.change.copying import (
     unheard,
 )
 from lcm_core.change.holders import Holder, holders, named
-from lcm_core.change.targets import check_room, default_target
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, LcmError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.connecting import error_name

@@ -1,19 +1,379 @@
-"""Makes a new, empty database with the present schema (docs/format.md, "The file itself" and "Tables")."""
+"""The present schema as a value, and a new, empty database made of it.
+
+Source: docs/format.md, "The file itself" and "Tables".
+
+An old database is compared with it. Nothing may depend on the order of columns.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from lcm_core.change.connection import Writer, explained, open_writer
 from lcm_core.change.errors import ReadOnlyError
-from lcm_core.change.schema_new_tables import INDEXES, MIGRATION_STEPS, SEARCH_TABLES, TABLES
 from lcm_core.errors import RefusedError
 from lcm_core.store.guard import undisturbed
 
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+_NOW: Final = "TEXT NOT NULL DEFAULT (datetime('now'))"
+_COUNT: Final = "INTEGER NOT NULL DEFAULT 0"
+_OWNER: Final = "INTEGER NOT NULL REFERENCES conversations(conversation_id) ON DELETE CASCADE"
+_OWNED: Final = "INTEGER PRIMARY KEY REFERENCES conversations(conversation_id) ON DELETE CASCADE"
+_PART_TYPES: Final = (
+    "'text', 'reasoning', 'tool', 'patch', 'file', 'subtask', 'compaction', 'step_start', 'step_finish', "
+    "'snapshot', 'agent', 'retry'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: its columns with their definitions, and what holds for several of them."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    constraints: tuple[str, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        """The statement that makes it."""
+        lines = [*(f"{name} {definition}" for name, definition in self.columns), *self.constraints]
+        return f"CREATE TABLE {self.name} (\n  " + ",\n  ".join(lines) + "\n)"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index; *where* makes it partial."""
+
+    name: str
+    table: str
+    columns: tuple[str, ...]
+    unique: bool = False
+    where: str = ""
+
+    @property
+    def sql(self) -> str:
+        """The statement that makes it."""
+        kind = "UNIQUE INDEX" if self.unique else "INDEX"
+        where = f" WHERE {self.where}" if self.where else ""
+        return f"CREATE {kind} {self.name} ON {self.table} ({', '.join(self.columns)}){where}"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTable:
+    """A full-text table, a copy of its own (docs/engine/search.md, "Tables")."""
+
+    name: str
+    columns: str
+    tokenizer: str
+
+    @property
+    def sql(self) -> str:
+        """The statement that makes it."""
+        return f"CREATE VIRTUAL TABLE {self.name} USING fts5({self.columns}, tokenize='{self.tokenizer}')"
+
+
+def _table(name: str, columns: str, *constraints: str) -> Table:
+    """A table from lines of ``column definition``."""
+    pairs = (line.strip().partition(" ") for line in columns.strip().splitlines())
+    return Table(name, tuple((column, definition) for column, _, definition in pairs), constraints)
+
+
+TABLES: Final = (
+    _table(
+        "conversations",
+        f"""conversation_id INTEGER PRIMARY KEY AUTOINCREMENT
+        session_id TEXT NOT NULL
+        session_key TEXT
+        active INTEGER NOT NULL DEFAULT 1
+        archived_at TEXT
+        archive_cause TEXT
+        title TEXT
+        bootstrapped_at TEXT
+        created_at {_NOW}
+        updated_at {_NOW}""",
+    ),
+    _table(
+        "messages",
+        f"""message_id INTEGER PRIMARY KEY AUTOINCREMENT
+        conversation_id {_OWNER}
+        seq INTEGER NOT NULL
+        role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'tool'))
+        content TEXT NOT NULL
+        token_count INTEGER NOT NULL
+        identity_hash TEXT
+        openclaw_sender_metadata TEXT
+        transcript_entry_id TEXT
+        created_at {_NOW}
+        large_content TEXT
+        stable_event_key TEXT""",
+        "UNIQUE (conversation_id, seq)",
+    ),
+    _table(
+        "summaries",
+        f"""summary_id TEXT PRIMARY KEY
+        conversation_id {_OWNER}
+        kind TEXT NOT NULL CHECK (kind IN ('leaf', 'condensed'))
+        depth {_COUNT}
+        content TEXT NOT NULL
+        token_count INTEGER NOT NULL
+        earliest_at TEXT
+        latest_at TEXT
+        descendant_count {_COUNT}
+        descendant_token_count {_COUNT}
+        source_message_token_count {_COUNT}
+        created_at {_NOW}
+        file_ids TEXT NOT NULL DEFAULT '[]'
+        model TEXT NOT NULL DEFAULT 'unknown'""",
+    ),
+    _table(
+        "message_parts",
+        f"""part_id TEXT PRIMARY KEY
+        message_id INTEGER NOT NULL REFERENCES messages(message_id) ON DELETE CASCADE
+        session_id TEXT NOT NULL
+        part_type TEXT NOT NULL CHECK (part_type IN ({_PART_TYPES}))
+        ordinal INTEGER NOT NULL
+        text_content TEXT
+        is_ignored INTEGER
+        is_synthetic INTEGER
+        tool_call_id TEXT
+        tool_name TEXT
+        tool_status TEXT
+        tool_input TEXT
+        tool_output TEXT
+        tool_error TEXT
+        tool_title TEXT
+        patch_hash TEXT
+        patch_files TEXT
+        file_mime TEXT
+        file_name TEXT
+        file_url TEXT
+        subtask_prompt TEXT
+        subtask_desc TEXT
+        subtask_agent TEXT
+        step_reason TEXT
+        step_cost REAL
+        step_tokens_in INTEGER
+        step_tokens_out INTEGER
+        snapshot_hash TEXT
+        compaction_auto INTEGER
+        metadata TEXT""",
+        "UNIQUE (message_id, ordinal)",
+    ),
+    _table(
+        "summary_messages",
+        """summary_id TEXT NOT NULL REFERENCES summaries(summary_id) ON DELETE CASCADE
+        message_id INTEGER NOT NULL REFERENCES messages(message_id) ON DELETE RESTRICT
+        ordinal INTEGER NOT NULL""",
+        "PRIMARY KEY (summary_id, message_id)",
+    ),
+    _table(
+        "summary_parents",
+        """summary_id TEXT NOT NULL REFERENCES summaries(summary_id) ON DELETE CASCADE
+        parent_summary_id TEXT NOT NULL REFERENCES summaries(summary_id) ON DELETE RESTRICT
+        ordinal INTEGER NOT NULL""",
+        "PRIMARY KEY (summary_id, parent_summary_id)",
+    ),
+    _table(
+        "context_items",
+        f"""conversation_id {_OWNER}
+        ordinal INTEGER NOT NULL
+        item_type TEXT NOT NULL CHECK (item_type IN ('message', 'summary'))
+        message_id INTEGER REFERENCES messages(message_id) ON DELETE RESTRICT
+        summary_id TEXT REFERENCES summaries(summary_id) ON DELETE RESTRICT
+        created_at {_NOW}""",
+        "PRIMARY KEY (conversation_id, ordinal)",
+        "CHECK ((item_type = 'message' AND message_id IS NOT NULL AND summary_id IS NULL) OR "
+        "(item_type = 'summary' AND summary_id IS NOT NULL AND message_id IS NULL))",
+    ),
+    _table(
+        "large_files",
+        f"""file_id TEXT PRIMARY KEY
+        conversation_id {_OWNER}
+        file_name TEXT
+        mime_type TEXT
+        byte_size INTEGER
+        line_count INTEGER
+        storage_uri TEXT NOT NULL
+        exploration_summary TEXT
+        created_at {_NOW}""",
+    ),
+    _table(
+        "conversation_bootstrap_state",
+        f"""conversation_id {_OWNED}
+        session_file_path TEXT NOT NULL
+        last_seen_size INTEGER NOT NULL
+        last_seen_mtime_ms INTEGER NOT NULL
+        last_processed_offset INTEGER NOT NULL
+        last_processed_entry_hash TEXT
+        session_header_id TEXT
+        last_processed_entry_id TEXT
+        fork_bounded {_COUNT}
+        fork_source_message_count {_COUNT}
+        soft_reset_pruned_at TEXT
+        updated_at {_NOW}""",
+    ),
+    _table(
+        "conversation_compaction_telemetry",
+        f"""conversation_id {_OWNED}
+        last_observed_cache_read INTEGER
+        last_observed_cache_write INTEGER
+        last_observed_prompt_token_count INTEGER
+        last_observed_cache_hit_at TEXT
+        last_observed_cache_break_at TEXT
+        cache_state TEXT NOT NULL DEFAULT 'unknown' CHECK (cache_state IN ('hot', 'cold', 'unknown'))
+        consecutive_cold_observations {_COUNT}
+        retention TEXT
+        last_leaf_compaction_at TEXT
+        turns_since_leaf_compaction {_COUNT}
+        tokens_accumulated_since_leaf_compaction {_COUNT}
+        last_activity_band TEXT NOT NULL DEFAULT 'low' CHECK (last_activity_band IN ('low', 'medium', 'high'))
+        last_api_call_at TEXT
+        last_cache_touch_at TEXT
+        provider TEXT
+        model TEXT
+        updated_at {_NOW}""",
+    ),
+    _table(
+        "conversation_compaction_maintenance",
+        f"""conversation_id {_OWNED}
+        pending {_COUNT}
+        requested_at TEXT
+        reason TEXT
+        running {_COUNT}
+        last_started_at TEXT
+        last_finished_at TEXT
+        last_failure_summary TEXT
+        token_budget INTEGER
+        current_token_count INTEGER
+        projected_token_count INTEGER
+        raw_tokens_outside_tail INTEGER
+        context_threshold REAL
+        context_threshold_source TEXT
+        context_fresh_tail_count INTEGER
+        context_leaf_chunk_tokens INTEGER
+        retry_attempts {_COUNT}
+        next_attempt_after TEXT
+        resolution_reason TEXT
+        resolved_at TEXT
+        maintenance_revision {_COUNT}
+        updated_at {_NOW}""",
+    ),
+    _table(
+        "focus_briefs",
+        f"""brief_id TEXT PRIMARY KEY
+        conversation_id {_OWNER}
+        session_key TEXT
+        prompt TEXT NOT NULL
+        content TEXT NOT NULL
+        status TEXT NOT NULL CHECK (status IN ('draft', 'active', 'superseded', 'failed', 'inactive'))
+        token_count {_COUNT}
+        target_tokens {_COUNT}
+        covered_latest_at TEXT
+        covered_message_seq INTEGER
+        source_context_hash TEXT NOT NULL DEFAULT ''
+        generator_run_id TEXT
+        generator_session_key TEXT
+        raw_result_json TEXT
+        error TEXT
+        created_at {_NOW}
+        updated_at {_NOW}
+        superseded_at TEXT""",
+    ),
+    _table(
+        "focus_brief_sources",
+        f"""brief_id TEXT NOT NULL REFERENCES focus_briefs(brief_id) ON DELETE CASCADE
+        summary_id TEXT NOT NULL
+        ordinal INTEGER
+        role TEXT NOT NULL
+        created_at {_NOW}""",
+        "PRIMARY KEY (brief_id, summary_id, role)",
+    ),
+    _table(
+        "lcm_migration_state",
+        f"""step_name TEXT NOT NULL
+        algorithm_version INTEGER NOT NULL
+        completed_at {_NOW}""",
+        "PRIMARY KEY (step_name, algorithm_version)",
+    ),
+)
+
+INDEXES: Final = (
+    Index("messages_conv_seq_idx", "messages", ("conversation_id", "seq")),
+    Index("messages_conv_identity_hash_idx", "messages", ("conversation_id", "identity_hash")),
+    Index(
+        "messages_conv_entry_unique_idx",
+        "messages",
+        ("conversation_id", "transcript_entry_id"),
+        unique=True,
+        where="transcript_entry_id IS NOT NULL",
+    ),
+    Index(
+        "messages_stable_event_key_unique",
+        "messages",
+        ("conversation_id", "stable_event_key"),
+        unique=True,
+        where="stable_event_key IS NOT NULL",
+    ),
+    Index("summaries_conv_created_idx", "summaries", ("conversation_id", "created_at")),
+    Index("summaries_conv_depth_kind_idx", "summaries", ("conversation_id", "depth", "kind")),
+    Index("summary_messages_message_idx", "summary_messages", ("message_id",)),
+    Index("summary_parents_parent_summary_idx", "summary_parents", ("parent_summary_id",)),
+    Index("message_parts_message_idx", "message_parts", ("message_id",)),
+    Index("message_parts_type_idx", "message_parts", ("part_type",)),
+    Index("context_items_conv_idx", "context_items", ("conversation_id", "ordinal")),
+    Index("large_files_conv_idx", "large_files", ("conversation_id", "created_at")),
+    Index("bootstrap_state_path_idx", "conversation_bootstrap_state", ("session_file_path", "updated_at")),
+    Index(
+        "compaction_telemetry_state_idx", "conversation_compaction_telemetry", ("cache_state", "updated_at")
+    ),
+    Index(
+        "focus_briefs_conversation_status_idx", "focus_briefs", ("conversation_id", "status", "created_at")
+    ),
+    Index("focus_brief_sources_summary_idx", "focus_brief_sources", ("summary_id",)),
+    Index(
+        "conversations_active_session_key_idx",
+        "conversations",
+        ("session_key",),
+        unique=True,
+        where="session_key IS NOT NULL AND active = 1",
+    ),
+    Index(
+        "conversations_session_key_active_created_idx",
+        "conversations",
+        ("session_key", "active", "created_at"),
+    ),
+    Index(
+        "conversations_session_id_active_created_idx", "conversations", ("session_id", "active", "created_at")
+    ),
+)
+
+SEARCH_TABLES: Final = (
+    SearchTable("messages_fts", "content", "porter unicode61"),
+    SearchTable("summaries_fts", "summary_id UNINDEXED, content", "porter unicode61"),
+    SearchTable("summaries_fts_cjk", "summary_id UNINDEXED, content", "trigram"),
+)
+
+#: Backfills of the engine, with the version of each that the present rows follow.
+MIGRATION_STEPS: Final = (
+    ("backfillSummaryDepths", 1),
+    ("backfillSummaryMetadata", 1),
+    ("backfillToolCallColumns", 1),
+    ("repairOpenClawMetadataIdentityState", 2),
+)
+
+#: An index of 0.4 and 0.5 that forbade an archived conversation to share its key (docs/format.md,
+#: "conversations").
+OBSOLETE_INDEXES: Final = ("conversations_session_key_idx",)
+
+
+# -- a new database -------------------------------------------------------------------------------------
+
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 
 
 def create_database(path: Path) -> None:
@@ -25,7 +385,7 @@ def create_database(path: Path) -> None:
         DatabaseError: SQLite refused.
     """
     try:
-        os.close(os.open(path, _NEW, 0o600))
+        os.close(os.open(path, _FLAGS, 0o600))
     except FileExistsError as error:
         raise RefusedError(f"{path} is there already: nothing is made in its place.") from error
     except OSError as error:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lcm_core.change.backup import known_backups
 from lcm_core.change.copying import Stop
 from lcm_core.change.forgetting import forget_history
-from lcm_core.change.targets import known_backups
 from lcm_core.errors import LcmError
 from lcm_core.operations.conversation_file import default_folder, known_exports
 from lcm_core.operations.drafting.keeping import drafts_folder
