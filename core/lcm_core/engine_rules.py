@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from lcm_core.settings.engine import INJECTED_TAGS, EngineSettings
 from lcm_core.settings.values import Sourced
-from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+from lcm_core.tokens import Estimator
 
 T = TypeVar("T")
 
@@ -156,10 +156,6 @@ class IngestRules:
     large_file_token_threshold: int  #: tokens from which on a payload goes to a file
     prune_heartbeat_ok: bool  #: turns of the host's timer in which nothing was to be done go again
     bootstrap_max_tokens: int  #: of the newest messages that the engine's own first import keeps
-
-    def estimate(self, text: str) -> int:
-        """Tokens of a text of a message."""
-        return estimate_utf16(text) if self.estimator is Estimator.UTF16 else estimate_weighted(text)
 
 
 @dataclass(frozen=True, slots=True)

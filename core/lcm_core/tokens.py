@@ -43,6 +43,11 @@ def estimate_weighted(text: str) -> int:
     return -(-_quarters(text, astral_weight=8, wide_weight=6) // 4)
 
 
+def estimate(text: str, estimator: Estimator) -> int:
+    """Tokens of a text by one of the two rules."""
+    return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
+
+
 def quarters(text: str, estimator: Estimator) -> int:
     """What a text weighs in quarters of a token, before it is rounded up.
 

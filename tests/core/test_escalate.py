@@ -19,14 +19,13 @@ from lcm_core.summarize.escalate import (
     Level,
     capped,
     escalate,
-    estimate,
     fallback,
     longest_prefix,
     own_cut,
     target_tokens,
 )
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest, Usage
-from lcm_core.tokens import Estimator
+from lcm_core.tokens import Estimator, estimate
 
 from tests.support import recorded, with_values
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final
 
 from lcm_core.javascript import Json, JsonObject, read_json, written
-from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted, has_surrogates
+from lcm_core.tokens import has_surrogates
 
 #: Halves of a pair without the other one, which ``JSON.stringify`` escapes.
 _LONE_HALF: Final = re.compile(r"[\ud800-\udfff]")
@@ -43,8 +43,3 @@ def stringify(value: Json) -> str:
     except (RecursionError, ValueError):
         return ""
     return _LONE_HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text) if has_surrogates(text) else text
-
-
-def estimate(text: str, estimator: Estimator) -> int:
-    """Tokens of *text* by one of the two rules (docs/engine/tokens.md, "Estimators")."""
-    return estimate_weighted(text) if estimator is Estimator.WEIGHTED else estimate_utf16(text)

@@ -10,7 +10,7 @@ from typing import Final
 from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.clamp import content_quarters
 from lcm_core.assemble.focus import FocusOverlay
-from lcm_core.assemble.js import estimate, stringify
+from lcm_core.assemble.js import stringify
 from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage, content_text
 from lcm_core.assemble.rebuild import UNKNOWN_TOOL, Rebuilt, is_void, rebuild
 from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
@@ -19,7 +19,7 @@ from lcm_core.engine_rules import AssemblyRules, EngineRules
 from lcm_core.frozen import dataclass
 from lcm_core.javascript import BLANKS
 from lcm_core.records import LargeFile
-from lcm_core.tokens import quarters
+from lcm_core.tokens import estimate, quarters
 
 
 @dataclass(frozen=True, slots=True)

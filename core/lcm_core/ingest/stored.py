@@ -19,6 +19,7 @@ from lcm_core.ingest.sender import sender_of
 from lcm_core.ingest.skipping import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
 from lcm_core.ingest.speech import content_text
 from lcm_core.javascript import well_formed
+from lcm_core.tokens import estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,8 @@ def _stored_before(
         entry_id=_kept(host.entry_id),
         role=role,
         content=text,
-        tokens=rules.estimate(older_parts.counted_text(taken.message, role, rules)),
-        whole_tokens=rules.estimate(older_parts.counted_text(host.message, role, rules)),
+        tokens=estimate(older_parts.counted_text(taken.message, role, rules), rules.estimator),
+        whole_tokens=estimate(older_parts.counted_text(host.message, role, rules), rules.estimator),
         identity=identity_of(role, text),
         event_key=_kept(event_key(taken.message, role)),
         sender=sender_of(host.message),

@@ -16,7 +16,7 @@ from lcm_core.dag.markers import MARKER_LIKE, is_capped
 from lcm_core.javascript import BLANKS
 from lcm_core.summarize.request import HELD_KEY, SummaryReply, SummaryRequest
 from lcm_core.summarize.rulebook import Reversal, Rulebook
-from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+from lcm_core.tokens import Estimator, estimate
 
 _REASONING_TAG: Final = re.compile(
     r"</?\s*(?:think|thinking|thought|analysis|reasoning|scratchpad|antthinking|reflection)\s*>",
@@ -92,7 +92,7 @@ def judge_text(
 
     *previous* is the previous context it was made with, whose rules it may tell too.
     """
-    tokens, source_tokens = _estimate(text, estimator), _estimate(source, estimator)
+    tokens, source_tokens = estimate(text, estimator), estimate(source, estimator)
     faults: list[tuple[Fault, str]] = []
     if stop_reason == HELD_KEY:
         said = "The answer held the key that it was asked with, and is not kept: the source may hold it too."
@@ -142,10 +142,6 @@ def reversal_sentence(turned: Sequence[Reversal]) -> str:
 def _in_short(text: str, most: int = 160) -> str:
     plain = " ".join(text.split())
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
-
-
-def _estimate(text: str, estimator: Estimator) -> int:
-    return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
 
 
 def _holds_marker(text: str) -> bool:

@@ -16,7 +16,7 @@ from lcm_core.engine_rules import EngineRules
 from lcm_core.javascript import BLANKS, trimmed, well_formed
 from lcm_core.summarize.directives import Sound, without_directives
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
-from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+from lcm_core.tokens import Estimator, estimate
 from lcm_core.utf16 import cut, units
 
 
@@ -48,11 +48,6 @@ class Escalated:
         """The level in a word for people, who are told of a cut that counts as an answer."""
         is_own = self.is_cut and self.level is not Level.FALLBACK
         return f"{self.level}, a cut" if is_own else str(self.level)
-
-
-def estimate(text: str, estimator: Estimator) -> int:
-    """The tokens of a text by the estimator that a database is written with."""
-    return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
 
 
 def target_tokens(depth: int, source_tokens: int, *, aggressive: bool, rules: EngineRules) -> int:

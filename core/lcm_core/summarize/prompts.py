@@ -19,7 +19,7 @@ from lcm_prompts import BASE, SUFFIX, TEMPLATES, template_source
 
 from lcm_core.errors import ConfigurationError, NotFoundError
 from lcm_core.summarize.request import SummaryRequest
-from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+from lcm_core.tokens import estimate
 
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -211,7 +211,7 @@ def _values(request: SummaryRequest) -> dict[str, str | int]:
         "source": source,
         "previous_context": previous,
         "target_tokens": request.target_tokens,
-        "source_tokens": _size(source, request.estimator),
+        "source_tokens": estimate(source, request.estimator),
         "mode": "aggressive" if request.aggressive else "normal",
         "depth": request.depth,
         "instructions": sendable(request.instructions).strip(),
@@ -219,10 +219,6 @@ def _values(request: SummaryRequest) -> dict[str, str | int]:
         "closing": CLOSING,
         "user_part": _SPLIT,
     }
-
-
-def _size(text: str, estimator: Estimator) -> int:
-    return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
 
 
 def _boundary(*texts: str) -> str:

@@ -20,7 +20,7 @@ from lcm_core.summarize.matching import Index, ends_of
 from lcm_core.summarize.modality import RULES
 from lcm_core.summarize.names import Named, invented_names, people_checked, read_names
 from lcm_core.summarize.rulebook import Reversal, Rulebook, Sentence
-from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+from lcm_core.tokens import Estimator, estimate
 
 #: The identifiers that the share is taken of: those named most often and last.
 TOP: Final = 50
@@ -137,7 +137,7 @@ def read_source(text: str, *, previous: str = "", estimator: Estimator = Estimat
     moments += [moment for header in headers if (moment := _moment(header["last"]))]
     return Source(
         text=text,
-        tokens=_estimate(text, estimator),
+        tokens=estimate(text, estimator),
         estimator=estimator,
         identifiers=tuple(found),
         rulebook=Rulebook(text, previous),
@@ -169,7 +169,7 @@ def measure(source: Source, text: str) -> Retention:
     shingles = list(_shingles(text))
     rules = source.rulebook.compare(text)
     return Retention(
-        tokens=_estimate(text, source.estimator),
+        tokens=estimate(text, source.estimator),
         source_tokens=source.tokens,
         classes=tuple(_counts(source.identifiers, kept, invented)),
         kept=tuple(kept),
@@ -185,10 +185,6 @@ def measure(source: Source, text: str) -> Retention:
         closing=_closing(text),
         copied=sum(one in source.shingles for one in shingles) / len(shingles) if shingles else 0.0,
     )
-
-
-def _estimate(text: str, estimator: Estimator) -> int:
-    return estimate_weighted(text) if estimator is Estimator.WEIGHTED else estimate_utf16(text)
 
 
 def _is_known(one: Identifier, source: Source) -> bool:

@@ -20,7 +20,7 @@ from lcm_core.ingest.jsonl import Json, JsonObject, string
 from lcm_core.ingest.older.parts import text_of_content
 from lcm_core.ingest.payloads import NewId, Payload
 from lcm_core.javascript import BLANKS, well_formed
-from lcm_core.tokens import MOST_PER_CHARACTER
+from lcm_core.tokens import MOST_PER_CHARACTER, estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,8 +345,8 @@ def _rest(taking: _Taking, content: Json) -> Json:
 
 
 def _fits(taking: _Taking, text: str) -> bool:
-    most = taking.rules.large_file_token_threshold
-    return len(text) * MOST_PER_CHARACTER < most or taking.rules.estimate(text) < most
+    rules, most = taking.rules, taking.rules.large_file_token_threshold
+    return len(text) * MOST_PER_CHARACTER < most or estimate(text, rules.estimator) < most
 
 
 def _raw_reference(taking: _Taking, text: str) -> tuple[str, JsonObject]:

@@ -24,10 +24,11 @@ from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
 from lcm_core.store.standing import StandingRow, context_rows, standing_refs, standing_rows
 from lcm_core.store.typed import GREATEST, LEAST
-from lcm_core.summarize.escalate import Escalated, Level, estimate
+from lcm_core.summarize.escalate import Escalated, Level
 from lcm_core.summarize.reading import Rendering, Source
 from lcm_core.summarize.source import text_of
 from lcm_core.times import engine_moment, iso_z, sql_utc
+from lcm_core.tokens import estimate
 
 _FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 

@@ -20,7 +20,6 @@ from lcm_core.store.prepared import batches_of
 from lcm_core.store.rows import rows_by
 from lcm_core.store.standing import contents_of, standing_rows
 from lcm_core.store.state import MAINTENANCE
-from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.reading import (
     Rendering,
     Source,
@@ -29,7 +28,7 @@ from lcm_core.summarize.reading import (
     source_of_summaries,
 )
 from lcm_core.summarize.source import said_by, speaker_label
-from lcm_core.tokens import Estimator, as_engine_read
+from lcm_core.tokens import Estimator, as_engine_read, estimate
 
 
 @dataclass(frozen=True, slots=True)

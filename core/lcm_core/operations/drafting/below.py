@@ -11,8 +11,8 @@ from typing import Final
 from lcm_core.records import MessageId, Summary
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
-from lcm_core.summarize.escalate import estimate
 from lcm_core.summarize.reading import Rendering, source_of_messages
+from lcm_core.tokens import estimate
 
 #: More than that is not measured: reading it takes a second of the processor.
 MOST_TOKENS: Final = 100_000

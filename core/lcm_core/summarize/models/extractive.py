@@ -25,7 +25,7 @@ from lcm_core.summarize.modality import RULES, Force, clauses
 from lcm_core.summarize.models.providers import EXTRACTIVE, Choice
 from lcm_core.summarize.prompts import CLOSING, FILES
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
-from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
+from lcm_core.tokens import Estimator, estimate
 
 MODEL: Final = "extractive"
 #: Longer sentences are logs and dumps; they are cut into pieces of this size at blanks.
@@ -118,21 +118,17 @@ def extract(request: SummaryRequest) -> str:
     """The summary of a request; empty when its source says nothing."""
     found = identifiers(HEADER.sub(lambda header: "\x00" * len(header[0]), request.text))
     blocks, candidates = _candidates(request, found)
-    size = _tokens(request.text, request.estimator)
+    size = estimate(request.text, request.estimator)
     limit = min(request.target_tokens, size - 1)
     while True:
         text = _written(request, blocks, candidates, found, limit)
-        tokens = _tokens(text, request.estimator)
+        tokens = estimate(text, request.estimator)
         if tokens < size or not candidates:
             return text if candidates else ""
         if limit <= 1:
             # A source of a few words: the best of them alone.
             return _cut(max(candidates, key=lambda one: one.weight).text, size - 1, request.estimator)
         limit = limit * 2 // 3
-
-
-def _tokens(text: str, estimator: Estimator) -> int:
-    return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
 
 
 def _candidates(request: SummaryRequest, found: Sequence[Identifier]) -> tuple[list[str], list[_Sentence]]:
@@ -260,22 +256,22 @@ def _written(
 ) -> str:
     """Sentences in their order under the limit, then the two last lines."""
     files = _files_line(found, math.floor(limit * _FILES_SHARE), request.estimator)
-    spent = _tokens(files, request.estimator) + 8
+    spent = estimate(files, request.estimator) + 8
     room = limit - spent - math.ceil(limit * _CLOSING_SHARE)
     best = ""
     for _ in range(_ATTEMPTS):
         chosen = _Choice(candidates, blocks, room, limit, request.estimator).chosen()
         body = _body(chosen, blocks)
-        left = limit - _tokens(f"{body}\n{files}\n", request.estimator)
+        left = limit - estimate(f"{body}\n{files}\n", request.estimator)
         closing = _closing_line(f"{body}\n{files}", found, left, request.estimator)
         text = "\n".join(part for part in (body, files, closing) if part)
-        spare = limit - _tokens(text, request.estimator)
+        spare = limit - estimate(text, request.estimator)
         if spare < 0:
             room += spare - 4
             if best:
                 break
             continue
-        enough = spare < _tokens(closing, request.estimator) // 2
+        enough = spare < estimate(closing, request.estimator) // 2
         best = text
         if enough:
             break
@@ -300,9 +296,9 @@ class _Choice:
         self._room = room
         self._first = min(room, math.floor(limit * _PROHIBITIONS_SHARE))
         self._estimator = estimator
-        self._costs = [_tokens(f"- {one.text}\n", estimator) for one in candidates]
-        self._labels = [_tokens(_label(label, day=""), estimator) for label in blocks]
-        self._short = [_tokens(_label(label, day=_day(label)), estimator) for label in blocks]
+        self._costs = [estimate(f"- {one.text}\n", estimator) for one in candidates]
+        self._labels = [estimate(_label(label, day=""), estimator) for label in blocks]
+        self._short = [estimate(_label(label, day=_day(label)), estimator) for label in blocks]
         self._days = [_day(label) for label in blocks]
         self._told_days: set[str] = set()
         self._told: set[object] = set()
@@ -399,7 +395,7 @@ def _files_line(found: Sequence[Identifier], limit: int, estimator: Estimator) -
     named: list[str] = []
     for path in paths:
         longer = f"{FILES} {', '.join([*named, path.key])}"
-        if _tokens(longer, estimator) > limit:
+        if estimate(longer, estimator) > limit:
             break
         named.append(path.key)
         line = longer
@@ -416,22 +412,22 @@ def _closing_line(told: str, found: Sequence[Identifier], limit: int, estimator:
         ),
         key=lambda one: (one.kind not in _TELLING, -one.count, -one.places[-1][0]),
     )[:_MOST_NAMED]
-    size = _tokens(f"{CLOSING} and the full wording", estimator) + 1
+    size = estimate(f"{CLOSING} and the full wording", estimator) + 1
     named: list[str] = []
     for one in missing:
-        size += _tokens(f", {one.text}", estimator)
+        size += estimate(f", {one.text}", estimator)
         if size > limit:
             break
         named.append(one.text)
     while named:
         line = f"{CLOSING} {', '.join(named)}, and the full wording"
-        if _tokens(line, estimator) <= limit:
+        if estimate(line, estimator) <= limit:
             return line
         named.pop()
     return f"{CLOSING} the full wording"
 
 
 def _cut(text: str, limit: int, estimator: Estimator) -> str:
-    while text and _tokens(text, estimator) > limit:
+    while text and estimate(text, estimator) > limit:
         text = text[: len(text) * 3 // 4].rstrip()
     return text
