@@ -1,4 +1,8 @@
-"""The items of a context as the fixes leave them. Pure: the new list, made once for all fixes together."""
+"""The items of a context as the fixes leave them. Pure: the new list, made once for all fixes together.
+
+Where a summary is gone (A2), links and edges that outlived it, deleted with foreign keys off, tell what it
+was made from. Each of these sources comes once, and none that the context reaches already.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,7 @@ from lcm_core.checks.placing import fallen, known_order, lost_blocks, true_order
 from lcm_core.checks.proofs import cyclic_nodes, run_of
 from lcm_core.checks.structure import Structure
 from lcm_core.findings import FixId
-from lcm_core.operations.fix.remains import Remains
-from lcm_core.operations.fix.wishes import Chosen
+from lcm_core.operations.fix.requests import Chosen
 from lcm_core.records import ContextItem, MessageId, SummaryId, Timestamp
 
 
@@ -34,7 +37,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Mended:
+class NewContext:
     """The new list, and what happened to it."""
 
     entries: list[Entry]
@@ -65,18 +68,18 @@ CONTEXT_FIXES = frozenset(
 )
 
 
-def mended_context(
+def new_context(
     structure: Structure,
     fixes: Mapping[FixId, Chosen],
     spare: Collection[int],
     limits: Limits,
     keep: Keep,
-) -> Mended:
+) -> NewContext:
     """The context of *structure* with some fixes made; *spare* are the copies that are to go."""
     items = structure.items
     order = true_order(structure) if FixId.CLOSE_GAPS in fixes else None
     places = range(len(items)) if order is None else order
-    found = Mended([Entry(_ref(items[at]), at) for at in places], order is not None)
+    found = NewContext([Entry(_ref(items[at]), at) for at in places], order is not None)
     if FixId.DROP_DANGLING_ITEMS in fixes:
         _replace_dangling(structure, found)
     if FixId.DROP_FOREIGN_ITEMS in fixes:
@@ -109,7 +112,7 @@ def mended_context(
     return found
 
 
-def _replace_dangling(structure: Structure, found: Mended) -> None:
+def _replace_dangling(structure: Structure, found: NewContext) -> None:
     """Items for what is gone give way to what is left of it."""
     remains = Remains(structure)
     entries: list[Entry] = []
@@ -133,7 +136,7 @@ def _foreign(structure: Structure) -> Iterator[int]:
             yield at
 
 
-def _reorder(structure: Structure, found: Mended) -> None:
+def _reorder(structure: Structure, found: NewContext) -> None:
     order = known_order(structure, [_item(entry) for entry in found.entries])
     if order is not None:
         found.moved = len(order) - len(in_order(order))
@@ -171,7 +174,7 @@ def _ref(item: ContextItem) -> int | str | None:
     return item.message_id if item.summary_id is None else item.summary_id
 
 
-def _drop(found: Mended, gone: Collection[int]) -> int:
+def _drop(found: NewContext, gone: Collection[int]) -> int:
     """Take items out by their place in the list as it stood; how many went."""
     before = len(found.entries)
     found.entries = [entry for entry in found.entries if entry.at not in gone]
@@ -260,3 +263,50 @@ def _start(structure: Structure, ref: int | str | None) -> int | None:
         span = structure.spans.get(SummaryId(ref))
         return None if span is None else span[0]
     return None if ref is None else structure.messages.position.get(ref)
+
+
+class Remains:
+    """What may still come, while one gone summary after the other is replaced."""
+
+    def __init__(self, structure: Structure) -> None:
+        self._structure = structure
+        self._reached = set(structure.live)  #: summaries that the context reaches
+        self._held = bytearray(
+            1 if raw or covered == 2 else 0
+            for raw, covered in zip(structure.raw, structure.linked, strict=True)
+        )
+        self._seen: set[SummaryId] = set()  #: on the way down; lines of the gone may go in circles
+
+    def of(self, gone: SummaryId) -> Iterator[int | SummaryId]:
+        """What is left of a summary that is gone, in order; nothing when a summary that is read covers it."""
+        structure = self._structure
+        if gone in self._seen or not self._reached.isdisjoint(structure.consumers.get(gone, ())):
+            return
+        self._seen.add(gone)
+        for source in structure.remains.get(gone, ()):
+            yield from self._source(source)
+
+    def _source(self, source: int | SummaryId) -> Iterator[int | SummaryId]:
+        structure = self._structure
+        if isinstance(source, int):
+            place = structure.messages.position.get(source)
+            if place is not None and not self._held[place] and not structure.messages.events[place]:
+                self._held[place] = 1
+                yield source
+        elif source not in structure.nodes:
+            yield from self.of(source)
+        elif source not in self._reached:
+            below = list(structure.below([source]))
+            places = [place for node in below for place in structure.places(node)]
+            if self._reached.isdisjoint(below) and not any(self._held[place] for place in places):
+                self._reached.update(below)
+                for place in places:
+                    self._held[place] = 1
+                yield source
+            elif source not in self._seen:
+                # Part of it is in sight: the rest comes in finer form.
+                self._seen.add(source)
+                for edge in structure.edges.get(source, ()):
+                    yield from self._source(edge.source)
+                for place in structure.places(source):
+                    yield from self._source(structure.messages.ids[place])

@@ -20,14 +20,18 @@ from lcm_core.checks.messages import load_messages
 from lcm_core.checks.repeats import Proof
 from lcm_core.checks.structure import Structure, load_structure
 from lcm_core.findings import Finding, FixId
-from lcm_core.operations.fix.context import CONTEXT_FIXES, Keep, Mended, mended_context
-from lcm_core.operations.fix.lineage import numbered, relinked, without_false_lines, without_loose_ends
+from lcm_core.operations.fix.context import CONTEXT_FIXES, Keep, NewContext, new_context
+from lcm_core.operations.fix.lineage import (
+    derived,
+    numbered,
+    relinked,
+    without_false_lines,
+    without_loose_ends,
+)
 from lcm_core.operations.fix.listing import edits_of_list
-from lcm_core.operations.fix.numbers import derived
-from lcm_core.operations.fix.parts import filled_tool_columns
+from lcm_core.operations.fix.requests import NOTHING, Chosen, Requests, requests_of
 from lcm_core.operations.fix.rows import deletes, items_of, line_edits, summary_updates, updates
-from lcm_core.operations.fix.texts import recounted, relisted
-from lcm_core.operations.fix.wishes import NOTHING, Chosen, Wishes, wishes_of
+from lcm_core.operations.fix.texts import filled_tool_columns, recounted, relisted
 from lcm_core.records import SummaryId
 from lcm_core.store import mending
 from lcm_core.store.database import Reader
@@ -40,10 +44,9 @@ class Fixes:
     """What mends some findings."""
 
     plan: Plan  #: without edits when no row has to change
-    search: tuple[
-        str, ...
-    ]  #: search tables to rebuild after it (`lcm_core.change.reindex`): no part of a plan
-    left: tuple[str, ...]  #: what is not mended by it, in sentences
+    #: search tables to rebuild after it (`lcm_core.change.reindex`): no part of a plan
+    search: tuple[str, ...]
+    left: tuple[str, ...]  #: what it leaves as it is, in sentences
 
     def __bool__(self) -> bool:
         return bool(self.plan) or bool(self.search)
@@ -63,25 +66,25 @@ async def plan_fixes(
     and what it covers stand side by side, *keep* says what stays; the sources only when all of them stand
     there. *limits* as the checks had them.
     """
-    wishes = wishes_of(findings)
+    requests = requests_of(findings)
     at = now or datetime.now(UTC)
     done = _Done()
     everywhere = {
-        fix: chosen for fix, chosen in wishes.by_conversation.get(None, {}).items() if fix in _LOOSE_ENDS
+        fix: chosen for fix, chosen in requests.by_conversation.get(None, {}).items() if fix in _LOOSE_ENDS
     }
-    asked = {owner for owner in wishes.by_conversation if isinstance(owner, int)}
+    asked = {owner for owner in requests.by_conversation if isinstance(owner, int)}
     if everywhere:
         asked.update(await mending.conversations_with_loose_ends(reader))
     for owner in sorted(asked):
-        fixes = {**everywhere, **wishes.by_conversation.get(owner, {})}
+        fixes = {**everywhere, **requests.by_conversation.get(owner, {})}
         structure = await load_structure(reader, owner)
         if structure is not None:
             if FixId.DROP_DANGLING_ITEMS not in fixes:
-                done.standing.update(structure.remains)
-            await _Mending(reader, structure, fixes, limits or Limits(at), keep, sql_utc(at), done).plan()
-    await _rows_of_nobody(reader, wishes, done)
-    if wishes.splits:
-        owners = ", ".join(map(str, wishes.splits))
+                done.still_named.update(structure.remains)
+            await _Fixing(reader, structure, fixes, limits or Limits(at), keep, sql_utc(at), done).plan()
+    await _rows_of_nobody(reader, requests, done)
+    if requests.splits:
+        owners = ", ".join(map(str, requests.splits))
         done.left.append(f"the split session of conversation {owners} is merged by another operation (merge)")
     plan = Plan(
         kind="fix",
@@ -91,7 +94,7 @@ async def plan_fixes(
         warnings=tuple(done.left),
         allows=frozenset(done.allows),
     )
-    return Fixes(plan, wishes.search, tuple(done.left))
+    return Fixes(plan, requests.search, tuple(done.left))
 
 
 #: What is also found in rows that belong to no conversation, looking at the whole file.
@@ -108,7 +111,7 @@ class _Done:
     owners: set[int] = field(default_factory=set)
     counts: dict[tuple[str, str, str], int] = field(default_factory=dict)  #: by verb, noun and the rest
     #: summaries that are gone and stand in a context all the same: their lines are what is left of them
-    standing: set[SummaryId] = field(default_factory=set)
+    still_named: set[SummaryId] = field(default_factory=set)
 
     def count(self, verb: str, noun: str, number: int, rest: str = "") -> None:
         """Note how much of something was done."""
@@ -124,17 +127,17 @@ class _Done:
         )
 
 
-async def _rows_of_nobody(reader: Reader, wishes: Wishes, done: _Done) -> None:
+async def _rows_of_nobody(reader: Reader, requests: Requests, done: _Done) -> None:
     """Rows that no structure holds: parts without message, lines without summary, sources of briefs."""
     for fix, load, noun in (
         (FixId.DELETE_ORPHAN_PARTS, mending.orphan_part_rows, "orphan part"),
         (FixId.DELETE_ORPHAN_LINKS, mending.brief_sources_gone, "lost source of a focus brief"),
         (FixId.DELETE_ORPHAN_LINKS, mending.lines_of_no_summary, "orphan link or edge"),
     ):
-        owners = wishes.owners_of(fix)
+        owners = requests.owners_of(fix)
         if owners is None or owners:
             rows = await load(reader, owners)
-            gone = [(table, row) for table, row in rows if row.get("summary_id") not in done.standing]
+            gone = [(table, row) for table, row in rows if row.get("summary_id") not in done.still_named]
             for table, row in gone:
                 done.edits += deletes(table, [row])
             done.count("delete", noun, len(gone))
@@ -147,7 +150,7 @@ async def _rows_of_nobody(reader: Reader, wishes: Wishes, done: _Done) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mending:
+class _Fixing:
     """The fixes of one conversation."""
 
     reader: Reader
@@ -249,7 +252,7 @@ class _Mending:
                 "ordinals and references of another type), so nothing is changed in it"
             )
             return
-        new = await asyncio.to_thread(mended_context, now, self.fixes, spare, self.limits, self.keep)
+        new = await asyncio.to_thread(new_context, now, self.fixes, spare, self.limits, self.keep)
         edits = await asyncio.to_thread(
             edits_of_list, now.id, rows, new.entries, renumbered=new.renumbered, stamp=self.stamp
         )
@@ -258,7 +261,7 @@ class _Mending:
         self.done.allows.update(context_key("A11", now.id, message_id) for message_id in new.copies)
         self._count_items(new, sum(bool(edit.moves) for edit in edits))
 
-    def _count_items(self, new: Mended, renumbered: int) -> None:
+    def _count_items(self, new: NewContext, renumbered: int) -> None:
         count = self.done.count
         count("drop", "dangling item", new.dangling)
         count("put", "source of a gone summary", new.sources, "in its place")

@@ -1,4 +1,4 @@
-"""What is made again from texts: token counts and lists of files."""
+"""What is made again from texts and parts: token counts, lists of files, columns of tool calls."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lcm_core.assemble.counted import tokens_as_sent
-from lcm_core.checks import proofs
+from lcm_core.change.plan import Edit
+from lcm_core.checks.messages import tool_part
+from lcm_core.checks.proofs import descendant_tokens_of
 from lcm_core.checks.structure import Node, Structure
 from lcm_core.checks.summaries import bodies_of, files_named, known_files
 from lcm_core.checks.texts import file_ids
 from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.fix.wishes import Chosen
-from lcm_core.records import Message, MessageId, MessagePart, SummaryId
+from lcm_core.operations.fix.requests import Chosen
+from lcm_core.operations.fix.rows import updates
+from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.mending import columns_by
+from lcm_core.store.mending import columns_by, parts_without_call
 from lcm_core.store.standing import whole_messages
 from lcm_core.tokens import (
     Estimator,
@@ -109,7 +112,7 @@ class _Counting:
             if consumer is not None and consumer.descendant_tokens is not None:
                 zeroed = replace(node, tokens=0)
                 others = replace(self.structure, nodes={**self.structure.nodes, node.summary_id: zeroed})
-                rest = proofs.descendant_tokens_of(others, consumer)
+                rest = descendant_tokens_of(others, consumer)
                 if rest is not None:
                     yield consumer.descendant_tokens - rest
 
@@ -184,3 +187,13 @@ def _list_of(stored: object) -> list[str] | None:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return value
     return None
+
+
+async def filled_tool_columns(reader: Reader, owner: ConversationId, chosen: Chosen) -> list[Edit]:
+    """The tool call ids that only metadata holds, into their column; a column that holds something stays."""
+    wanted: dict[SqlValue, Mapping[str, SqlValue]] = {}
+    for part in await parts_without_call(reader, owner):
+        tool = tool_part(part.role, part.part_type, None, part.metadata)
+        if tool is not None and part.part_id in chosen:
+            wanted[part.part_id] = {"tool_call_id": tool.call_id}
+    return await updates(reader, "message_parts", "part_id", wanted)

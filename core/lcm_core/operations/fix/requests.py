@@ -41,7 +41,7 @@ NOTHING: Final = Chosen()
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Requests:
     """The fixes that are asked for."""
 
     by_conversation: Mapping[ConversationId | None, Mapping[FixId, Chosen]]
@@ -54,7 +54,7 @@ class Wishes:
         return None if None in owners else owners
 
 
-def wishes_of(findings: Iterable[Finding]) -> Wishes:
+def requests_of(findings: Iterable[Finding]) -> Requests:
     """Group some findings by what mends them; those without a fix are left out."""
     found: dict[ConversationId | None, dict[FixId, Chosen]] = {}
     search: dict[str, None] = {}
@@ -72,7 +72,7 @@ def wishes_of(findings: Iterable[Finding]) -> Wishes:
             fixes.setdefault(one.fix, Chosen()).take(one)
             if one.check == "A8":  # behind what comes back, the other gaps are closed too
                 fixes.setdefault(FixId.CLOSE_GAPS, Chosen()).take(one)
-    return Wishes(found, tuple(search), tuple(splits))
+    return Requests(found, tuple(search), tuple(splits))
 
 
 def _tables(finding: Finding) -> Iterable[str]:
