@@ -6,7 +6,9 @@ import re
 from dataclasses import fields, is_dataclass, replace
 
 import pytest
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules, configured, engine_rules
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.engine_rules import NAMED, RULES_0_1, RULES_PRESENT, EngineRules, configured, engine_rules
 from lcm_core.fresh_tail import fresh_tail
 from lcm_core.operations.compaction.reading import load_context
 from lcm_core.operations.compaction.selection import tail_start
@@ -14,12 +16,12 @@ from lcm_core.settings import EngineSettings, Source, Sourced
 from lcm_core.settings.engine import KEYS
 from lcm_core.store.context import entries_of, references
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.schema import BETA_TABLES, FEATURES, Schema
+from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
 from lcm_core.summarize.reading import Rendering
 from lcm_core.tokens import Estimator
 
 from tests.conftest import DatabaseFactory
-from tests.support import ROOT
+from tests.support import ROOT, rules_since
 
 VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
 
@@ -53,6 +55,75 @@ def test_what_the_rules_of_a_file_are_called() -> None:
     assert (names["0.5.0"], names["0.7.0"], names["0.9.0"], names["0.9.2"]) == ("0.1", "0.6", "0.8", "0.9")
     assert (names["0.12.0"], names["0.13.0"], names["0.15.2"]) == ("0.13", "0.13", "0.15")
     assert engine_rules(Schema(tables | {table: frozenset() for table in BETA_TABLES})).name == "0.15"
+
+
+#: What hangs on each table and column: the values that are others where it alone is missing.
+TOLD_BY = {
+    "summaries.descendant_token_count": "calls_are_tools results_are_named",
+    "conversation_bootstrap_state": "payloads_become_files waits indexes_blank",
+    "lcm_migration_state": "name estimator tail_of_items opens_signatures",
+    "conversation_compaction_telemetry": "name",
+    "conversation_compaction_telemetry.last_observed_prompt_token_count": "name",
+    "conversation_compaction_maintenance": "name clamp_share counts_serialized omits_directives escapes"
+    " has_trust strip_injected_context_tags notes_compactions",
+    "conversation_compaction_maintenance.retry_attempts": "name clamp_share counts_serialized"
+    " omits_directives escapes has_trust strip_injected_context_tags",
+    "messages.identity_hash": "images_become_files loose_text",
+    "messages.large_content": "name stubs_payloads has_prefix_target leaf_trigger sweeps_only"
+    " shortens_references reads_structure",
+    "focus_briefs": "name bounded",
+    "conversations.archive_cause": "name meaningful_fanout keeps_turn_whole",
+    "messages.openclaw_sender_metadata": "signatures_need_identity names_role names_sender",
+    "messages.stable_event_key": "as_present trims_references",
+}
+
+
+def rules_without(*gone: str) -> EngineRules:
+    """The rules of a file of the newest engine without some tables and columns."""
+    tables: dict[str, frozenset[str]] = {}
+    for _, table, column in FEATURES:
+        if not {table, f"{table}.{column}"}.intersection(gone):
+            tables[table] = tables.get(table, frozenset()) | ({column} if column else set())
+    return engine_rules(Schema(tables))
+
+
+@pytest.mark.parametrize(("table", "column"), [one[1:] for one in FEATURES])
+def test_what_hangs_on_each_table_and_column(table: str, column: str | None) -> None:
+    """docs/engine/versions.md: "Rules of assembly" and the headings behind it."""
+    gone = table if column is None else f"{table}.{column}"
+    newest, found = values_of(RULES_PRESENT), values_of(rules_without(gone))
+    changed = {name for name in newest if newest[name] != found[name]}
+    if gone == "conversations.active":  # what is younger does not count then
+        assert rules_without(gone) == rules_since("0.5.0")
+    else:
+        assert changed == set(TOLD_BY.get(gone, "").split())
+
+
+def test_the_beta_line_has_the_present_rules_but_for_what_it_never_had() -> None:
+    tables = {table: frozenset[str]() for table in BETA_TABLES}
+    for _, table, column in FEATURES:
+        if (table, column) not in NOT_IN_BETA:
+            tables[table] = tables.get(table, frozenset()) | ({column} if column else set())
+    newest, found = values_of(RULES_PRESENT), values_of(engine_rules(Schema(tables)))
+    assert {name for name in newest if newest[name] != found[name]} == {
+        "signatures_need_identity",
+        "names_sender",
+        "prepares_compactions",
+    }
+
+
+@given(st.sets(st.sampled_from([one[1:] for one in FEATURES])), st.booleans())
+def test_any_mix_of_tables_and_columns_has_rules(kept: set[tuple[str, str | None]], beta: bool) -> None:
+    tables = {table: frozenset[str]() for table in (BETA_TABLES if beta else ())}
+    for table, column in kept:
+        tables[table] = tables.get(table, frozenset()) | ({column} if column else set())
+    rules = engine_rules(Schema(tables))
+    assert rules.estimator is rules.assembly.estimator is rules.ingest.estimator
+    for name, named in NAMED.items():
+        asked = engine_rules(Schema(tables), name)
+        assert asked == replace(named, estimator=rules.estimator)
+    if ("conversations", "active") not in kept:
+        assert rules.name == "0.1"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -109,12 +180,13 @@ READ_ELSEWHERE = {
 def values_of(rules: EngineRules) -> dict[str, object]:
     """Every value of every group by its name."""
     groups = (getattr(rules, field.name) for field in fields(rules))
-    return {
+    grouped = {
         field.name: getattr(group, field.name)
         for group in groups
         if is_dataclass(group)
         for field in fields(group)
     }
+    return {"name": rules.name, "estimator": rules.estimator, **grouped}
 
 
 @pytest.mark.parametrize("attribute", KEYS)
