@@ -9,7 +9,7 @@ from lcm_core.operations.compaction.forecast import Foresight
 from lcm_core.operations.compaction.reading import Chunk
 from lcm_core.operations.compaction.run import Step
 from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped, UnderResult
-from lcm_core.summarize.input_tokens import likely_of_count
+from lcm_core.summarize.cost import likely_of_count
 
 from lcm_tui.writing import Modelling
 

@@ -24,10 +24,10 @@ from lcm_core.records import SummaryId
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 from lcm_core.summarize.cost import NOTHING_FORESEEN, NOTHING_SPENT, Budget, Forecast
-from lcm_core.summarize.models.opening import Writer, budget_of
 from lcm_core.summarize.models.providers import Shape
-from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.models.writer import Writer, budget_of
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
+from lcm_core.summarize.source import Rendering
 from lcm_core.times import iso_z
 
 from lcm_tui.session import Session

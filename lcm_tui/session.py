@@ -13,7 +13,7 @@ from lcm_core.store.opening import FileState
 
 if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
     from lcm_core.engine_rules import EngineRules
-    from lcm_core.summarize.remembering import Kept
+    from lcm_core.summarize.wrappers import Kept
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Session:
     @cached_property
     def paid(self) -> Kept:
         """Drafts of compactions that were paid for and put off."""
-        from lcm_core.summarize.remembering import Kept
+        from lcm_core.summarize.wrappers import Kept
 
         return Kept()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from lcm_core.settings import Settings, SummarySettings
 from lcm_core.summarize.cost import Budget
 from lcm_core.summarize.credentials import KeySource
-from lcm_core.summarize.models.opening import Chosen, Writer, choose_model, open_writer
+from lcm_core.summarize.models.writer import Chosen, Writer, choose_model, open_writer
 from lcm_core.summarize.prompts import Prompts, operators_prompts, prompts_at
 from lcm_core.summarize.request import Usage
 

@@ -27,8 +27,8 @@ from lcm_core.operations.drafting.rules import EXAMPLES, Rule, parse_rule
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.cost import NOTHING_SPENT, Budget, total
-from lcm_core.summarize.models.opening import Writer, budget_of
-from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.models.writer import Writer, budget_of
+from lcm_core.summarize.source import Rendering
 from lcm_core.text import safe_text
 from lcm_core.times import iso_z
 from lcm_core.tokens import estimate

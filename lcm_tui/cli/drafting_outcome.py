@@ -11,7 +11,7 @@ from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.items import SETTLED, Item, State
 from lcm_core.operations.drafting.rules import Rule
 from lcm_core.operations.stale import Stale, stale_in
-from lcm_core.summarize.models.opening import Writer
+from lcm_core.summarize.models.writer import Writer
 from lcm_core.summarize.request import HopelessError
 
 from lcm_tui.cli import drafting_report as report

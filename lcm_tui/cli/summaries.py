@@ -20,7 +20,7 @@ from lcm_core.store.listing import (
 )
 from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import consumers_of, source_message_ids, sources_of
-from lcm_core.summarize.reading import previous_of
+from lcm_core.summarize.source import previous_of
 from lcm_core.text import preview
 
 from lcm_tui.cli import documents, options

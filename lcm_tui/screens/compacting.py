@@ -15,7 +15,7 @@ from lcm_core.operations.compaction.reading import read_source
 from lcm_core.operations.compaction.run import Setting
 from lcm_core.records import Conversation
 from lcm_core.summarize import retention
-from lcm_core.summarize.models.opening import Writer
+from lcm_core.summarize.models.writer import Writer
 from lcm_core.summarize.retention import Retention
 from textual import on
 from textual.app import ComposeResult

@@ -20,9 +20,8 @@ from lcm_core.operations.compaction.run import Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Made, Moved, Outcome, Refused
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.summarize.remembering import Kept, Remembering
 from lcm_core.summarize.request import NO_USAGE, Summarizer, Usage
-from lcm_core.summarize.stopping import Stoppable
+from lcm_core.summarize.wrappers import Kept, Remembering, Stoppable
 
 from lcm_tui.compacting import refusal_of
 

@@ -13,7 +13,7 @@ from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State
 from lcm_core.operations.drafting.rules import DEFAULT, EXAMPLES, Rule, parse_rule
 from lcm_core.operations.repair import CONTAMINATED
 from lcm_core.records import SummaryId
-from lcm_core.summarize.models.opening import budget_of
+from lcm_core.summarize.models.writer import budget_of
 from lcm_core.summarize.request import NO_USAGE
 from textual import on
 from textual.app import ComposeResult

@@ -11,7 +11,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.records import Summary, SummaryId, SummaryText
 from lcm_core.store import summaries
 from lcm_core.store.database import Reader
-from lcm_core.summarize.reading import previous_of
+from lcm_core.summarize.source import previous_of
 from lcm_core.times import format_local, parse_utc
 
 from lcm_tui.session import Session

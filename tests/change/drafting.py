@@ -20,8 +20,8 @@ from lcm_core.operations.repair import Repair, find_repair
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import SummaryReply, SummaryRequest, Usage
+from lcm_core.summarize.source import Rendering
 
 CONVERSATION = ConversationId(1)
 VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")

@@ -7,7 +7,7 @@ from lcm_core.operations.drafting import below
 from lcm_core.records import MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database
-from lcm_core.summarize.reading import source_of_messages
+from lcm_core.summarize.source import source_of_messages
 
 from tests.change.drafting import setting_of
 from tests.change.support import column

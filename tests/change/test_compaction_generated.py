@@ -27,8 +27,8 @@ from lcm_core.operations.compaction.run import Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Compaction, Made, Outcome, Pass, Refused, Skipped
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
+from lcm_core.summarize.source import Rendering
 
 from tests.change.support import connect
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model

@@ -23,8 +23,8 @@ from lcm_core.operations.compaction.run import Accept, Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Compaction, Made, Moved, Refused, Result
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
+from lcm_core.summarize.source import Rendering
 
 from tests.change.compacting import VERSIONS, start_database
 from tests.change.host import Host

@@ -29,7 +29,7 @@ from lcm_core.operations.compaction.sweep import (
 )
 from lcm_core.records import ConversationId
 from lcm_core.summarize.escalate import Level
-from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.source import Rendering
 
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
 from tests.support import with_values

@@ -16,7 +16,7 @@ from lcm_core.operations.compaction.selection import Bounds, Context, Standing, 
 from lcm_core.operations.compaction.sweep import Compaction, Made, Moved, Outcome, Pass, Refused, Skipped
 from lcm_core.records import ConversationId
 from lcm_core.summarize.escalate import Level
-from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.source import Rendering
 
 from tests.support import with_values
 

@@ -15,8 +15,8 @@ from lcm_core.settings import Options, Settings, Source, SummarySettings, resolv
 from lcm_core.settings.show import config_view
 from lcm_core.summarize.cost import FREE, price_of
 from lcm_core.summarize.credentials import CredentialError, KeySource, Kind
-from lcm_core.summarize.models.opening import Chosen, choose_model
 from lcm_core.summarize.models.providers import ModelError
+from lcm_core.summarize.models.writer import Chosen, choose_model
 
 KEY = "sk-test-0123456789abcdef-SECRET"
 OTHER = "sk-other-0123456789abcdef-OTHER1"

@@ -30,8 +30,7 @@ from lcm_core.operations.compaction.plans import file_ids
 from lcm_core.operations.file_copies import named_in
 from lcm_core.records import ConversationId, FocusBrief
 from lcm_core.settings.values import time_zone
-from lcm_core.summarize.reading import Source
-from lcm_core.summarize.source import SourceMessage, leaf_source
+from lcm_core.summarize.source import Source, SourceMessage, leaf_source
 from lcm_core.times import engine_label
 from lcm_core.tokens import Estimator, has_surrogates
 

@@ -17,7 +17,7 @@ from lcm_core.settings.engine import KEYS
 from lcm_core.store.context import entries_of, references
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
-from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.source import Rendering
 from lcm_core.tokens import Estimator
 
 from tests.conftest import DatabaseFactory

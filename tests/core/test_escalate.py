@@ -13,8 +13,8 @@ from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules, configu
 from lcm_core.javascript import BLANKS, trimmed
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import Source, Sourced
-from lcm_core.summarize.directives import OMITTED, without_directives
 from lcm_core.summarize.escalate import (
+    OMITTED,
     Escalated,
     Level,
     capped,
@@ -23,6 +23,7 @@ from lcm_core.summarize.escalate import (
     longest_prefix,
     own_cut,
     target_tokens,
+    without_directives,
 )
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest, Usage
 from lcm_core.tokens import Estimator, estimate

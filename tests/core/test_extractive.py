@@ -9,7 +9,7 @@ from lcm_core.settings import SummarySettings
 from lcm_core.summarize.acceptance import Fault, judge
 from lcm_core.summarize.credentials import KeySource
 from lcm_core.summarize.models.extractive import extract
-from lcm_core.summarize.models.opening import choose_model, open_writer
+from lcm_core.summarize.models.writer import choose_model, open_writer
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 from lcm_core.summarize.retention import measure, read_source
 from lcm_core.tokens import estimate_weighted

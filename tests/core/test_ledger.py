@@ -25,7 +25,7 @@ from lcm_core.operations.compaction.run import Setting
 from lcm_core.records import ConversationId
 from lcm_core.store.context import references, weights_of
 from lcm_core.store.database import Database, Reader
-from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.source import Rendering
 
 from tests.conftest import DatabaseFactory
 from tests.support import with_values

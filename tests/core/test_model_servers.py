@@ -26,12 +26,10 @@ from lcm_core.summarize.credentials import (
     OwnHeaders,
     find_headers,
 )
-from lcm_core.summarize.models.asking import ATTEMPTS, ModelSummarizer
 from lcm_core.summarize.models.http import MOST_BYTES, Events
-from lcm_core.summarize.models.opening import choose_model, open_writer
-from lcm_core.summarize.models.pacing import Pace
 from lcm_core.summarize.models.providers import PROVIDERS, Choice
 from lcm_core.summarize.models.wire import LONGEST_WAIT, retry_after
+from lcm_core.summarize.models.writer import ATTEMPTS, ModelSummarizer, Pace, choose_model, open_writer
 from lcm_core.summarize.request import (
     HELD_KEY,
     HopelessError,

@@ -18,9 +18,15 @@ from lcm_core.settings import SummarySettings
 from lcm_core.summarize.acceptance import Caution, Fault, judge
 from lcm_core.summarize.cost import Budget, LimitReachedError, Meter, Price
 from lcm_core.summarize.credentials import Credential, CredentialError, KeySource, Kind
-from lcm_core.summarize.models.asking import ATTEMPTS, ModelSummarizer, room, takes_temperature
-from lcm_core.summarize.models.opening import choose_model, open_writer
 from lcm_core.summarize.models.providers import PROVIDERS, Choice
+from lcm_core.summarize.models.writer import (
+    ATTEMPTS,
+    ModelSummarizer,
+    choose_model,
+    open_writer,
+    room,
+    takes_temperature,
+)
 from lcm_core.summarize.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
 
 from tests.fakes.messages_api import MessagesApi
@@ -457,7 +463,7 @@ async def test_settings_lead_to_a_writer_that_asks_the_server():
 
 IMPORTS = """
 import sys
-import lcm_core.summarize.models.opening, lcm_core.summarize.credentials, lcm_core.summarize.prompts
+import lcm_core.summarize.models.writer, lcm_core.summarize.credentials, lcm_core.summarize.prompts
 print(sorted({"anthropic", "openai", "httpx", "httpx2", "jinja2"} & set(sys.modules)))
 """
 

@@ -20,7 +20,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.operations.compaction.selection import Context, Standing, nearest_summaries
 from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
 from lcm_core.store.database import Database
-from lcm_core.summarize.reading import previous_of, previous_rules
+from lcm_core.summarize.source import previous_of, previous_rules
 
 from tests.support import VERSIONS, recorded
 

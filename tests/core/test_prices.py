@@ -24,12 +24,13 @@ from lcm_core.summarize.cost import (
     Meter,
     Price,
     Spent,
+    likely_tokens,
+    most_tokens,
+    price_lists,
     price_of,
     total,
 )
-from lcm_core.summarize.input_tokens import likely_tokens, most_tokens
 from lcm_core.summarize.models.providers import PROVIDERS, Choice
-from lcm_core.summarize.prices import price_lists
 from lcm_core.summarize.request import Usage
 
 from lcm_tui.drafts import forecast_sentence, forecast_text

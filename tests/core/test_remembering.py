@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lcm_core.summarize.remembering import MOST, Kept, Remembering
 from lcm_core.summarize.request import NO_USAGE, SummaryReply, SummaryRequest, Usage
+from lcm_core.summarize.wrappers import MOST, Kept, Remembering
 
 COST = Usage(10, 5, 0.25)
 REQUEST = SummaryRequest("what was said", aggressive=False, depth=0, target_tokens=100)

@@ -27,7 +27,7 @@ from lcm_core.store import (
 )
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
-from lcm_core.summarize.reading import previous_of
+from lcm_core.summarize.source import previous_of
 from lcm_core.tokens import Estimator
 
 from tests.conftest import DatabaseFactory

@@ -29,8 +29,17 @@ from lcm_core.records import (
 )
 from lcm_core.store.database import Database, Reader
 from lcm_core.summarize import language
-from lcm_core.summarize.reading import Rendering, Source, source_of
-from lcm_core.summarize.source import SourceMessage, condensed_source, leaf_source, said, said_by, text_of
+from lcm_core.summarize.source import (
+    Rendering,
+    Source,
+    SourceMessage,
+    condensed_source,
+    leaf_source,
+    said,
+    said_by,
+    source_of,
+    text_of,
+)
 
 from tests.conftest import DatabaseFactory
 from tests.support import recorded

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
-from lcm_core.summarize.stopping import Stoppable, StoppedError
+from lcm_core.summarize.wrappers import Stoppable, StoppedError
 
 REQUEST = SummaryRequest("text", aggressive=False, depth=0, target_tokens=10)
 

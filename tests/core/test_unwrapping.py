@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.summarize.acceptance import Fault, judge_text
-from lcm_core.summarize.unwrapping import unwrapped
+from lcm_core.summarize.acceptance import Fault, judge_text, unwrapped
 from lcm_core.tokens import Estimator
 
 BODY = (

@@ -45,8 +45,8 @@ from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database
 from lcm_core.store.ingested import find_holding
-from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import Summarizer
+from lcm_core.summarize.source import Rendering
 from lcm_core.times import sql_utc
 
 __all__ = ["Bootstrapped", "Engine", "Ingested", "Session"]

@@ -29,7 +29,7 @@ from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
 from lcm_core.store.rows import StoredRow
-from lcm_core.summarize.reading import Rendering
+from lcm_core.summarize.source import Rendering
 from lcm_core.text import clip, safe_line
 from lcm_core.tokens import estimate
 from lcm_core.wording import counted

@@ -1,16 +1,171 @@
-"""What calls cost: what a batch will cost at most, and limits that hold while calls are in flight."""
+"""What calls cost: prices, tokens of a prompt, what a batch costs at most, and limits on calls and cost.
+
+Prices are the operator's own, else those of ``prices.toml``, else they are not known. The tokens of a
+prompt are estimated on the high side: the engine's own estimate (a quarter of the characters) is too low
+for logs, ids and tables, so runs of characters are counted by their kind, as tokenizers split them
+(docs/models.md, "Input tokens").
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from typing import Any, ClassVar, Final
 
 from lcm_core.errors import ConfigurationError, ExitCode
-from lcm_core.summarize.prices import FREE, Price, price_of
+from lcm_core.settings.summary import SummarySettings
+from lcm_core.summarize.models.providers import PROVIDERS, Choice, Shape, host_of, is_loopback
 from lcm_core.summarize.request import NO_USAGE, SummarizerError, Usage
 
-__all__ = ["FREE", "Price", "price_of"]
+_MILLION: Final = 1_000_000
+_LIST: Final = "prices.toml"
+#: What stands behind a name for one day's version of a model, or for its newest.
+_VERSION: Final = re.compile(r"[-@](?:20[0-9]{6}|20[0-9]{2}-[0-9]{2}-[0-9]{2}|latest)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD for a million tokens."""
+
+    input: float
+    output: float
+    above: int | None = None  #: an input of more tokens makes the whole call cost what follows
+    input_above: float = 0.0
+    output_above: float = 0.0
+    source: str = ""  #: where it was read, for people
+    read_on: date | None = None
+
+    def of(self, input_tokens: int, output_tokens: int) -> float:
+        """What one call of so many tokens costs, in USD."""
+        if self.above is not None and input_tokens > self.above:
+            return (input_tokens * self.input_above + output_tokens * self.output_above) / _MILLION
+        return (input_tokens * self.input + output_tokens * self.output) / _MILLION
+
+    @property
+    def words(self) -> str:
+        """The price and where it comes from, for people; empty when nobody is paid."""
+        if not self.source:
+            return ""
+        more = "" if self.above is None else f" (${self.input_above:g} and ${self.output_above:g} above "
+        more += "" if self.above is None else f"{self.above:,} tokens in)"
+        day = "" if self.read_on is None else f" of {self.read_on}"
+        return f"${self.input:g} in and ${self.output:g} out a million tokens{more}, by {self.source}{day}"
+
+
+FREE: Final = Price(0.0, 0.0)
+
+
+def price_of(choice: Choice, settings: SummarySettings) -> Price | None:
+    """What *choice* costs; None: not known, which is not nothing.
+
+    At the address of its provider a model has that provider's price. Another address is taken to be a gateway
+    that asks what the makers ask; where that is not so, the operator sets the prices.
+    """
+    given = settings.input_price.value, settings.output_price.value
+    if given[0] is not None and given[1] is not None:
+        return Price(given[0], given[1], source="your settings")
+    at_home = choice.is_local and is_loopback(choice.provider.base_url)  # not a gateway that passes calls on
+    if choice.provider.shape is Shape.EXTRACTIVE or at_home:
+        return FREE
+    own = choice.host == host_of(choice.provider.base_url)
+    lists = price_lists()
+    names = [choice.provider.name] if own else [choice.provider.name, *lists]
+    return next(filter(None, (_listed(lists.get(name, {}), choice.model) for name in names)), None)
+
+
+def _listed(prices: Mapping[str, Price], model: str) -> Price | None:
+    """The price of a model by its whole name; of a version that is not listed, the highest of its kind."""
+    exact = prices.get(model)
+    if exact is not None:
+        return exact
+    kind = _VERSION.sub("", model)
+    alike = [price for name, price in prices.items() if _VERSION.sub("", name) == kind]
+    return max(alike, key=lambda price: (price.output, price.input), default=None)
+
+
+@cache
+def price_lists() -> Mapping[str, Mapping[str, Price]]:
+    """All prices that are known, by provider and model."""
+    found = tomllib.loads(files("lcm_core.summarize").joinpath(_LIST).read_text("utf-8"))
+    return {provider: {row["model"]: _price(row) for row in rows} for provider, rows in found.items()}
+
+
+def _price(row: Mapping[str, Any]) -> Price:
+    return Price(
+        row["input"],
+        row["output"],
+        row.get("above"),
+        row.get("input_above", 0.0),
+        row.get("output_above", 0.0),
+        row["source"],
+        row["date"],
+    )
+
+
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NUMBERS: Final = re.compile(r" ?[0-9]+")
+_MARKS: Final = re.compile(r"[!-/:-@\[-`{-~]+")
+_BLANKS: Final = re.compile(r"[ \t]{2,}|[\r\n]+|\t")
+_LONG: Final = re.compile(r"[A-Za-z0-9+/=]{32,}")
+_CAPITALS_AND_DIGITS: Final = re.compile(r"[A-Z0-9]")
+_DIGITS: Final = re.compile(r"[0-9]")
+_FOREIGN: Final = re.compile(r"[^\x00-\x7f]+")
+_WIDE: Final = re.compile(r"[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]+")  # each is three bytes of UTF-8
+_LETTERS_A_TOKEN: Final = 5
+_DIGITS_A_TOKEN: Final = 3
+_BLANKS_A_TOKEN: Final = 16
+_ENCODED_A_CHARACTER: Final = 0.75
+_MARKS_AFTER_THE_FIRST: Final = 0.5
+_FOREIGN_A_BYTE: Final = 0.55
+_WIDE_A_CHARACTER: Final = 1.2
+#: Tokens around a system prompt and a message.
+_FRAME: Final = 16
+#: OpenAI's vocabularies are public: the estimate is measured against them, and this is its margin.
+_KNOWN: Final = 1.15
+#: Others are not. Anthropic says of its present one that it makes up to 1.35 times as many tokens as the
+#: one before.
+_UNKNOWN: Final = 1.35
+_UNDERCOUNT: Final = 1.4
+
+
+def most_tokens(texts: Iterable[str], choice: Choice) -> int:
+    """Tokens that a prompt made of *texts* is at most for whom *choice* asks, as far as can be told."""
+    margin = _KNOWN if choice.host == host_of(PROVIDERS["openai"].base_url) else _UNKNOWN
+    return math.ceil(sum(map(likely_tokens, texts)) * margin) + _FRAME
+
+
+def likely_of_count(engine_tokens: int) -> int:
+    """Tokens of texts of which only the engine's count is known: on logs it counts 0.71 of what is there."""
+    return math.ceil(engine_tokens * _UNDERCOUNT)
+
+
+def likely_tokens(text: str) -> float:
+    """Tokens of a text for the vocabularies that are public: hardly ever fewer than they make of it."""
+    whole = len(text)
+    text = _LONG.sub(lambda run: "" if _is_encoded(run[0]) else run[0], text)
+    tokens: float = (whole - len(text)) * _ENCODED_A_CHARACTER
+    tokens += sum(-(-len(run) // _LETTERS_A_TOKEN) for run in _WORDS.findall(text))
+    for run in _NUMBERS.findall(text):  # a blank before digits is a token of its own
+        tokens += -(-len(run.lstrip()) // _DIGITS_A_TOKEN) + (run[0] == " ")
+    tokens += sum(1 + (len(run) - 1) * _MARKS_AFTER_THE_FIRST for run in _MARKS.findall(text))
+    tokens += sum(1 + len(run) // _BLANKS_A_TOKEN for run in _BLANKS.findall(text))
+    if not text.isascii():
+        foreign = "".join(_FOREIGN.findall(text))
+        wide = sum(map(len, _WIDE.findall(foreign)))
+        tokens += wide * _WIDE_A_CHARACTER
+        tokens += (len(foreign.encode("utf-8", "replace")) - 3 * wide) * _FOREIGN_A_BYTE
+    return tokens
+
+
+def _is_encoded(run: str) -> bool:
+    """Whether a long run is base64 rather than a path: a third of it are capitals and digits."""
+    return len(_CAPITALS_AND_DIGITS.findall(run)) * 3 > len(run) and len(_DIGITS.findall(run)) * 20 > len(run)
 
 
 class LimitReachedError(SummarizerError):

@@ -14,8 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.summarize.language import Span
-from lcm_core.summarize.quantities import Quantity, quantities, unit_behind
-from lcm_core.summarize.units import unit_of
+from lcm_core.summarize.quantities import Quantity, quantities, unit_behind, unit_of
 
 
 class Kind(StrEnum):

@@ -1,7 +1,7 @@
 """What makes a sentence a rule, and which way it points, in eleven languages: docs/retention.md, "Rules".
 
-Words of scripts written with spaces are phrases of whole words; ``*`` lets a word go on, ``(…*)`` looks at the
-next word and leaves it. Chinese, Japanese and Korean, where a modal sticks to its verb, are patterns.
+Words of scripts written with spaces are phrases of whole words; ``*`` lets a word go on, ``(…*)`` looks at
+the next word and leaves it. Chinese, Japanese and Korean, where a modal sticks to its verb, are patterns.
 """
 
 # Tables of phrases: a line is a language's, however wide its characters are.

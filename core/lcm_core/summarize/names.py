@@ -17,7 +17,7 @@ from typing import Final
 
 from lcm_core.summarize.identifiers import Identifier, Kind
 from lcm_core.summarize.language import Span, sentences
-from lcm_core.summarize.units import unit_of
+from lcm_core.summarize.quantities import unit_of
 
 _WEEKDAY_TABLE: Final = """
 monday mondays montag montags montage lundi lundis lunes segunda-feira lunedì понедельник* שני الاثنين الإثنين اثنين

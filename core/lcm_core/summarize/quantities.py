@@ -1,29 +1,280 @@
 """Numbers with what they count, and which ways of writing them are equal (docs/retention.md, "Numbers").
 
-``1,250`` may be more than a thousand or a fraction: a number that can be read in several ways has
-several values, and two agree when one of the values does. So do 4000 and 4k, 30 s and 0.5 min.
+``1,250`` may be more than a thousand or a fraction: a number that can be read in several ways has several
+values, and two numbers agree when one of the values does. So do 4000 and 4k, 30 s and 0.5 min. Units and
+words for numbers are known in eleven languages.
 """
+
+# Tables: a line is a unit, however wide its characters are.
+# ruff: noqa: E501
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.summarize.language import Span
-from lcm_core.summarize.units import (
-    CHINESE_NUMBER,
-    DENSE_MULTIPLIER,
-    DENSE_UNIT,
-    HALF_AN_HOUR,
-    NUMBER_WORDS,
-    ROUGHLY,
-    Unit,
-    chinese_number,
-    multiplier_of,
-    unit_of,
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a word behind a number may mean."""
+
+    name: str  #: as the report writes it
+    readings: tuple[
+        tuple[str, float], ...
+    ]  #: dimension and size in its base unit; several where it is not clear
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a thing that is counted, and no measure."""
+        return all(dimension.startswith("#") for dimension, _ in self.readings)
+
+
+#: Names of units: dimension, sizes, and the words for them. ``*`` lets a word go on.
+_TABLE: Final = """
+ns|time:1e-9|ns nanosecond nanoseconds nanosekunde nanosekunden нс
+µs|time:1e-6|µs μs us microsecond microseconds mikrosekunde mikrosekunden мкс 微秒
+ms|time:1e-3|ms msec msecs millis millisecond milliseconds millisekunde millisekunden milliseconde millisecondes milisegundo milisegundos millisecondi мс миллисекунд* מילישניות מילישנייה ms 毫秒 ミリ秒 밀리초 ميلي مللي ميللي
+s|time:1|s sec secs second seconds sek sekunde sekunden seconde secondes segundo segundos secondo secondi сек секунд* с שנייה שניה שניות ثانية ثوان ثواني ثوانٍ 秒 秒钟 秒鐘 秒間 초
+min|time:60|min mins minute minutes minuten minuto minutos minuti мин минут* דקה דקות دقيقة دقائق 分 分钟 分鐘 分間 분 분간
+h|time:3600|h hr hrs hour hours std stunde stunden heure heures hora horas ora ore час часа часов часам ч שעה שעות ساعة ساعات 小时 小時 个小时 個小時 時間 시간
+d|time:86400|d day days tag tage tagen jour jours día días dia dias giorno giorni день дня дней дн יום ימים يوم يوما أيام ايام 天 日 日間 일 일간
+week|time:604800|week weeks wk woche wochen semaine semaines semana semanas settimana settimane недел* שבוע שבועות أسبوع أسابيع اسبوع اسابيع 周 週 星期 个星期 週間 주 주일 주간
+month|month:1|month months monat monate monaten mois mes meses mês mese mesi месяц* חודש חודשים شهر أشهر اشهر شهور 个月 個月 か月 ヶ月 カ月 ヵ月 月 개월 달
+year|month:12|year years yr yrs jahr jahre jahren an ans année années año años ano anos anno anni год года лет שנה שנים سنة سنوات عام أعوام 年 年間 년
+B|byte:1|b byte bytes octet octets байт байта байтов בייט בתים بايت 字节 字節 位元組 バイト 바이트
+KB|byte:1e3,1024|kb kib kilobyte kilobytes ko кб килобайт* كيلوبايت 千字节 キロバイト 킬로바이트
+MB|byte:1e6,1048576|mb mib megabyte megabytes mo мб мегабайт* מגה מגהבייט ميغابايت ميجابايت 兆字节 兆 メガバイト 메가바이트 megaoctets
+GB|byte:1e9,1073741824|gb gib gigabyte gigabytes go гб гигабайт* גיגה גיגהבייט جيجابايت غيغابايت 吉字节 ギガバイト 기가바이트 gigaoctets
+TB|byte:1e12,1099511627776|tb tib terabyte terabytes to тб терабайт* טרהבייט تيرابايت 太字节 テラバイト 테라바이트
+PB|byte:1e15,1125899906842624|pb pib petabyte petabytes
+bit|bit:1|bit bits 比特 ビット 비트
+kbit|bit:1e3|kbit kbits kilobit kilobits
+Mbit|bit:1e6|mbit mbits megabit megabits
+Gbit|bit:1e9|gbit gbits gigabit gigabits
+kbps|bit/time:1e3|kbps
+Mbps|bit/time:1e6|mbps
+Gbps|bit/time:1e9|gbps
+Hz|cycle:1|hz hertz герц*
+kHz|cycle:1e3|khz
+MHz|cycle:1e6|mhz
+GHz|cycle:1e9|ghz
+rps|#request/time:1|rps qps
+tps|#transaction/time:1|tps
+rpm|turn/time:0.016666666666666666|rpm
+fps|frame/time:1|fps
+%|percent:1|% percent pct prozent процент* אחוז אחוזים بالمئة بالمائة パーセント 퍼센트 porcento
+pp|point:1|pp
+px|px:1|px pixel pixels пикселей 像素 ピクセル 픽셀
+pt|pt:1|pt
+em|em:1|em rem
+mm|length:1e-3|mm
+cm|length:1e-2|cm
+m|length:1;time:60;byte:1e6,1048576|m
+metre|length:1|metre metres meter meters metern mètre mètres metro metros метр* 米 メートル 미터
+km|length:1e3|km kilometer kilometers kilometre kilometres kilometern kilómetros 公里 キロ
+mile|length:1609.344|mile miles
+inch|length:0.0254|inch inches
+ft|length:0.3048|ft feet foot
+mg|mass:1e-6|mg
+g|mass:1e-3|g gram grams gramm
+kg|mass:1|kg kilogram kilograms kilo кг 公斤
+°C|celsius:1|°c ℃ grad
+°F|fahrenheit:1|°f ℉
+mV|volt:1e-3|mv
+V|volt:1|v volt volts
+mW|watt:1e-3|mw
+W|watt:1|w watt watts
+kW|watt:1e3|kw
+kWh|watthour:1e3|kwh
+mA|ampere:1e-3|ma
+mAh|amperehour:1e-3|mah
+dB|decibel:1|db
+x|times:1|x × fold times mal fois veces vezes volte раз раза פעמים مرات 倍 次 回 배 번
+USD|$:1|$ usd us$ dollar dollars dólar dólares dollari доллар* דולר דולרים دولار دولارات 美元 ドル 달러
+cent|$:0.01;€:0.01|¢ cent cents
+EUR|€:1|€ eur euro euros евро אירו يورو 欧元 歐元 ユーロ 유로
+GBP|£:1|£ gbp pound pounds pfund
+JPY|jpy:1|jpy yen 円 日元 엔
+CNY|cny:1|cny rmb yuan 元 人民币 块钱
+yen or yuan|jpy:1;cny:1|¥ ￥
+KRW|krw:1|₩ krw 원
+ILS|ils:1|₪ ils nis שקל שקלים
+RUB|rub:1|₽ rub руб рубль рубля рублей
+INR|inr:1|₹ inr rupees
+token|#token:1|token tokens токен* טוקנים 令牌 トークン 토큰
+line|#line:1|line lines zeile zeilen ligne lignes línea líneas linha linhas righe riga строк строка строки שורות سطر أسطر اسطر 行 줄
+row|#row:1|row rows 行数据
+file|#file:1|file files datei dateien fichier fichiers archivo archivos arquivo arquivos ficheiro ficheiros файл* קבצים ملف ملفات 文件 个文件 個文件 ファイル 파일
+test|#test:1|test tests тест* בדיקות اختبار اختبارات 测试 个测试 テスト 테스트
+message|#message:1|message messages nachricht nachrichten mensaje mensajes mensagem mensagens messaggi сообщен* הודעות رسالة رسائل 消息 条消息 條消息 メッセージ 메시지
+user|#user:1|user users benutzer nutzer utilisateur utilisateurs usuario usuarios usuário usuários utenti пользовател* משתמשים مستخدم مستخدمين 用户 个用户 名用户 ユーザー 사용자
+request|#request:1|request requests req reqs anfrage anfragen requête requêtes solicitud solicitudes solicitação solicitações richieste запрос* בקשות طلب طلبات 请求 个请求 請求 リクエスト 요청
+"""
+_EXACT_TABLE: Final = """
+k|one:1e3;byte:1e3,1024|K k
+M|one:1e6;byte:1e6,1048576|M
+G|byte:1e9,1073741824|G
+T|byte:1e12,1099511627776|T
+Mb|byte:1e6,1048576;bit:1e6|Mb
+Gb|byte:1e9,1073741824;bit:1e9|Gb
+Kb|byte:1e3,1024;bit:1e3|Kb
+A|ampere:1|A
+"""
+#: Words that multiply what stands before them.
+_MULTIPLIERS: Final = """
+1e3|thousand tausend tsd mille mil mila тысяч тысяча тысячи тыс אלף אלפים ألف الف آلاف الاف 千 천
+1e4|万 萬 만
+1e6|million millions millionen mio mln millón millones milhão milhões milione milioni миллион* млн מיליון מיליוני مليون ملايين 百万 百萬 百만
+1e8|亿 億 억
+1e9|billion billions bn milliarde milliarden mrd milliard milliards miliardi миллиард* млрд מיליארד مليار
+"""
+_NUMBER_TABLE: Final = """
+2|two zwei deux dos dois duas due два две שני שתי שניים שתיים
+3|three drei trois tres três tre три שלוש שלושה ثلاث ثلاثة
+4|four vier quatre cuatro quatro quattro четыре ארבע ארבעה أربع أربعة اربع اربعة
+5|five fünf cinq cinco cinque пять חמש חמישה خمس خمسة
+6|six sechs seis sei шесть שש שישה ست ستة
+7|seven sieben sept siete sete sette семь שבע שבעה سبع سبعة
+8|eight acht huit ocho oito otto восемь שמונה ثماني ثمانية
+9|nine neun neuf nueve nove девять תשע תשעה تسع تسعة
+10|ten zehn dix diez dez dieci десять עשר עשרה عشر عشرة
+11|eleven elf onze once undici одиннадцать
+12|twelve zwölf douze doce doze dodici двенадцать
+13|thirteen dreizehn treize trece treze
+14|fourteen vierzehn quatorze catorce
+15|fifteen fünfzehn quinze quince quindici пятнадцать
+16|sixteen sechzehn seize
+20|twenty zwanzig vingt veinte vinte venti двадцать עשרים عشرون عشرين
+24|twenty-four vierundzwanzig vingt-quatre
+25|twenty-five fünfundzwanzig vingt-cinq veinticinco
+30|thirty dreißig dreissig trente treinta trinta trenta тридцать שלושים ثلاثون ثلاثين
+40|forty vierzig quarante cuarenta quarenta quaranta сорок ארבעים أربعون أربعين
+45|forty-five fünfundvierzig quarante-cinq
+48|forty-eight achtundvierzig quarante-huit
+50|fifty fünfzig cinquante cincuenta cinquenta cinquanta пятьдесят חמישים خمسون خمسين
+60|sixty sechzig soixante sesenta sessenta sessanta шестьдесят שישים ستون ستين
+70|seventy siebzig soixante-dix setenta settanta семьдесят שבעים سبعون سبعين
+80|eighty achtzig quatre-vingts quatre-vingt ochenta oitenta ottanta восемьдесят שמונים ثمانون ثمانين
+90|ninety neunzig quatre-vingt-dix noventa novanta девяносто תשעים تسعون تسعين
+100|hundred hundert cent cien ciento cem cento сто מאה مائة مئة
+1000|thousand tausend mille mil тысяча אלף ألف
+"""
+#: Words for half an hour.
+HALF_AN_HOUR: Final = re.compile(
+    "half an hour|half hour|halbe stunde|halben stunde|demi-heure|media hora|meia hora|mezz'ora|полчаса"
+    "|חצי שעה|نصف ساعة|半小时|半小時|半個小時|半个小时|半時間|반시간",
+    re.IGNORECASE,
 )
+#: What says that a number is rounded.
+ROUGHLY: Final = re.compile(
+    r"(?:[~≈約约]|\b(?:about|around|roughly|approximately|approx\.?|almost|nearly|over|ca\.?|circa|rund|etwa|ungefähr|fast"
+    r"|environ|presque|unos|unas|aproximadamente|cerca de|casi|quase|около|примерно|почти|בערך|כמעט|حوالي|تقريبا)"
+    r"|大约|大約|大概|左右|およそ|ほぼ|약)\s*$",
+    re.IGNORECASE,
+)
+
+
+def _readings(written: str) -> tuple[tuple[str, float], ...]:
+    found = []
+    for one in written.split(";"):
+        dimension, _, sizes = one.rpartition(":")
+        found += [(dimension, float(size)) for size in sizes.split(",")]
+    return tuple(found)
+
+
+def _units(table: str) -> tuple[dict[str, Unit], dict[str, Unit]]:
+    whole: dict[str, Unit] = {}
+    begun: dict[str, Unit] = {}
+    for line in table.strip().splitlines():
+        name, readings, words = line.split("|")
+        unit = Unit(name, _readings(readings))
+        for word in words.split():
+            if word.endswith("*"):
+                begun[word[:-1]] = unit
+            else:
+                whole.setdefault(word, unit)
+    return whole, begun
+
+
+_WHOLE, _BEGUN = _units(_TABLE)
+_EXACT, _ = _units(_EXACT_TABLE)
+_DENSE: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+#: Units of scripts without spaces, the longest first; a date's 日 or 月 comes after a number too.
+DENSE_UNIT: Final = re.compile(
+    "|".join(sorted((word for word in _WHOLE if _DENSE.match(word)), key=lambda word: -len(word)))
+)
+MULTIPLIERS: Final[Mapping[str, float]] = {
+    word: float(size)
+    for line in _MULTIPLIERS.strip().splitlines()
+    for size, words in (line.split("|"),)
+    for word in words.split()
+    if not word.endswith("*")
+}
+_MULTIPLIERS_BEGUN: Final = {"миллион": 1e6, "миллиард": 1e9}
+DENSE_MULTIPLIER: Final = re.compile("百?[万萬만千천]|[亿億억]|百[万萬만]")
+NUMBER_WORDS: Final[Mapping[str, int]] = {
+    word: int(value)
+    for line in _NUMBER_TABLE.strip().splitlines()
+    for value, words in (line.split("|"),)
+    for word in words.split()
+}
+_LONGEST_PREFIX: Final = 10
+
+
+def unit_of(word: str) -> Unit | None:
+    """The unit that a word or sign names."""
+    found = _EXACT.get(word) or _WHOLE.get(word) or _WHOLE.get(word.lower())
+    if found is not None:
+        return found
+    lowered = word.lower()
+    for length in range(min(len(lowered), _LONGEST_PREFIX), 3, -1):
+        found = _BEGUN.get(lowered[:length])
+        if found is not None:
+            return found
+    return None
+
+
+def multiplier_of(word: str) -> float | None:
+    """What a word such as *million* multiplies by."""
+    lowered = word.lower().rstrip(".")
+    found = MULTIPLIERS.get(lowered)
+    if found is not None:
+        return found
+    return next((size for begun, size in _MULTIPLIERS_BEGUN.items() if lowered.startswith(begun)), None)
+
+
+_CHINESE_DIGITS: Final = {
+    **{
+        sign: value
+        for value, signs in enumerate(("零〇", "一", "二两兩", "三", "四", "五", "六", "七", "八", "九"))
+        for sign in signs
+    }
+}
+_TENS: Final = {"十": 10, "百": 100, "千": 1000}
+CHINESE_NUMBER: Final = re.compile("[零〇一二两兩三四五六七八九十百千]{1,12}[万萬]?半?")
+
+
+def chinese_number(written: str) -> float | None:
+    """The value of a Chinese numeral below a hundred million; None when it is none."""
+    half = 0.5 if written.endswith("半") else 0.0
+    plain = written.rstrip("半")
+    scale = 1
+    if plain and plain[-1] in "万萬":
+        scale, plain = 10_000, plain[:-1]
+    total, digit = 0, 0
+    for sign in plain:
+        if sign in _TENS:
+            total += (digit or 1) * _TENS[sign]
+            digit = 0
+        else:
+            digit = _CHINESE_DIGITS[sign]
+    value = (total + digit) * scale
+    return value + half if value else None
+
 
 #: A dimension and the size in its base unit; ``one`` counts nothing that is known.
 Value = tuple[str, float]

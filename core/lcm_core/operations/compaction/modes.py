@@ -14,8 +14,8 @@ from lcm_core.operations.compaction.run import Operation, Setting
 from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import SummarizerError
+from lcm_core.summarize.source import Rendering
 
 
 class Mode(StrEnum):

@@ -25,8 +25,7 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.standing import StandingRow, context_rows, standing_refs, standing_rows
 from lcm_core.store.typed import GREATEST, LEAST
 from lcm_core.summarize.escalate import Escalated, Level
-from lcm_core.summarize.reading import Rendering, Source
-from lcm_core.summarize.source import text_of
+from lcm_core.summarize.source import Rendering, Source, text_of
 from lcm_core.times import engine_moment, iso_z, sql_utc
 from lcm_core.tokens import estimate
 

@@ -20,14 +20,15 @@ from lcm_core.store.prepared import batches_of
 from lcm_core.store.rows import rows_by
 from lcm_core.store.standing import contents_of, standing_rows
 from lcm_core.store.state import MAINTENANCE
-from lcm_core.summarize.reading import (
+from lcm_core.summarize.source import (
     Rendering,
     Source,
     previous_rules,
+    said_by,
     source_of_messages,
     source_of_summaries,
+    speaker_label,
 )
-from lcm_core.summarize.source import said_by, speaker_label
 from lcm_core.tokens import Estimator, as_engine_read, estimate
 
 

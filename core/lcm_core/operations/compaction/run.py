@@ -36,8 +36,8 @@ from lcm_core.operations.compaction.sweep import (
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.summarize.escalate import escalate
-from lcm_core.summarize.reading import Rendering
 from lcm_core.summarize.request import ProviderAuthError, Summarizer
+from lcm_core.summarize.source import Rendering
 
 T = TypeVar("T")
 

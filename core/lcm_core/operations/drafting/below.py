@@ -11,7 +11,7 @@ from typing import Final
 from lcm_core.records import MessageId, Summary
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
-from lcm_core.summarize.reading import Rendering, source_of_messages
+from lcm_core.summarize.source import Rendering, source_of_messages
 from lcm_core.tokens import estimate
 
 #: More than that is not measured: reading it takes a second of the processor.

@@ -12,11 +12,10 @@ from typing import Final
 
 from lcm_core.operations.drafting.material import Base, Material, Setting, request_for
 from lcm_core.records import SummaryId
-from lcm_core.summarize.acceptance import Verdict, judge, judge_text
+from lcm_core.summarize.acceptance import Verdict, judge, judge_text, unwrapped
 from lcm_core.summarize.escalate import fallback
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
 from lcm_core.summarize.retention import Retention, measure, read_source
-from lcm_core.summarize.unwrapping import unwrapped
 from lcm_core.times import iso_z
 from lcm_core.tokens import estimate
 

@@ -13,9 +13,8 @@ from lcm_core.records import Summary, SummaryId, SummaryText
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 from lcm_core.summarize.escalate import target_tokens
-from lcm_core.summarize.reading import Rendering, Source, previous_of, source_of
 from lcm_core.summarize.request import SummaryRequest
-from lcm_core.summarize.source import condensed_source
+from lcm_core.summarize.source import Rendering, Source, condensed_source, previous_of, source_of
 from lcm_core.tokens import estimate
 
 #: Texts that sources are taken to have: drafts that are not committed yet.

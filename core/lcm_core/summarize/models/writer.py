@@ -1,4 +1,8 @@
-"""A `Summarizer` over a wire: prompt, room for the answer, time limit, repeats, limits, and what it cost."""
+"""Who writes summaries: chosen by the settings, asked within limits, and paced as the server demands.
+
+`choose_model` says who is asked and with which key, `open_writer` makes the `Writer`; `ModelSummarizer` is
+the one that asks over a wire: prompt, room for the answer, time limit, repeats, limits, and what it cost.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,37 @@ import logging
 import math
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from lcm_core.errors import JsonScalar
 from lcm_core.javascript import BLANKS
-from lcm_core.summarize.cost import Forecast, Load, Meter
-from lcm_core.summarize.credentials import Credential, Kind, OwnHeaders, Secrets
-from lcm_core.summarize.input_tokens import most_tokens
-from lcm_core.summarize.models.pacing import Pace
-from lcm_core.summarize.models.providers import Choice, Shape
+from lcm_core.settings.summary import SummarySettings
+from lcm_core.summarize.cost import (
+    NOTHING_SPENT,
+    Budget,
+    Forecast,
+    Load,
+    Meter,
+    Price,
+    Spent,
+    most_tokens,
+    price_of,
+)
+from lcm_core.summarize.credentials import (
+    Credential,
+    KeySource,
+    Kind,
+    OwnHeaders,
+    Secrets,
+    find_credential,
+    find_headers,
+    has_anthropic_key,
+)
+from lcm_core.summarize.models.extractive import ExtractiveSummarizer
+from lcm_core.summarize.models.providers import Choice, Shape, choose
 from lcm_core.summarize.models.wire import (
     LONGEST_WAIT,
     Question,
@@ -37,6 +61,74 @@ from lcm_core.summarize.request import (
     SummaryRequest,
 )
 from lcm_core.text import clip, safe_line
+
+#: A limit that has grown to this is none any more.
+_MOST: Final = 64
+
+
+class Pace:
+    """A gate before every call. For one event loop.
+
+    A pause holds for all calls that have not gone out yet. After the first refusal of a pause only half as
+    many calls go out at a time as did; with each round of answers one more does.
+    """
+
+    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._sleep = sleep
+        self._pauses: set[asyncio.Task[None]] = set()
+        self._moved = asyncio.Event()
+        self._out = 0
+        self._calm = 0  #: answers since the limit was set
+        self.most: int | None = None  #: calls at a time; None: as many as are asked for
+        self.answers = 0  #: so far, of all calls
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until a call may go out; it is out until the end of the block."""
+        while self._pauses or (self.most is not None and self._out >= self.most):
+            await self._moved.wait()
+        self._out += 1
+        try:
+            yield
+        finally:
+            self._out -= 1
+            self._move()
+
+    def answered(self) -> None:
+        """A call was answered: after a round of those, one more may go out at a time."""
+        self.answers += 1
+        self._calm += 1
+        if self.most is not None and self._calm >= self.most:
+            self._calm = 0
+            self.most = self.most + 1 if self.most < _MOST else None
+            self._move()
+
+    def pause(self, seconds: float, *, slower: bool) -> None:
+        """Let no call go out for so long; *slower*: afterwards fewer at a time."""
+        if slower and not self._pauses:  # the others of the same burst are refused by the same limit
+            self.most, self._calm = max(1, (self._out + 1) // 2), 0  # the refused one is back already
+        task = asyncio.ensure_future(self._slept(seconds))
+        self._pauses.add(task)
+        task.add_done_callback(self._ended)
+
+    async def aclose(self) -> None:
+        """End all pauses."""
+        pauses = tuple(self._pauses)
+        for one in pauses:
+            one.cancel()
+        await asyncio.gather(*pauses, return_exceptions=True)
+
+    async def _slept(self, seconds: float) -> None:
+        await self._sleep(seconds)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._pauses.discard(task)
+        self._move()
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
 
 log = logging.getLogger(__name__)
 
@@ -179,10 +271,10 @@ class ModelSummarizer:
 
     def _connected(self) -> Wire:
         if self.choice.provider.shape is Shape.ANTHROPIC:
-            from lcm_core.summarize.models.anthropic_wire import AnthropicWire
+            from lcm_core.summarize.models.sdks import AnthropicWire
 
             return AnthropicWire(self.choice, self._credential, self._headers, self._timeout)
-        from lcm_core.summarize.models.openai_wire import OpenAIWire
+        from lcm_core.summarize.models.sdks import OpenAIWire
 
         return OpenAIWire(self.choice, self._credential, self._headers, self._timeout)
 
@@ -317,3 +409,78 @@ def _duration(seconds: float) -> str:
         return f"{minutes} minutes"
     hours = math.ceil(seconds / 3_600)
     return f"{hours} hours" if hours < 100 else f"{math.ceil(hours / 24)} days"
+
+
+class Writer(Protocol):
+    """A `Summarizer` that knows what it costs and can be closed."""
+
+    choice: Choice
+    meter: Meter
+
+    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+        """Summarise."""
+
+    def forecast(self, request: SummaryRequest, again: SummaryRequest | None = None) -> Forecast:
+        """What a request takes, and at most, when *again* may be asked after it; nothing is sent."""
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What will be asked; for a preview, nothing is connected yet."""
+
+    choice: Choice
+    credential: Credential | None
+    price: Price | None  #: None: not known
+    headers: OwnHeaders | None = None  #: the operator's own for this address
+
+    @property
+    def key_origin(self) -> str | None:
+        """Where the key came from, and enough of it to know it again; None: no key is used."""
+        return None if self.credential is None else f"{self.credential.masked} from {self.credential.origin}"
+
+
+def choose_model(settings: SummarySettings, source: KeySource) -> Chosen:
+    """Who is asked. Reads profile files where a key is looked for, and nothing else.
+
+    Raises:
+        ModelError: provider, model and address do not go together.
+        CredentialError: there is no key for them.
+    """
+    choice = choose(settings, source.environ, has_key=has_anthropic_key(source))
+    return Chosen(
+        choice, find_credential(choice, source), price_of(choice, settings), find_headers(choice, source)
+    )
+
+
+def budget_of(settings: SummarySettings, spent: Spent = NOTHING_SPENT) -> Budget:
+    """What a batch may take; *spent* is what its earlier runs took."""
+    return Budget(max_calls=settings.max_calls.value, max_cost=settings.max_cost.value, spent=spent)
+
+
+def open_writer(
+    chosen: Chosen,
+    settings: SummarySettings,
+    prompts: Prompts | None = None,
+    budget: Budget | None = None,
+) -> Writer:
+    """A writer for what was chosen; it connects with its first request.
+
+    Writers of one batch share its *budget*; without one this writer has that of *settings* for itself.
+
+    Raises:
+        ConfigurationError: a limit of cost cannot be kept, for the price is not known.
+    """
+    meter = Meter(chosen.price, budget or budget_of(settings))
+    if chosen.choice.provider.shape is Shape.EXTRACTIVE:
+        return ExtractiveSummarizer(meter)
+    return ModelSummarizer(
+        chosen.choice,
+        chosen.credential,
+        meter,
+        headers=chosen.headers,
+        prompts=prompts,
+        timeout=settings.timeout,
+    )
