@@ -19,8 +19,7 @@ from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.connection import Writer, open_writer, quiet
 from lcm_core.change.place import splice_at
 from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
-from lcm_core.change.references import missing
-from lcm_core.change.structure import findings
+from lcm_core.change.structure import findings, missing
 from lcm_core.change.surroundings import lists_after, surroundings, tokens_of, try_change
 from lcm_core.change.verify import verify
 

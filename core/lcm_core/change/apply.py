@@ -20,6 +20,7 @@ from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
     CONTEXT,
     KEYS,
+    Cell,
     Cells,
     Edit,
     Owner,
@@ -32,9 +33,9 @@ from lcm_core.change.plan import (
     insertions,
     substitute,
 )
-from lcm_core.change.verify import Context, Step, quoted
+from lcm_core.change.verify import Context, Step
 from lcm_core.errors import RefusedError
-from lcm_core.store.connecting import Rows, as_bytes, error_name
+from lcm_core.store.connecting import Rows, as_bytes, error_name, quoted
 
 _LAST_ID = 2**63 - 1
 #: What two writers can both want: a row that took the place of ours since it was planned.
@@ -143,13 +144,9 @@ def _rows(edits: Iterable[Edit], contexts: Mapping[Owner, Context], values: Valu
             if owner not in written:
                 written.add(owner)
                 yield from _context_rows(_context_of(contexts, owner, values), values)
-        elif edit.before is None:
-            yield _bound(edit.table, _insertion(edit.table, edit.row.columns), _plain(edit.row))
-        elif edit.after is None:
-            yield _bound(edit.table, _deletion(edit.table, edit.key.columns), _plain(edit.key))
         else:
-            sql = _update(edit.table, edit.after.columns, edit.key.columns)
-            yield _bound(edit.table, sql, (*_plain(edit.after), *_plain(edit.key)))
+            sql, cells = statement(edit.table, edit.key, edit.before, edit.after)
+            yield _bound(edit.table, sql, _known(cells))
 
 
 def _context_of(contexts: Mapping[Owner, Context], owner: int, values: Values) -> Context:
@@ -178,7 +175,7 @@ def _context_rows(context: Context, values: Values) -> Iterator[_Row]:
             cells = fill_row(row, values)
             if cells["ordinal"] != ordinal:
                 cells = cells.but(ordinal=ordinal)
-            yield _bound(CONTEXT, _insertion(CONTEXT, cells.columns), _plain(cells))
+            yield _bound(CONTEXT, _insertion(CONTEXT, cells.columns), _known(cells.cells))
 
 
 def shifted(before: Listing, staying: Mapping[int, int]) -> list[tuple[int, int]]:
@@ -207,6 +204,17 @@ def _bound(table: str, sql: str, values: tuple[SqlValue, ...]) -> _Row:
     return table, sql, values
 
 
+def statement(
+    table: str, key: Cells, before: Cells | None, after: Cells | None
+) -> tuple[str, tuple[Cell, ...]]:
+    """The statement of a row change, and its values."""
+    if after is None:
+        return _deletion(table, key.columns), key.cells
+    if before is None:
+        return _insertion(table, after.columns), after.cells
+    return _update(table, after.columns, key.columns), (*after.cells, *key.cells)
+
+
 @lru_cache(maxsize=128)
 def _insertion(table: str, columns: tuple[str, ...]) -> str:
     names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
@@ -228,10 +236,10 @@ def _where(key: Iterable[str]) -> str:
     return " AND ".join(f"{quoted(name)} IS ?" for name in key)
 
 
-def _plain(cells: Cells) -> tuple[SqlValue, ...]:
-    if cells.has_symbols:
+def _known(cells: tuple[Cell, ...]) -> tuple[SqlValue, ...]:
+    if Symbol in map(type, cells):
         raise ValueError("an edit refers to a row that is not there yet")
-    return cast(tuple[SqlValue, ...], cells.cells)
+    return cast(tuple[SqlValue, ...], cells)
 
 
 def _number(owner: Owner) -> int:

@@ -32,7 +32,6 @@ from lcm_core.change.known_schema import check_known
 from lcm_core.change.plan import Edit, Keeping, Plan, row_counts
 from lcm_core.change.search_index import LookedUp, SearchWrites, keep_in_step, look_up, search_writes
 from lcm_core.change.snapshots import conversations_gone, drop_snapshots
-from lcm_core.change.structure import was_read_twice
 from lcm_core.change.surroundings import Tried, try_change
 from lcm_core.change.verify import verify
 from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
@@ -280,8 +279,7 @@ def _prepare(
         raise StalePlanError(verified.moved)
     resolved = resolve(writer, verified.steps, verified.values)
     tried = try_change(writer, catalog, verified, resolved)
-    new = tried.after - tried.before - {breaks.resolved(key, resolved.values) for key in plan.allows}
-    if broken := frozenset(key for key in new if not was_read_twice(key, tried.before)):
+    if broken := tried.broken({breaks.resolved(key, resolved.values) for key in plan.allows}):
         if plan.whole:
             raise StalePlanError([Moved("what belongs to it", "all in the plan", "more: it has grown")])
         raise WouldBreakError(broken)

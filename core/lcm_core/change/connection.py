@@ -19,7 +19,7 @@ from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.change.plan import SqlValue
 from lcm_core.errors import DatabaseError, DatabaseMissingError
-from lcm_core.store.connecting import Row, error_name
+from lcm_core.store.connecting import Row, error_name, rows_in
 from lcm_core.store.opening import connect_writing, explain, real_path
 
 #: Parameters of one statement at most; SQLite allows 32,766 since 3.32.
@@ -95,12 +95,7 @@ class Writer:
 
     def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
         """The rows of a query whose text holds ``IN (?*)`` once, for all keys in as few scans as can be."""
-        wanted = list(keys)
-        found: list[Row] = []
-        for start in range(0, len(wanted), self._chunk):
-            chunk = wanted[start : start + self._chunk]
-            found += self.rows(sql.replace("?*", ", ".join("?" * len(chunk))), chunk)
-        return found
+        return rows_in(self, sql, keys, self._chunk)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -30,14 +30,12 @@ from lcm_core.change.sql_text import script_of
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.change.waiting import host_waits, waiting_words
 from lcm_core.engine_rules import engine_rules
-from lcm_core.store.connecting import Rows
+from lcm_core.store.connecting import Rows, rows_in
 from lcm_core.store.database import Reader
 from lcm_core.store.prepared import BATCHES, ENDED
 from lcm_core.store.schema import Schema
 from lcm_core.text import safe_line
 
-#: Keys of one query.
-CHUNK = 500
 STOP_THE_HOST = (
     "This database was written by an engine before 0.5, which does not wait for a lock: stop the host first"
 )
@@ -254,12 +252,8 @@ def _weights(db: Rows, refs: set[Ref]) -> Mapping[Ref, int]:
     found: dict[Ref, int] = {}
     for table, column, kind in (("messages", "message_id", int), ("summaries", "summary_id", str)):
         keys = [ref for ref in refs if isinstance(ref, kind)]
-        for start in range(0, len(keys), CHUNK):
-            chunk = tuple(key for key in keys[start : start + CHUNK] if isinstance(key, int | str))
-            marks = ", ".join("?" * len(chunk))
-            sql = f"SELECT {column}, CAST(token_count AS INTEGER) FROM {table} WHERE {column} IN ({marks})"
-            rows = db.rows(sql, chunk)
-            found.update((row[0], row[1] or 0) for row in rows)
+        sql = f"SELECT {column}, CAST(token_count AS INTEGER) FROM {table} WHERE {column} IN (?*)"
+        found.update((row[0], row[1] or 0) for row in rows_in(db, sql, keys))
     return found
 
 

@@ -23,8 +23,9 @@ from lcm_core.change.plan import (
     substitute,
 )
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, entries_of, indexed_text, summary_text
-from lcm_core.change.verify import Step, quoted
+from lcm_core.change.verify import Step
 from lcm_core.engine_rules import engine_rules
+from lcm_core.store.connecting import quoted
 from lcm_core.store.schema import Schema
 
 

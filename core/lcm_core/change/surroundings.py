@@ -23,12 +23,12 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.change.apply import Resolved, writes_alike
+from lcm_core.change.apply import Resolved, statement, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
 from lcm_core.change.place import Listing
@@ -38,15 +38,16 @@ from lcm_core.change.plan import (
     Edit,
     Owner,
     Ref,
+    RowChange,
     Splice,
     SqlValue,
     Values,
     ref_of,
     touched_rows,
 )
-from lcm_core.change.references import missing
-from lcm_core.change.structure import LINKS_PER_SUMMARY, Walks, concerned, findings
-from lcm_core.change.verify import Verified, quoted
+from lcm_core.change.structure import LINKS_PER_SUMMARY, Walks, concerned, findings, missing
+from lcm_core.change.verify import Verified
+from lcm_core.store.connecting import quoted
 from lcm_core.store.opening import connect_memory
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -74,6 +75,18 @@ class Tried:
     before: frozenset[str]
     after: frozenset[str]
     tokens: int  #: by how much the stored estimates of the contexts grow
+
+    def broken(self, allowed: Collection[str]) -> frozenset[str]:
+        """Keys of what it would leave behind that was not there, but for those that are *allowed*."""
+        new = self.after.difference(self.before, allowed)
+        return frozenset(key for key in new if not _was_read_twice(key, self.before))
+
+
+def _was_read_twice(key: str, before: frozenset[str]) -> bool:
+    """Whether what is told twice was read twice before: raw (A6), or beside its consumer (A7)."""
+    check, _, rest = key.partition(":")
+    earlier = {"B14": "A7", "B15": "A6"}.get(check)
+    return earlier is not None and f"{earlier}:{rest}" in before
 
 
 def try_change(writer: Writer, catalog: Catalog, verified: Verified, resolved: Resolved) -> Tried:
@@ -205,22 +218,22 @@ class Copy:
         table = CONTEXT if isinstance(edit, Splice) else edit.table
         if table not in self.columns:
             return
-        if isinstance(edit, Splice):
-            for row in edit.removed:
-                yield table, self._one_item(), _plain([row.get(name) for name in self.columns[table]])
-            yield from (self._insertion(table, row) for row in edit.inserted)
-        elif edit.after is None:
-            yield table, f"DELETE FROM {table} WHERE {_where(edit.key)}", _plain(edit.key.cells)
-        elif edit.before is None:
-            yield self._insertion(table, edit.after)
-        elif held := [(name, value) for name, value in edit.after.values if name in self.columns[table]]:
-            changes = ", ".join(f"{name} = ?" for name, _ in held)
-            sql = f"UPDATE {table} SET {changes} WHERE {_where(edit.key)}"
-            yield table, sql, _plain((*(value for _, value in held), *edit.key.cells))
+        if isinstance(edit, RowChange):
+            after = edit.after and self._held(table, edit.after)
+            if after is None or after.columns:
+                sql, cells = statement(table, edit.key, edit.before, after)
+                yield table, sql, _plain(cells)
+            return
+        for row in edit.removed:
+            yield table, self._one_item(), _plain([row.get(name) for name in self.columns[table]])
+        for row in edit.inserted:
+            sql, cells = statement(table, row, None, self._held(table, row))
+            yield table, sql, _plain(cells)
 
-    def _insertion(self, table: str, row: Cells) -> tuple[str, str, tuple[SqlValue, ...]]:
-        sql, places = _insertion(table, self.columns[table], row.columns)
-        return table, sql, _plain([row.cells[place] for place in places])
+    def _held(self, table: str, row: Cells) -> Cells:
+        """What the copy has of a row."""
+        columns, places = _held(self.columns[table], row.columns)
+        return Cells(columns, tuple([row.cells[place] for place in places]))
 
     def _one_item(self) -> str:
         where = " AND ".join(f"{name} IS ?" for name in self.columns["context_items"])
@@ -246,15 +259,10 @@ _AFFINITIES: Final = (
 
 
 @lru_cache(maxsize=64)
-def _insertion(table: str, held: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, tuple[int, ...]]:
-    """The statement for a row with some columns, and where in it the values are that the copy holds."""
-    names = [name for name in held if name in given]
-    sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-    return sql, tuple([given.index(name) for name in names])
-
-
-def _where(key: Cells) -> str:
-    return " AND ".join(f"{name} IS ?" for name in key.columns)
+def _held(held: tuple[str, ...], given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The columns that a copy holds of a row with some columns, and where in it they are."""
+    names = tuple([name for name in given if name in held])
+    return names, tuple([given.index(name) for name in names])
 
 
 def _plain(cells: Iterable[object]) -> tuple[SqlValue, ...]:

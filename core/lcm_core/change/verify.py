@@ -41,8 +41,7 @@ from lcm_core.change.plan import (
     ref_of,
     substitute,
 )
-from lcm_core.store.connecting import Rows
-from lcm_core.store.database import CHUNK
+from lcm_core.store.connecting import Rows, quoted, rows_in
 
 #: From so many new rows of a table on, their keys are asked for together.
 MANY_NEW = 50
@@ -196,7 +195,7 @@ def _filled(edit: RowChange, values: Values) -> RowChange:
 
 def _look_for_new(state: _State, edits: Iterable[Edit]) -> None:
     """Ask for the keys of many new rows at once: most are free, and need no question each."""
-    wanted: dict[str, list[Cell]] = {}
+    wanted: dict[str, list[int | str]] = {}
     for edit in insertions(edits):
         if len(KEYS.get(edit.table, ())) == 1:
             [column], [key] = edit.key.columns, edit.key.cells
@@ -205,12 +204,10 @@ def _look_for_new(state: _State, edits: Iterable[Edit]) -> None:
     for table, keys in wanted.items():
         if len(keys) < MANY_NEW:
             continue
-        name, taken = quoted(KEYS[table][0]), set[Cell]()
-        for start in range(0, len(keys), CHUNK):
-            some = tuple([key for key in keys[start : start + CHUNK] if not isinstance(key, Symbol)])
-            sql = f"SELECT {name} FROM {quoted(table)} WHERE {name} IN ({', '.join('?' * len(some))})"
-            taken.update(row[0] for row in state.db.rows(sql, some))
-        state.absent[table] = set(keys) - taken
+        name = quoted(KEYS[table][0])
+        sql = f"SELECT {name} FROM {quoted(table)} WHERE {name} IN (?*)"
+        taken = {row[0] for row in rows_in(state.db, sql, keys)}
+        state.absent[table] = {key for key in keys if key not in taken}
 
 
 def _standing(state: _State, table: str, key: Cells) -> Cells | None:
@@ -352,8 +349,3 @@ def _covering(db: Rows, anchor: Item) -> frozenset[str]:
 
 
 _CONSUMERS = "summary_parents WHERE parent_summary_id"
-
-
-def quoted(name: str) -> str:
-    """The name of a table or column in SQL, whatever it holds."""
-    return '"' + name.replace('"', '""') + '"'
