@@ -34,9 +34,7 @@ class Session:
         self.settings = settings
         self.database = database
         self.demo = demo
-        self.budget = (
-            settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
-        )
+        self.budget = budget_for(settings)
         self.zone = _zone(settings.engine.timezone.value)
         self.changed_at: datetime | None = None  #: when a change was last noticed, UTC
         self.backup_declined: date | None = None  #: the day on which no backup was wanted any more
@@ -73,6 +71,11 @@ class Session:
     ) -> T:
         """Read in one transaction, off the event loop; cancelling interrupts the statement."""
         return await self.database.read(load, *args, **kwargs)
+
+
+def budget_for(settings: Settings, asked: int | None = None) -> int:
+    """The tokens that a context is measured against: those *asked* for, else what is configured."""
+    return asked or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
 
 
 def until_calm(since: float) -> float:

@@ -28,6 +28,7 @@ from lcm_tui.cli.compact import CompactWork
 from lcm_tui.cli.failures import NobodyToAskError
 from lcm_tui.cli.readable import Block, Note
 from lcm_tui.cli.selecting import Selector
+from lcm_tui.session import budget_for
 
 _PANEL = "Compaction"
 
@@ -210,7 +211,7 @@ class Steps:
             "single-root" if single else "sweep",
             Compaction.single_root if single else lambda compaction: compaction.sweep(),
             modelling.modelling(self.run, self.model),
-            changing.budget_of(self.run, None),
+            budget_for(self.run.settings),
             tail=None,
             chunk=None,
             no_fallback=False,

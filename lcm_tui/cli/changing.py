@@ -37,7 +37,7 @@ from lcm_tui.cli.previews import (
 )
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
-from lcm_tui.session import DEFAULT_BUDGET
+from lcm_tui.session import budget_for
 
 #: How often a plan that went stale is made again when nobody looks at it (``--yes``).
 ATTEMPTS = 3
@@ -85,18 +85,12 @@ def run_change(
     Raises:
         LcmError: the planner's refusals; with ``--apply`` those of a commit while nothing was done yet.
     """
-    against = budget_of(run, budget)
+    against = budget_for(run.settings, budget)
     changing = _Changing(run, command, planner, flags, against, journal, before_commit, ask)
     shown = changing.plan()
     if not flags.apply or not shown.plans:
         return changing.answer(shown, ())
     return changing.apply(shown)
-
-
-def budget_of(run: Run, given: int | None) -> int:
-    """The budget that contexts are measured against: as *given*, else as configured."""
-    settings = run.settings
-    return given or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from lcm_core.summarize.request import ProviderAuthError
 from lcm_core.text import safe_line
 
 from lcm_tui.cli import answer as answers
-from lcm_tui.cli import changing, compact_report, modelling, options, output
+from lcm_tui.cli import compact_report, modelling, options, output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.readable import Note
@@ -32,6 +32,7 @@ from lcm_tui.cli.rules import RuleSet, known_rules
 from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.compacting import refusal_of, step_words
+from lcm_tui.session import budget_for
 
 Leaf: TypeAlias = Annotated[
     bool,
@@ -104,7 +105,7 @@ def compact(
         name,
         operation,
         modelling.modelling(run, model),
-        changing.budget_of(run, None if budget is None else options.budget_of(budget)),
+        budget_for(run.settings, None if budget is None else options.budget_of(budget)),
         None if tail is None else options.whole_number("tail", tail, 0),
         None if chunk is None else options.whole_number("chunk", chunk, 1),
         no_fallback,

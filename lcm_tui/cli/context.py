@@ -35,7 +35,7 @@ from lcm_tui.cli.registry import Group, Outcome, command
 from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
 from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
-from lcm_tui.session import DEFAULT_BUDGET
+from lcm_tui.session import budget_for
 
 #: Items that the table for people lists, the newest ones.
 MOST_LISTED = 2_000
@@ -91,7 +91,7 @@ def show(
     asked = None if budget is None else options.budget_of(budget)
     wanted = assembly_options(assembled=as_sent, prompt=prompt, rules=rules, export=export, no_clamp=no_clamp)
     if wanted is not None:
-        return show_assembled(run, named, budget_for(run, asked), wanted)
+        return show_assembled(run, named, budget_for(run.settings, asked), wanted)
     found = run.read(load_context, run, named, asked)
     missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
     machine = run.presentation.json or run.presentation.engine_table
@@ -100,12 +100,6 @@ def show(
     return run.answer(
         "context.show", document, [] if machine else context_blocks(run, found), not_recorded=missing
     )
-
-
-def budget_for(run: Run, asked: int | None) -> int:
-    """The budget that a context is measured against: the one asked for, else what is configured."""
-    settings = run.settings
-    return asked or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
 
 
 async def load_context(reader: Reader, run: Run, named: Selector, budget: int | None) -> ShownContext:
@@ -130,7 +124,7 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
         tail_of(list(_raw(entries)), reader.schema, settings),
         [as_text(brief) for brief in await list_briefs(reader, key)],
         await focus_overlay(reader, key, run.zone),
-        budget_for(run, budget),
+        budget_for(run.settings, budget),
     )
 
 

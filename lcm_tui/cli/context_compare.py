@@ -26,6 +26,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Facts, Note, Prose, counted
 from lcm_tui.cli.registry import command
 from lcm_tui.cli.rules import known_rules, rules_option
+from lcm_tui.session import budget_for
 
 _FIRST = "The first context"
 _PANEL = "The second context"
@@ -179,11 +180,12 @@ class _Wanted:
         for name, value in (("--prompt", self.prompt), ("--snapshot", self.snapshot)):
             if value is not None:
                 options.readable_text(name, value)
-        from lcm_tui.cli.context import budget_for
-
         given = None if self.budget is None else options.budget_of(self.budget, self.option)
         settings = settings_for(
-            self.run.settings.engine, budget_for(self.run, given), self.prompt or None, clamp=self.clamp
+            self.run.settings.engine,
+            budget_for(self.run.settings, given),
+            self.prompt or None,
+            clamp=self.clamp,
         )
         return Side(
             ConversationId(number),

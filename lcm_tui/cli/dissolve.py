@@ -15,6 +15,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.registry import command
 from lcm_tui.cli.selecting import ConversationOptions, chosen, summary_beginning
+from lcm_tui.session import budget_for
 
 SummaryIds: TypeAlias = Annotated[
     list[str] | None,
@@ -58,7 +59,7 @@ def dissolve(
     async def plan(reader: Reader) -> Plan:
         owner = (await chosen(reader, named)).conversation_id
         ids = [await summary_beginning(reader, one) for one in wanted]
-        against = changing.budget_of(run, asked)
+        against = budget_for(run.settings, asked)
         return await plan_dissolve(reader, owner, ids, levels=depth, keep=keep, budget=against)
 
     return changing.run_change(run, "dissolve", plan, flags, budget=asked)

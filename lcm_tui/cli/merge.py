@@ -18,6 +18,7 @@ from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Note, Table
 from lcm_tui.cli.registry import command
+from lcm_tui.session import budget_for
 
 ConversationArguments: TypeAlias = Annotated[
     list[str] | None,
@@ -62,7 +63,7 @@ def merge(
     ids = [ConversationId(options.whole_number("CONVERSATION_ID", one, 1)) for one in conversations]
 
     async def plan(reader: Reader) -> Plan:
-        against = changing.budget_of(run, asked)
+        against = budget_for(run.settings, asked)
         return await plan_merge(reader, ids, assume_rollover=assume_rollover, budget=against)
 
     return changing.run_change(run, "merge", plan, flags, budget=asked)

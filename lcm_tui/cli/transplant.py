@@ -18,6 +18,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.readable import Block, Column, Note, Table
 from lcm_tui.cli.registry import command
+from lcm_tui.session import budget_for
 
 SourceArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="SOURCE", help="The conversation to copy from; it stays as it is.")
@@ -55,7 +56,7 @@ def transplant(
     asked = None if budget is None else options.budget_of(budget)
 
     async def plan(reader: Reader) -> Plan:
-        against = changing.budget_of(run, asked)
+        against = budget_for(run.settings, asked)
         return await plan_transplant(reader, *ends, skip_duplicates=skip_duplicates, budget=against)
 
     try:
