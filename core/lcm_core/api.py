@@ -291,7 +291,7 @@ class LcmDatabase:
         """What stands in a conversation's context, in order, also items whose row is gone."""
         from lcm_core.store.context import context_items
 
-        return await self._database.read(context_items, conversation_id)
+        return list(await self._database.read(context_items, conversation_id))
 
     # -- what is sent ------------------------------------------------------------------------------------
 

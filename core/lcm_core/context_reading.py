@@ -11,13 +11,14 @@ from types import MappingProxyType
 from typing import Final
 
 from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.context_items import ContextItems, ItemId
 from lcm_core.context_view import ContextView, RowKey, depth_name, fresh_tail_of, view_context
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.known_context import KnownContext
 from lcm_core.records import FocusBrief, SummaryId
 from lcm_core.store import context as store
 from lcm_core.store.briefs import active_brief, focus_overlay
-from lcm_core.store.context import ContextEntry, ItemId, References, Weight
+from lcm_core.store.context import ContextEntry, Weight
 from lcm_core.store.database import Reader
 
 #: Items that fill the largest screen.
@@ -67,7 +68,7 @@ async def read_context(
     `KnownContext.adopt` and `learn` take the answer in.
     """
     before = known.view
-    items = await store.references(
+    items = await store.context_items(
         reader, known.conversation_id, known=before.items if len(before.items) else None, limit=limit
     )
     over = await _overlay(reader, known, items, overlay, zone)
@@ -82,13 +83,13 @@ async def read_context(
     selected = _line_of(view, select) if select else None
     places = _places(view, before, sight, fresh, selected)
     entries = await store.entries_of(reader, [items.item(place) for place in places])
-    found = {items.ids[place]: entry for place, entry in zip(places, entries, strict=True)}
+    found = {items.refs[place]: entry for place, entry in zip(places, entries, strict=True)}
     weights.update({item: entry.weight for item, entry in found.items()})
     return Fetched(view, weights, found, fresh, over, view.keys[selected] if selected is not None else None)
 
 
 async def _overlay(
-    reader: Reader, known: KnownContext, items: References, found: FoundOverlay | None, zone: tzinfo | None
+    reader: Reader, known: KnownContext, items: ContextItems, found: FoundOverlay | None, zone: tzinfo | None
 ) -> FoundOverlay:
     brief = await active_brief(reader, known.conversation_id)
     if brief is None:
@@ -98,13 +99,13 @@ async def _overlay(
     return FoundOverlay(brief, items.summary_ids, await focus_overlay(reader, known.conversation_id, zone))
 
 
-def _end_of(items: References, known: KnownContext) -> list[ItemId]:
+def _end_of(items: ContextItems, known: KnownContext) -> list[ItemId]:
     """The raw messages near the end, in which the fresh tail most likely lies."""
     if not items.complete:
         return []
     wanted = known.rules.fresh_tail_count + TAIL_SPARE
     found: list[ItemId] = []
-    for item in reversed(items.ids):
+    for item in reversed(items.refs):
         if not isinstance(item, str) and item is not None:
             found.append(item)
             if len(found) >= wanted:
@@ -113,7 +114,7 @@ def _end_of(items: References, known: KnownContext) -> list[ItemId]:
 
 
 def _laid_out(
-    before: ContextView, items: References, tail: FreshTail | None, overlay: FocusOverlay | None
+    before: ContextView, items: ContextItems, tail: FreshTail | None, overlay: FocusOverlay | None
 ) -> tuple[ContextView, tuple[RowKey, ...]]:
     view = view_context(items, tail, overlay, before)
     return view, _fresh(before, view)
@@ -124,7 +125,7 @@ def _fresh(before: ContextView, view: ContextView) -> tuple[RowKey, ...]:
     if not before.items.complete or not before.items.signature:
         return ()
     known = len(before.items)
-    if view.items.ids[:known] == before.items.ids:
+    if view.items.begins_with(before.items):
         return tuple(view.item_keys[known:])
     held = set(before.item_keys)
     return tuple(key for key in view.item_keys if key not in held)
@@ -150,7 +151,7 @@ def _places(
         start = max(0, (selected or 0) - SIGHT // 2)
         held = range(len(view.items))
         return list(dict.fromkeys(place for place in view.places[start : start + SIGHT] if place in held))
-    ids = view.items.ids
+    ids = view.items.refs
     wanted = {*sight, *(key[1] for key in fresh[-SIGHT:])}
     # Most stand where they stood, or were appended.
     likely = {*sight.values(), *range(max(0, len(ids) - SIGHT), len(ids))}
@@ -160,7 +161,7 @@ def _places(
     return found[: 3 * SIGHT]
 
 
-async def find_item(reader: Reader, items: References, needle: str, places: Sequence[int]) -> int | None:
+async def find_item(reader: Reader, items: ContextItems, needle: str, places: Sequence[int]) -> int | None:
     """The first of some *places* whose id, kind, role or preview holds *needle*, ignoring case."""
     folded = needle.casefold()
     entries = await store.entries_of(reader, [items.item(place) for place in places])

@@ -1,27 +1,23 @@
 """A context as it is shown: what stands between its items, what is wrong with them, and what they add up to.
 
-Pure functions over the references and weights of `lcm_core.store.context`; the app and the command line share
+Pure functions over the items and weights of `lcm_core.store.context`; the app and the command line share
 them. A weight that is not in the mapping has not been read yet, one that is None has no row.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems, Gap, ItemId
 from lcm_core.engine_rules import TailRules
 from lcm_core.fresh_tail import FreshTail, fresh_tail
 from lcm_core.records import ConversationId
-from lcm_core.store.context import ItemId, References, Weight
+from lcm_core.store.context import Weight
 from lcm_core.store.statistics import ContextMessage
-
-#: From here on an ordinal is no place in a list but what an interrupted resequencing left (docs/format.md,
-#: "Numbering").
-HUGE_ORDINAL = 10_000_000
 
 Weights = Mapping[ItemId, Weight | None]
 
@@ -42,32 +38,6 @@ class Found:
 
     finding: Finding
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Ordinals at which nothing stands; legitimate after a prune by the host (A8)."""
-
-    place: int  #: of the item that follows, counted from 0
-    first: int
-    last: int
-
-    @property
-    def text(self) -> str:
-        """The gap in words."""
-        if self.first == self.last:
-            return f"gap: ordinal {self.first:,} is missing"
-        return f"gap: ordinals {self.first:,}–{self.last:,} are missing"
-
-
-@dataclass(frozen=True, slots=True)
-class Structure:
-    """What references alone show of a context."""
-
-    gaps: tuple[Gap, ...] = ()
-    ordinals_of: Mapping[ItemId, tuple[int, ...]] = field(default_factory=dict)  #: of what stands repeatedly
-    mismatched: frozenset[int] = frozenset()  #: places of items whose type does not fit
-    abnormal: frozenset[int] = frozenset()  #: places of items whose ordinal is negative or huge
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,80 +72,48 @@ class Totals:
 #: Other places of an item that are named.
 MOST_NAMED = 20
 
-# -- what references show --------------------------------------------------------------------------------
+# -- what is wrong ---------------------------------------------------------------------------------------
 
 
-def structure_of(items: References) -> Structure:
-    """Gaps, repetitions, types that do not fit, and ordinals that are no places."""
-    counts = Counter(items.ids)
-    counts.pop(None, 0)
-    found: dict[ItemId, list[int]] = {}
-    if any(count > 1 for count in counts.values()):
-        for item, ordinal in zip(items.ids, items.ordinals, strict=True):
-            if counts[item] > 1:
-                found.setdefault(item, []).append(ordinal)
-    repeated = {item: tuple(ordinals) for item, ordinals in found.items()}
-    fitting = [
-        (message is None or summary is None) and kind == ("summary" if message is None else "message")
-        for kind, message, summary in zip(items.types, items.message_ids, items.summary_ids, strict=True)
-    ]
-    wrong = [place for place, fits in enumerate(fitting) if not fits and items.ids[place] is not None]
-    start, end = bisect_left(items.ordinals, 0), bisect_left(items.ordinals, HUGE_ORDINAL)
-    return Structure(
-        tuple(_gaps(items.ordinals, start, end)),
-        repeated,
-        frozenset(wrong),
-        frozenset((*range(start), *range(end, len(items)))),
-    )
-
-
-def _gaps(ordinals: Sequence[int], start: int, end: int) -> list[Gap]:
-    """Missing ordinals between two places; abnormal ordinals are findings of their own and open no gap."""
-    if start == end or ordinals[end - 1] - (end - 1 - start) == 0:
-        return []
-    gaps, expected = [], 0
-    for place in range(start, end):
-        if ordinals[place] > expected:
-            gaps.append(Gap(place, expected, ordinals[place] - 1))
-        expected = ordinals[place] + 1
-    return gaps
+def gap_text(gap: Gap) -> str:
+    """A gap in words."""
+    if gap.first == gap.last:
+        return f"gap: ordinal {gap.first:,} is missing"
+    return f"gap: ordinals {gap.first:,}–{gap.last:,} are missing"
 
 
 def findings_at(
-    items: References,
-    place: int,
-    structure: Structure,
-    weight: Weight | None,
-    conversation_id: ConversationId,
+    items: ContextItems, place: int, weight: Weight | None, conversation_id: ConversationId
 ) -> list[Found]:
     """What is wrong with one item whose weight has been read."""
     found = []
-    item, ordinal = items.ids[place], items.ordinals[place]
-    if place in structure.mismatched:
+    item, ordinal = items.refs[place], items.ordinals[place]
+    if place in items.mismatched and item is not None:
         found.append(Found(Finding.TYPE, _mismatch(items, place)))
     if weight is None:
         said = "refers to nothing" if item is None else "row is gone"
         found.append(Found(Finding.DANGLING, f"{said}: the engine skips it"))
     elif weight.conversation_id != conversation_id:
         found.append(Found(Finding.FOREIGN, f"belongs to conversation {weight.conversation_id}"))
-    if item in structure.ordinals_of:
-        found.append(Found(Finding.DUPLICATE, _elsewhere(structure.ordinals_of[item], ordinal)))
+    if item in items.repeated:
+        found.append(Found(Finding.DUPLICATE, _elsewhere(items, place)))
     if ordinal < 0:
         found.append(Found(Finding.ORDINAL, "negative ordinal: a resequencing was interrupted"))
-    elif ordinal >= HUGE_ORDINAL:
+    elif ordinal >= ABNORMAL_ORDINAL:
         found.append(Found(Finding.ORDINAL, "ordinal out of range: a resequencing was interrupted"))
     return found
 
 
-def _elsewhere(ordinals: Sequence[int], ordinal: int) -> str:
+def _elsewhere(items: ContextItems, place: int) -> str:
     """Where else an item stands; of very many places the first ones."""
-    others = [other for other in ordinals[: MOST_NAMED + 1] if other != ordinal][:MOST_NAMED]
-    more = len(ordinals) - 1 - len(others)
-    named = ", ".join(f"{other:,}" for other in others)
+    places = items.repeated[items.refs[place]]
+    others = [other for other in places[: MOST_NAMED + 1] if other != place][:MOST_NAMED]
+    more = len(places) - 1 - len(others)
+    named = ", ".join(f"{items.ordinals[other]:,}" for other in others)
     return f"duplicate: stands at {named}{f' and {more:,} other places' if more else ''} too"
 
 
-def _mismatch(items: References, place: int) -> str:
+def _mismatch(items: ContextItems, place: int) -> str:
     held = "a message" if items.summary_ids[place] is None else "a summary"
     if items.message_ids[place] is not None and items.summary_ids[place] is not None:
         held = "both a message and a summary"
@@ -216,7 +154,7 @@ class Tally:
                 _count(self._sums, weight)
             self.running.append(total)
 
-    def totals(self, items: References, weights: Weights, tail: FreshTail | None) -> Totals | None:
+    def totals(self, items: ContextItems, weights: Weights, tail: FreshTail | None) -> Totals | None:
         """What all items add up to; None while a weight has not been read.
 
         Of the items only those in the fresh tail are looked at.
@@ -226,7 +164,7 @@ class Tally:
         first = tail.first_ordinal if tail is not None else None
         start = len(items) if first is None else bisect_left(items.ordinals, first)
         protected: dict[_Sort, tuple[int, int]] = {}
-        for item in items.ids[start:]:
+        for item in items.refs[start:]:
             weight = weights[item]
             if weight is not None and weight.role is not None:
                 _count(protected, weight)
@@ -254,11 +192,11 @@ def _count(sums: dict[_Sort, tuple[int, int]], weight: Weight) -> None:
 
 
 def totals_of(
-    items: References, weights: Weights, tail: FreshTail | None, conversation_id: ConversationId
+    items: ContextItems, weights: Weights, tail: FreshTail | None, conversation_id: ConversationId
 ) -> Totals | None:
     """What the items of a context add up to; None while a weight has not been read."""
     tally = Tally(conversation_id)
-    tally.extend(items.ids, weights)
+    tally.extend(items.refs, weights)
     return tally.totals(items, weights, tail)
 
 
@@ -283,7 +221,7 @@ def depth_name(depth: int) -> str:
 
 
 def fresh_tail_of(
-    items: References,
+    items: ContextItems,
     weights: Weights,
     rules: TailRules,
 ) -> FreshTail | None:
@@ -294,7 +232,7 @@ def fresh_tail_of(
     raw: list[ContextMessage] = []
     has_user = not rules.keeps_turn_whole
     for place in range(len(items) - 1, -1, -1):
-        item = items.ids[place]
+        item = items.refs[place]
         if item is None or isinstance(item, str):
             continue
         if item not in weights:
@@ -325,8 +263,7 @@ ITEM_KINDS = frozenset({"summary", "message", "item"})
 class ContextView:
     """A context as the lines of a list: its items, and what stands between them."""
 
-    items: References = field(default_factory=References)
-    structure: Structure = field(default_factory=Structure)
+    items: ContextItems = field(default_factory=ContextItems)
     tail: FreshTail | None = None  #: None: not known yet
     overlay: FocusOverlay | None = None  #: the active focus brief over what it covers
     item_keys: list[RowKey] = field(default_factory=list)  #: one for each item
@@ -339,16 +276,12 @@ def goes_on(before: ContextView, after: ContextView) -> bool:
 
     Whether it lies in the fresh tail is another question.
     """
-    known = len(before.items)
-    old, new = before.structure, after.structure
     return before.overlay == after.overlay and (
         before.items is after.items
         or (
-            known > 0
-            and (old.ordinals_of, old.abnormal, old.mismatched)
-            == (new.ordinals_of, new.abnormal, new.mismatched)
-            and before.items.ids == after.items.ids[:known]
-            and before.items.ordinals == after.items.ordinals[:known]
+            len(before.items) > 0
+            and before.items.repeated == after.items.repeated
+            and after.items.begins_with(before.items)
         )
     )
 
@@ -357,21 +290,20 @@ def moved_tail(before: FreshTail | None, after: FreshTail | None) -> range:
     """The ordinals that have joined or left the fresh tail; all there can be while it is not known."""
     if before is None or after is None:
         return range(-(2**63), 2**63)
-    ends = [HUGE_ORDINAL if one.first_ordinal is None else one.first_ordinal for one in (before, after)]
+    ends = [ABNORMAL_ORDINAL if one.first_ordinal is None else one.first_ordinal for one in (before, after)]
     return range(min(ends), max(ends))
 
 
 def view_context(
-    items: References,
+    items: ContextItems,
     tail: FreshTail | None,
     overlay: FocusOverlay | None,
     before: ContextView | None = None,
 ) -> ContextView:
     """Lay a context out as lines; what is known from *before* of the same items is not made again."""
     same = before is not None and before.items is items
-    structure = before.structure if before is not None and same else structure_of(items)
-    keys = before.item_keys if before is not None and same else _item_keys(items, structure, before)
-    between: list[tuple[int, int, RowKey]] = [(gap.place, 0, ("gap", gap.first, 0)) for gap in structure.gaps]
+    keys = before.item_keys if before is not None and same else _item_keys(items, before)
+    between: list[tuple[int, int, RowKey]] = [(gap.place, 0, ("gap", gap.first, 0)) for gap in items.gaps]
     if overlay is not None:
         at = bisect_left(items.ordinals, overlay.at_ordinal)
         between.append((at, 1, ("brief", overlay.brief.brief_id, 0)))
@@ -388,25 +320,24 @@ def view_context(
         start = place
     lines += keys[start:]
     places += range(start, len(keys))
-    return ContextView(items, structure, tail, overlay, keys, lines, places)
+    return ContextView(items, tail, overlay, keys, lines, places)
 
 
-def _item_keys(items: References, structure: Structure, before: ContextView | None) -> list[RowKey]:
+def _item_keys(items: ContextItems, before: ContextView | None) -> list[RowKey]:
     """The keys of all items; those of a beginning that *before* has too are the same objects."""
-    known = 0 if before is None or before.structure.ordinals_of else len(before.items)
-    if before is None or items.ids[:known] != before.items.ids or None in items.ids:
-        known = 0
-    keys = before.item_keys[:known] if before is not None else []
+    keys: list[RowKey] = []
+    if before is not None and not before.items.repeated and items.begins_with(before.items):
+        keys += before.item_keys
+    known = len(keys)
     keys += [
         ("summary", item, 0)
         if isinstance(item, str)
         else ("item", ordinal, 0)
         if item is None
         else ("message", item, 0)
-        for item, ordinal in zip(items.ids[known:], items.ordinals[known:], strict=True)
+        for item, ordinal in zip(items.refs[known:], items.ordinals[known:], strict=True)
     ]
-    for place, item in enumerate(items.ids) if structure.ordinals_of else ():
-        if item in structure.ordinals_of:
-            nth = structure.ordinals_of[item].index(items.ordinals[place])
+    for places in items.repeated.values():
+        for nth, place in enumerate(places):
             keys[place] = (keys[place][0], keys[place][1], nth)
     return keys

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
+from lcm_core.context_items import Gap, ItemId
 from lcm_core.context_view import (
     ITEM_KINDS,
     ContextView,
     Found,
-    Gap,
     RowKey,
     Tally,
     Totals,
@@ -19,7 +19,7 @@ from lcm_core.context_view import (
 )
 from lcm_core.engine_rules import TailRules
 from lcm_core.records import ConversationId
-from lcm_core.store.context import ItemId, Weight
+from lcm_core.store.context import Weight
 
 
 class KnownContext:
@@ -38,15 +38,15 @@ class KnownContext:
 
     def adopt(self, view: ContextView) -> None:
         """Take over a list that was read again; weights are kept, and are due to be read again."""
-        ids, known = view.items.ids, self.view.items.ids
-        if ids is not known and ids[: len(known)] != known:
+        items, known = view.items, self.view.items
+        if items is not known and not items.begins_with(known):
             self._tally = Tally(self.conversation_id)
-            present = set(ids)
+            present = set(items.refs)
             self.weights = {item: weight for item, weight in self.weights.items() if item in present}
-        if ids is not known or view.tail != self.view.tail:
+        if items is not known or view.tail != self.view.tail:
             self.totals = None
         self.view = view
-        self._unverified = len(ids)
+        self._unverified = len(items)
         self._sum_up()
 
     def learn(self, weights: Mapping[ItemId, Weight | None]) -> bool:
@@ -70,7 +70,7 @@ class KnownContext:
 
     def unread(self, limit: int) -> list[ItemId]:
         """The first items whose weight has not been read, in the order of the context."""
-        ids = self.view.items.ids
+        ids = self.view.items.refs
         rest = (ids[place] for place in range(self.read, len(ids)))
         return list(dict.fromkeys(islice((item for item in rest if item not in self.weights), limit)))
 
@@ -79,7 +79,7 @@ class KnownContext:
 
         Goes round and round under a host that writes without a pause: no item waits for others twice.
         """
-        ids = self.view.items.ids
+        ids = self.view.items.refs
         limit = min(limit, self._unverified)
         self._next = self._next if self._next < len(ids) else 0
         found = ids[self._next : self._next + limit]
@@ -98,15 +98,15 @@ class KnownContext:
 
     def findings(self, place: int) -> list[Found]:
         """What is wrong with an item, as far as it has been read."""
-        item = self.view.items.ids[place]
+        item = self.view.items.refs[place]
         weight = self.weights.get(item)
         if item not in self.weights:
             return []
-        return findings_at(self.view.items, place, self.view.structure, weight, self.conversation_id)
+        return findings_at(self.view.items, place, weight, self.conversation_id)
 
     def gap(self, key: RowKey) -> Gap | None:
         """The gap that a line stands for."""
-        return next((gap for gap in self.view.structure.gaps if gap.first == key[1]), None)
+        return next((gap for gap in self.view.items.gaps if gap.first == key[1]), None)
 
     def is_covered(self, item: ItemId) -> bool:
         """Whether the active focus brief stands in place of an item."""
@@ -118,7 +118,7 @@ class KnownContext:
         overlay, totals = self.view.overlay, self.totals
         if overlay is None or totals is None:
             return None
-        weights = [self.weights.get(item) for item in self.view.items.ids if item in overlay.covered]
+        weights = [self.weights.get(item) for item in self.view.items.refs if item in overlay.covered]
         return totals.tokens - sum(weight.tokens for weight in weights if weight) + overlay.brief.tokens
 
     def is_protected(self, place: int) -> bool:
@@ -129,7 +129,7 @@ class KnownContext:
 
     def _sum_up(self) -> None:
         items = self.view.items
-        self._tally.extend(items.ids, self.weights)
+        self._tally.extend(items.refs, self.weights)
         if self.totals is None and items.complete:
             self.totals = self._tally.totals(items, self.weights, self.view.tail)
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import typer
 from lcm_core.assemble.focus import FocusOverlay
-from lcm_core.context_view import Found, Structure, findings_at, structure_of
+from lcm_core.context_items import ContextItems
+from lcm_core.context_view import Found, findings_at, gap_text
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.records import Conversation, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import focus_overlay, list_briefs
-from lcm_core.store.context import ContextEntry, References, Weight, entries_of, references
+from lcm_core.store.context import ContextEntry, Weight, context_items, entries_of
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import summaries_created
 from lcm_core.store.schema import Schema
@@ -47,8 +48,7 @@ class ShownContext:
 
     schema: Schema
     conversation: Conversation
-    items: References
-    structure: Structure
+    items: ContextItems
     entries: list[ContextEntry]
     created: Mapping[SummaryId, Timestamp]
     tail: FreshTail
@@ -106,8 +106,8 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     """Read the context of a conversation; *budget* None means the configured one."""
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
-    items = await references(reader, key)
-    entries = await entries_of(reader, items.items())
+    items = await context_items(reader, key)
+    entries = await entries_of(reader, list(items))
     machine = run.presentation.json or run.presentation.engine_table
     first = 0 if machine else max(0, len(entries) - MOST_LISTED)  # the others are only counted
     entries[first:] = [as_text(entry) for entry in entries[first:]]
@@ -116,7 +116,6 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
         reader.schema,
         conversation,
         items,
-        structure_of(items),
         entries,
         await summaries_created(
             reader, [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
@@ -151,7 +150,7 @@ def _findings(found: ShownContext) -> list[list[Found]]:
 
 def _findings_of(found: ShownContext, place: int) -> list[Found]:
     owner = found.conversation.conversation_id
-    return findings_at(found.items, place, found.structure, _weight(found.entries[place]), owner)
+    return findings_at(found.items, place, _weight(found.entries[place]), owner)
 
 
 def _created(found: ShownContext, entry: ContextEntry) -> Timestamp | None:
@@ -258,7 +257,7 @@ def _table(run: Run, found: ShownContext) -> Table:
 
 
 def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
-    gaps = {gap.place: gap.text for gap in found.structure.gaps}
+    gaps = {gap.place: gap_text(gap) for gap in found.items.gaps}
     first = max(0, len(found.entries) - MOST_LISTED)
     for place in range(first, len(found.entries)):
         entry, item = found.entries[place], found.entries[place].item

@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.budget import parse_budget, step
+from lcm_core.context_items import ItemId
 from lcm_core.context_reading import find_item
 from lcm_core.context_view import RowKey
 from lcm_core.known_context import stands_for_item
 from lcm_core.records import Conversation
 from lcm_core.store import context as store
-from lcm_core.store.context import ItemId
 from textual import on
 from textual.binding import BindingType
 
@@ -126,7 +126,7 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         await asyncio.sleep(DEBOUNCE_SECONDS)
         items, ordinal = self.known.view.items, self.ordinal()
         place = bisect_left(items.ordinals, ordinal) if ordinal is not None else len(items)
-        if place < len(items) and items.ids[place] == self.linked_item():
+        if place < len(items) and items.refs[place] == self.linked_item():
             self._learn_entries(await self.session.read(store.entries_of, [items.item(place)]))
             self.refresh_bars()
 
@@ -150,7 +150,7 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         place = self.place_of(key)
         if place is None:
             return
-        data = await self.session.read(load_item, self.known.view.items.ids[place])
+        data = await self.session.read(load_item, self.known.view.items.refs[place])
         place = self.place_of(key)
         if place is not None and self.table.selected == key and not self.as_sent:
             document = item_document(self.known, place, data, self.session, self.ledger)
@@ -235,10 +235,10 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
             page = places[start : start + SEARCH_PAGE]
             place = await self.session.read(find_item, items, needle, page)
             if place is not None:
-                self._go_to(items.ids[place], items.ordinals[place])
+                self._go_to(items.refs[place], items.ordinals[place])
                 return
         if typing and places:
-            self._go_to(items.ids[places[0]], items.ordinals[places[0]])
+            self._go_to(items.refs[places[0]], items.ordinals[places[0]])
         elif not typing:
             self.app.notify(f"No item of this context holds “{needle}”.", timeout=3)
 
@@ -248,8 +248,8 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         for key, place in zip(view.keys, view.places, strict=True):
             if (
                 stands_for_item(key)
-                and view.items.ids[place] == item
-                and (item not in view.structure.ordinals_of or view.items.ordinals[place] == ordinal)
+                and view.items.refs[place] == item
+                and (item not in view.items.repeated or view.items.ordinals[place] == ordinal)
             ):
                 self.table.select(key)
                 return
@@ -318,7 +318,7 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
             return None if origin is None else origin.summary_id or origin.message_id
         key = self.table.selected
         place = self.place_of(key) if key is not None and stands_for_item(key) else None
-        return None if place is None else self.known.view.items.ids[place]
+        return None if place is None else self.known.view.items.refs[place]
 
     def linked_seq(self) -> int | None:
         """The seq of the message under the cursor."""

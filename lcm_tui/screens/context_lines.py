@@ -9,9 +9,10 @@ from typing import Final
 
 from lcm_core.assemble.ledger import Fate, Ledger
 from lcm_core.assemble.result import Step
-from lcm_core.context_view import TAIL, Found, RowKey, depth_name
+from lcm_core.context_items import ItemId
+from lcm_core.context_view import TAIL, Found, RowKey, depth_name, gap_text
 from lcm_core.known_context import KnownContext
-from lcm_core.store.context import ContextEntry, ItemId, Weight
+from lcm_core.store.context import ContextEntry, Weight
 from lcm_core.text import cell_width, clip, safe_line
 from lcm_core.times import age, parse_utc
 from lcm_core.tokens import TokenCheck, Verdict
@@ -99,7 +100,7 @@ def item_line(
     cells = item_cells(known, place, entry, check, now, room, fate)
     if mark:
         cells["kind"] = Span(f"{cells['kind'].text} {mark}", cells["kind"].style)
-    item = known.view.items.ids[place]
+    item = known.view.items.refs[place]
     if item not in known.weights or known.weights[item] is not None:
         line = _row(width, tuple(cells.items()))
         return dimmed(line) if fate is not None and not fate.sent else line
@@ -124,7 +125,7 @@ def item_cells(
 ) -> dict[str, Span]:
     """The cells of an item, as far as it has been read; *room* is that for its tokens."""
     items = known.view.items
-    item = items.ids[place]
+    item = items.refs[place]
     weight = known.weights.get(item)
     findings = known.findings(place)
     running = known.running_total(place)
@@ -144,7 +145,7 @@ def item_cells(
 def fate_at(known: KnownContext, place: int, ledger: Ledger | None) -> Fate | None:
     """What becomes of the item at a place; None while it is not known."""
     items = known.view.items
-    return None if ledger is None else ledger.fate(items.ordinals[place], items.ids[place])
+    return None if ledger is None else ledger.fate(items.ordinals[place], items.refs[place])
 
 
 def _mark(
@@ -160,7 +161,7 @@ def _mark(
         return Span("!", "warn")
     if fate is not None and fate.score:
         return Span("*", "new")
-    if known.is_covered(known.view.items.ids[place]):
+    if known.is_covered(known.view.items.refs[place]):
         return Span("┆", "brief")
     return Span("│" if known.is_protected(place) else " ", "tail")
 
@@ -270,7 +271,7 @@ def line_between(known: KnownContext, key: RowKey, width: int) -> Line:
     kind = key[0]
     if kind == "gap":
         gap = known.gap(key)
-        return _ruler(gap.text if gap else "gap", width, "warn")
+        return _ruler(gap_text(gap) if gap else "gap", width, "warn")
     if key == TAIL:
         return _ruler(tail_text(known), width, "tail")
     return _ruler(brief_text(known), width, "brief")
@@ -302,15 +303,16 @@ def _ruler(text: str, width: int, style: StyleName) -> Line:
 
 def findings_line(known: KnownContext) -> Line:
     """What is wrong with the context, in short, for its head; and what a focus brief makes of its tokens."""
-    structure, totals = known.view.structure, known.totals
-    repeated = sum(len(ordinals) - 1 for ordinals in structure.ordinals_of.values())
+    items, totals = known.view.items, known.totals
+    repeated = sum(len(places) - 1 for places in items.repeated.values())
+    mismatched = sum(items.refs[place] is not None for place in items.mismatched)
     counted: list[tuple[int, str, str, StyleName]] = [
-        (len(structure.gaps), "gap", "gaps", "warn"),
+        (len(items.gaps), "gap", "gaps", "warn"),
         (repeated, "duplicate", "duplicates", "error"),
         (totals.dangling if totals else 0, "dangling", "dangling", "error"),
         (totals.foreign if totals else 0, "foreign", "foreign", "error"),
-        (len(structure.abnormal), "bad ordinal", "bad ordinals", "error"),
-        (len(structure.mismatched), "wrong type", "wrong types", "error"),
+        (len(items.abnormal), "bad ordinal", "bad ordinals", "error"),
+        (mismatched, "wrong type", "wrong types", "error"),
     ]
     found = [
         Span(f" · {count:,} {one if count == 1 else many}", style)

@@ -9,12 +9,13 @@ from itertools import islice
 from typing import Final
 
 from lcm_core.assemble.ledger import Ledger
+from lcm_core.context_items import ItemId
 from lcm_core.context_reading import Fetched, FoundOverlay, read_context
 from lcm_core.context_view import RowKey, goes_on, moved_tail
 from lcm_core.known_context import KnownContext, stands_for_item
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store import context as store
-from lcm_core.store.context import ContextEntry, ItemId
+from lcm_core.store.context import ContextEntry
 from lcm_core.tokens import TokenCheck
 from textual import on
 
@@ -201,7 +202,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         for key in self.table.keys_near(pages):
             place = self.place_of(key) if stands_for_item(key) else None
             if place is not None:
-                found.append((key, self.known.view.items.ids[place], place))
+                found.append((key, self.known.view.items.refs[place], place))
         return found
 
     def place_of(self, key: RowKey | None) -> int | None:
@@ -243,7 +244,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         entries = await self.session.read(store.entries_of, [items.item(place) for place in places])
         before = {item: self._entries.get(item) for _, item, _ in lines}
         self._learn_entries(entries)
-        weights = {items.ids[place]: entry.weight for place, entry in zip(places, entries, strict=True)}
+        weights = {items.refs[place]: entry.weight for place, entry in zip(places, entries, strict=True)}
         if self.known.learn(weights) or self.table.keys is not self.known.view.keys:
             self.show_known()
         self.table.redraw([key for key, item, _ in lines if self._entries.get(item) != before[item]])
@@ -265,7 +266,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         place = self.place_of(key)
         if place is None:
             return ((),)
-        item, now = self.known.view.items.ids[place], datetime.now(UTC)
+        item, now = self.known.view.items.refs[place], datetime.now(UTC)
         check, entry = self._checks.get(item), self._entries.get(item)
         if len(self._ages) > KEPT:
             self._ages.clear()
@@ -299,7 +300,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
     def why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
         """What has been read of it: a leaf, or standing twice."""
         entry = self._entries.get(summary_id)
-        standing = self.known.view.structure.ordinals_of.get(summary_id, (0,))
+        standing = self.known.view.items.repeated.get(summary_id, (0,))
         return why_not_dissolved(entry.kind == "leaf" if entry else None, len(standing), below)
 
     def marks_changed(self, summary_ids: Sequence[SummaryId]) -> None:

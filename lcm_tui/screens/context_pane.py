@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lcm_core.assemble.ledger import Ledger
-from lcm_core.context_view import TAIL, RowKey
+from lcm_core.context_view import TAIL, RowKey, gap_text
 from lcm_core.known_context import KnownContext
 
 from lcm_tui.screens.context_lines import fate_at, tail_text
@@ -38,7 +38,7 @@ def item_document(
 
 def _standing(known: KnownContext, place: int) -> Document:
     overlay = known.view.overlay
-    if overlay is not None and known.is_covered(known.view.items.ids[place]):
+    if overlay is not None and known.is_covered(known.view.items.refs[place]):
         return (field("focus", f"{overlay.brief.brief_id} is sent instead", "brief", width=9),)
     if known.is_protected(place):
         return (field("", "in the fresh tail: compaction leaves it alone", "tail", width=9),)
@@ -51,7 +51,7 @@ def between_document(known: KnownContext, key: RowKey) -> Document:
         gap = known.gap(key)
         return (
             heading("A gap in the ordinals"),
-            Block(f"{gap.text[5:].capitalize()}." if gap else ""),
+            Block(f"{gap_text(gap)[5:].capitalize()}." if gap else ""),
             Block(),
             Block(
                 "The engine numbers a context without gaps after each compaction. A gap is left when a host "

@@ -40,7 +40,8 @@ async def place_of(reader: Reader, finding: Finding, ref: RowRef | None) -> Plac
     item = None
     if row is not None and row.ordinal is not None:
         items = await context_items(reader, owner)
-        item = next((one for one in items if one.ordinal >= row.ordinal), items[-1] if items else None)
+        behind = (one for one in items if one.ordinal >= row.ordinal)
+        item = next(behind, items.item(-1) if items else None)
     return Place(finding, conversation, row, item)
 
 

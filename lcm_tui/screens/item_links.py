@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from lcm_core.context_items import ItemId
 from lcm_core.records import Conversation, SummaryId
-from lcm_core.store.context import ItemId
 
 from lcm_tui.screens.base import CommandScreen
 

@@ -6,11 +6,12 @@ import json
 from dataclasses import dataclass
 
 from lcm_core.assemble.wrapper import wrap_summary
+from lcm_core.context_items import ItemId
 from lcm_core.errors import NotFoundError
 from lcm_core.ingest.content import ContentPart, PartKind
 from lcm_core.records import SummaryId, SummaryText
 from lcm_core.store import messages, summaries
-from lcm_core.store.context import ItemId, check_tokens, standing_sources
+from lcm_core.store.context import check_tokens, standing_sources
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import MessageEntry
 from lcm_core.times import format_local, parse_utc

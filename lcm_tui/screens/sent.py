@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lcm_core.context_items import ItemId
 from lcm_core.records import Conversation
-from lcm_core.store.context import ItemId
 from textual.app import ComposeResult
 from textual.binding import BindingType
 

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.assemble.ledger import Ledger, ledger_of
+from lcm_core.context_items import ItemId
 from lcm_core.records import Conversation
 from lcm_core.snapshots import Reconstruction, reconstruct
 from lcm_core.store.assemblies import Snapshot
-from lcm_core.store.context import ItemId
 from lcm_core.times import format_local, parse_utc
 from textual import on
 from textual.app import ComposeResult

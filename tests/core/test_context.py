@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.budget import STEPS, parse_budget, step
+from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems, ItemId
 from lcm_core.context_reading import find_item, read_context
 from lcm_core.context_view import (
-    HUGE_ORDINAL,
     TAIL,
     ContextView,
     Finding,
     fresh_tail_of,
+    gap_text,
     goes_on,
     moved_tail,
-    structure_of,
     totals_of,
     view_context,
 )
@@ -29,7 +29,6 @@ from lcm_core.fresh_tail import FreshTail
 from lcm_core.known_context import KnownContext
 from lcm_core.records import ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store import context as store
-from lcm_core.store.context import References
 from lcm_core.store.database import Database
 from lcm_core.tokens import Lacking, Verdict
 
@@ -129,8 +128,8 @@ async def test_stored_counts_are_the_engines_but_for_signed_reasoning(database_f
     found = []
     async with await Database.open(database_file("0.15.3")) as database:
         for number in range(1, 9):
-            items = await database.read(store.references, ConversationId(number))
-            found += [await database.read(store.check_tokens, item) for item in items.ids]
+            items = await database.read(store.context_items, ConversationId(number))
+            found += [await database.read(store.check_tokens, item) for item in items.refs]
     odd = [check for check in found if check is None or check.verdict is not Verdict.FITS]
     assert len(found) == 150
     assert {check and check.lacking for check in odd} == {Lacking.SIGNATURE}
@@ -142,7 +141,7 @@ async def test_stored_counts_are_the_engines_but_for_signed_reasoning(database_f
     ("messages", "message_id", MessageId(848)),
 ])  # fmt: skip
 async def test_a_wrong_count_is_told_from_a_right_one(
-    database_copy: DatabaseFactory, table: str, key: str, item: store.ItemId
+    database_copy: DatabaseFactory, table: str, key: str, item: ItemId
 ):
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
@@ -169,7 +168,7 @@ async def test_the_sources_that_a_wrapper_names(database_file: DatabaseFactory):
 
 async def test_a_search_looks_at_ids_kinds_and_previews(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
-        items = await database.read(store.references, ONE)
+        items = await database.read(store.context_items, ONE)
         places = range(len(items))
 
         async def found(needle: str) -> int | None:
@@ -188,12 +187,12 @@ async def test_a_search_looks_at_ids_kinds_and_previews(database_file: DatabaseF
 async def test_the_damage_that_was_made(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3-damaged")) as database:
         three, four = await known_context(database, 3), await known_context(database, 4)
-    assert [gap.text for gap in three.view.structure.gaps] == ["gap: ordinal 2 is missing"]
+    assert [gap_text(gap) for gap in three.view.items.gaps] == ["gap: ordinal 2 is missing"]
     assert [key for key in three.view.keys if key[0] == "gap"] == [("gap", 2, 0)]
     assert three.view.keys[2] == ("gap", 2, 0)
     dangling = [place for place in range(14) if four.findings(place)]
     assert dangling == [13]
-    assert four.view.items.ids[13] == 286
+    assert four.view.items.refs[13] == 286
     [found] = four.findings(13)
     assert (found.finding, found.text) == (Finding.DANGLING, "row is gone: the engine skips it")
     assert not any(three.findings(place) for place in range(27))
@@ -210,7 +209,7 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
             (25, "message", 569, None),
             (26, "message", None, "sum_6f28c0a7f6f90a1a"),
             (27, "summary", None, None),
-            (HUGE_ORDINAL + 5, "message", 865, None),
+            (ABNORMAL_ORDINAL + 5, "message", 865, None),
         ):
             connection.execute(insert.replace("context_items", f"context_items {columns}"), row)
     async with await Database.open(path) as database:
@@ -237,9 +236,9 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
             (Finding.DUPLICATE, both.format("1")),
         ],
         27: [(Finding.DANGLING, "refers to nothing: the engine skips it")],
-        HUGE_ORDINAL + 5: [(Finding.DUPLICATE, both.format("21")), (Finding.ORDINAL, huge)],
+        ABNORMAL_ORDINAL + 5: [(Finding.DUPLICATE, both.format("21")), (Finding.ORDINAL, huge)],
     }
-    assert [gap.text for gap in view.structure.gaps] == ["gap: ordinals 22–23 are missing"]
+    assert [gap_text(gap) for gap in view.items.gaps] == ["gap: ordinals 22–23 are missing"]
     assert len(view.keys) == len(set(view.keys)) == 28 + 2
     assert ("summary", "sum_4c4bd5292abfa225", 0) in view.keys
     assert ("summary", "sum_4c4bd5292abfa225", 1) in view.keys
@@ -248,16 +247,35 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
     assert (known.totals.foreign, known.totals.dangling) == (1, 1)
 
 
-@given(st.sets(st.integers(-20, 60) | st.integers(HUGE_ORDINAL - 3, HUGE_ORDINAL + 5), min_size=1))
+@given(st.sets(st.integers(-20, 60) | st.integers(ABNORMAL_ORDINAL - 3, ABNORMAL_ORDINAL + 5), min_size=1))
 def test_gaps_are_the_missing_ordinals(ordinals: set[int]):
     held = tuple(sorted(ordinals))
-    items = References(held, ids=tuple(range(len(held))))
-    normal = [ordinal for ordinal in held if 0 <= ordinal < HUGE_ORDINAL]
-    missing = [at for gap in structure_of(items).gaps for at in (gap.first, gap.last)]
-    gaps = structure_of(items).gaps
+    items = ContextItems.naming(range(len(held)), held)
+    normal = [ordinal for ordinal in held if 0 <= ordinal < ABNORMAL_ORDINAL]
+    gaps = items.gaps
+    missing = [at for gap in gaps for at in (gap.first, gap.last)]
     assert sum(gap.last - gap.first + 1 for gap in gaps) == (normal[-1] + 1 - len(normal) if normal else 0)
     assert not set(missing) & ordinals
     assert all(held[gap.place] == gap.last + 1 for gap in gaps)
+
+
+def test_what_stands_twice_and_what_a_type_does_not_say():
+    message, other, name = MessageId(1), MessageId(2), SummaryId("sum_a")
+    items = ContextItems(
+        (0, 1, 2, 3, 4, 5),
+        ("message", "summary", "message", "summary", "message", "summary"),
+        (message, None, None, other, None, None),
+        (None, name, name, SummaryId("sum_b"), None, None),
+        (Timestamp(""),) * 6,
+    )
+    assert items.refs == (1, "sum_a", "sum_a", "sum_b", None, None)
+    assert items.repeated == {"sum_a": (1, 2)}
+    assert items.mismatched == {2, 3, 4, 5}
+    assert [item.summary_id for item in items] == list(items.summary_ids)
+    assert items.item(-1) == list(items)[-1]
+    assert list(items.then(items)) == [*items, *items]
+    assert items.then(items).begins_with(items)
+    assert not items.begins_with(items.then(items))
 
 
 async def test_lines_between_items_stand_where_they_belong(database_file: DatabaseFactory):
@@ -276,7 +294,7 @@ async def test_lines_between_items_stand_where_they_belong(database_file: Databa
 
 
 async def test_a_brief_whose_place_is_unknown_stands_nowhere():
-    view = view_context(References((0,), ids=(MessageId(1),)), None, None)
+    view = view_context(ContextItems.naming([1]), None, None)
     assert view.keys == [("message", 1, 0)]
 
 
@@ -308,7 +326,7 @@ async def test_appended_items_are_read_alone(database_copy: DatabaseFactory):
     async with await Database.open(path) as database:
         data = await database.read(read_context, known)
     assert data.fresh == (("message", 1, 0),)
-    assert data.view.items.ids[:22] == before.items.ids
+    assert data.view.items.refs[:22] == before.items.refs
     assert data.view.items.complete
     assert all(held is kept for held, kept in zip(data.view.item_keys, before.item_keys, strict=False))
 
@@ -363,11 +381,11 @@ async def test_a_change_of_a_row_is_found_by_verifying(database_copy: DatabaseFa
 async def test_verifying_goes_round_when_it_is_interrupted(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
         known = await known_context(database, 1)
-        seen: set[store.ItemId] = set()
+        seen: set[ItemId] = set()
         for _ in range(6):
             await read_on(database, known)  # a host writes, and everything is due again
             seen.update(known.unverified(4))
-    assert seen == set(known.view.items.ids)
+    assert seen == set(known.view.items.refs)
 
 
 async def test_a_long_list_begins_before_it_has_been_read(database_file: DatabaseFactory):
@@ -403,8 +421,8 @@ async def test_values_of_the_wrong_type_are_no_defect(database_copy: DatabaseFac
         connection.execute("UPDATE context_items SET ordinal = 7.5 WHERE conversation_id = 1 AND ordinal = 7")
     async with await Database.open(path) as database:
         known = await known_context(database, 1)
-        entries = await database.read(store.entries_of, known.view.items.items())
-        checks = [await database.read(store.check_tokens, item) for item in known.view.items.ids]
+        entries = await database.read(store.entries_of, list(known.view.items))
+        checks = [await database.read(store.check_tokens, item) for item in known.view.items.refs]
     assert known.totals is not None
     assert known.totals.tokens == 3304 - 85
     assert entries[5].preview == "\udcff\x00\udcfe"
@@ -457,11 +475,7 @@ def test_what_has_moved_in_or_out_of_the_fresh_tail() -> None:
 
 def test_a_list_goes_on_when_items_are_appended_and_nothing_else() -> None:
     def listed(*ids: int, ordinals: tuple[int, ...] | None = None) -> ContextView:
-        messages = tuple(map(MessageId, ids))
-        blank = (Timestamp(""),) * len(ids)
-        places = ordinals or tuple(range(len(ids)))
-        types, summaries = ("message",) * len(ids), (None,) * len(ids)
-        return view_context(References(places, types, messages, summaries, blank, messages), None, None)
+        return view_context(ContextItems.naming(ids, ordinals), None, None)
 
     before = listed(1, 2, 3)
     assert goes_on(before, before)

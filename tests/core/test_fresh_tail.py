@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lcm_core.context_items import ContextItems, ItemId
 from lcm_core.context_view import fresh_tail_of
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules, engine_rules
 from lcm_core.fresh_tail import fresh_tail, protected
@@ -52,8 +53,8 @@ def items(text: str, tokens: int = 10) -> list[Item]:
 @pytest.mark.parametrize("number", ENGINE)
 async def test_the_tail_of_the_real_engine(database_file: DatabaseFactory, number: int):
     async with await Database.open(database_file("0.15.3")) as database:
-        held = await database.read(context.references, ConversationId(number))
-        weights = await database.read(context.weights_of, held.ids)
+        held = await database.read(context.context_items, ConversationId(number))
+        weights = await database.read(context.weights_of, held.refs)
         rules = engine_rules(database.schema)
     found = [
         fresh_tail_of(
@@ -72,8 +73,8 @@ async def test_the_tail_of_the_engines_command(database_file: DatabaseFactory):
     assert len(listed) == 8
     async with await Database.open(database_file("0.15.3")) as database:
         for one in listed:
-            held = await database.read(context.references, ConversationId(one["conversationId"]))
-            weights = await database.read(context.weights_of, held.ids)
+            held = await database.read(context.context_items, ConversationId(one["conversationId"]))
+            weights = await database.read(context.weights_of, held.refs)
             tail = fresh_tail_of(held, weights, engine_rules(database.schema).tail)
             assert tail is not None
             assert (tail.messages, tail.tokens) == (one["freshTailMessages"], one["freshTailTokens"])
@@ -142,25 +143,25 @@ def test_looking_only_at_the_end_finds_the_same_tail(
     text: str, count: int, limit: int | None, rules: EngineRules
 ):
     made = items(text)
-    references, weights = as_context(made)
+    listed, weights = as_context(made)
     tail = with_values(rules, fresh_tail_count=count, fresh_tail_max_tokens=limit).tail
-    assert fresh_tail_of(references, weights, tail) == fresh_tail(made, tail)
+    assert fresh_tail_of(listed, weights, tail) == fresh_tail(made, tail)
 
 
 def as_context(
     made: Sequence[Item],
-) -> tuple[context.References, dict[context.ItemId, context.Weight | None]]:
+) -> tuple[ContextItems, dict[ItemId, context.Weight | None]]:
     ids = tuple(item.ordinal + 1 if item.is_message else f"sum_{item.ordinal}" for item in made)
-    references = context.References(tuple(item.ordinal for item in made), ids=ids)
+    listed = ContextItems.naming(ids, [item.ordinal for item in made])
     weights = {
         held: context.Weight(item.tokens, item.role, None if item.is_message else 0, ConversationId(1))
         for held, item in zip(ids, made, strict=True)
     }
-    return references, weights
+    return listed, weights
 
 
 def test_the_tail_is_not_told_before_enough_has_been_read():
-    references, weights = as_context(items("sataua"))
+    listed, weights = as_context(items("sataua"))
     weights.pop(5)
-    assert fresh_tail_of(references, weights, with_values(RULES_PRESENT, fresh_tail_count=1).tail) is None
-    assert fresh_tail_of(references, weights, with_values(RULES_0_1, fresh_tail_count=0).tail) is not None
+    assert fresh_tail_of(listed, weights, with_values(RULES_PRESENT, fresh_tail_count=1).tail) is None
+    assert fresh_tail_of(listed, weights, with_values(RULES_0_1, fresh_tail_count=0).tail) is not None

@@ -23,7 +23,7 @@ from lcm_core.operations.compaction.distance import distance_of
 from lcm_core.operations.compaction.reading import load_context
 from lcm_core.operations.compaction.run import Setting
 from lcm_core.records import ConversationId
-from lcm_core.store.context import references, weights_of
+from lcm_core.store.context import context_items, weights_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.summarize.source import Rendering
 
@@ -45,12 +45,12 @@ async def ledger(path: Path, number: int, budget: int, *, fresh_tail_count: int 
 async def test_every_item_has_a_fate_and_they_add_up(version: str, database_file: DatabaseFactory):
     async def look(reader: Reader) -> None:
         for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
-            items = await references(reader, row["number"])
+            items = await context_items(reader, row["number"])
             for budget in BUDGETS:
                 settings = AssemblySettings(budget, fresh_tail_count=5, clamp=True)
                 found = await assemble_context(reader, row["number"], settings, zone=UTC)
                 one = ledger_of(found)
-                fates = [one.fate(at, item) for at, item in zip(items.ordinals, items.ids, strict=True)]
+                fates = [one.fate(at, item) for at, item in zip(items.ordinals, items.refs, strict=True)]
                 assert all(fate is not None for fate in fates), (row["number"], budget)
                 gone = [fate for fate in fates if fate is not None and not fate.sent]
                 briefs = [each for each in found.evicted if each.origin and each.origin.brief_id]
@@ -128,8 +128,8 @@ async def test_the_distance_says_what_the_engine_would_do(version: str, database
         rules = engine_rules(reader.schema)
         for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
             loaded = await load_context(reader, row["number"], Rendering(rules))
-            items = await references(reader, row["number"])
-            weights = await weights_of(reader, list(items.ids))
+            items = await context_items(reader, row["number"])
+            weights = await weights_of(reader, list(items.refs))
             tail = fresh_tail_of(items, weights, with_values(rules, fresh_tail_count=5).tail)
             totals = totals_of(items, weights, tail, row["number"])
             assert totals is not None

@@ -99,7 +99,7 @@ async def ask_everything(reader: Reader) -> dict[str, object]:
     """The answers to all questions, and to those about what was found."""
     answers = {name: await question(reader) for name, question in QUESTIONS.items()}
     items = await context.context_items(reader, MAIN)
-    answers["entries"] = await context.entries_of(reader, items)
+    answers["entries"] = await context.entries_of(reader, list(items))
     answers["weights"] = await context.weights_of(
         reader, [item.message_id or item.summary_id or 0 for item in items]
     )

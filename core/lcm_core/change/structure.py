@@ -33,6 +33,7 @@ from lcm_core.change.plan import (
     ref_of,
     touched_rows,
 )
+from lcm_core.context_items import ABNORMAL_ORDINAL
 from lcm_core.store.connecting import quoted
 
 
@@ -226,10 +227,6 @@ _ON_CYCLE = """EXISTS (WITH RECURSIVE below(id) AS (
 # -- contexts -------------------------------------------------------------------------------------------
 
 
-#: From here on an ordinal is no place in a list but what an interrupted resequencing left (A9).
-HUGE_ORDINAL = 10_000_000
-
-
 def _subjects_of(edits: Iterable[Edit], owner: int) -> frozenset[Ref]:
     """What edits take out of a context or put into it."""
     splices = (edit for edit in edits if isinstance(edit, Splice) and edit.conversation_id == owner)
@@ -278,7 +275,7 @@ def _foreign(conversation_id: int, present: frozenset[Ref], owners: dict[SqlValu
 
 def _misnumbered(listing: Listing, subjects: frozenset[Ref]) -> Broken:
     """A9: an ordinal out of range."""
-    first, last = bisect_left(listing.ordinals, 0), bisect_left(listing.ordinals, HUGE_ORDINAL)
+    first, last = bisect_left(listing.ordinals, 0), bisect_left(listing.ordinals, ABNORMAL_ORDINAL)
     for ref in (*listing.refs[:first], *listing.refs[last:]):
         if ref in subjects:
             yield "A9", ref

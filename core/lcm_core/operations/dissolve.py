@@ -14,11 +14,10 @@ from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Edit, Plan, RowChange, Splice, deletion, key_of
 from lcm_core.errors import RefusedError
 from lcm_core.operations.prepared import retired
-from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store import summaries as summary_store
-from lcm_core.store.context import ItemId
 from lcm_core.store.database import Reader
 from lcm_core.store.prepared import TABLES as PREPARED
 from lcm_core.store.prepared import batches_naming
@@ -67,8 +66,8 @@ async def plan_dissolve(
     _check_tables(reader)
     await conversation_store.get_conversation(reader, conversation_id)
     nodes = await _nodes(reader, conversation_id, summary_ids, levels)
-    items = await context_store.references(reader, conversation_id)
-    listing = Listing.of(zip(items.ordinals, items.ids, strict=True))
+    items = await context_store.context_items(reader, conversation_id)
+    listing = Listing.of(zip(items.ordinals, items.refs, strict=True))
     roots = _roots(nodes, listing, conversation_id)
     used: set[str] = set()
     restored = {root: _restored(root, nodes, used) for root in roots}
@@ -328,13 +327,7 @@ async def _over_budget(reader: Reader, listing: Listing, budget: int | None) -> 
     """A warning when the context would not fit."""
     if budget is None:
         return ()
-    ids: list[ItemId] = [
-        SummaryId(ref) if isinstance(ref, str) else MessageId(ref)
-        for ref in listing.refs
-        if isinstance(ref, int | str)
-    ]
-    weights = await context_store.weights_of(reader, ids)
-    total = sum(weight.tokens for one in ids if (weight := weights.get(one)))
+    total = await context_store.tokens_of(reader, listing.refs)
     if total <= budget:
         return ()
     return (

@@ -17,9 +17,8 @@ from typing import Final
 from lcm_core.change.plan import Plan
 from lcm_core.errors import RefusedError
 from lcm_core.operations.merging import Merging
-from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.records import ConversationId
 from lcm_core.store import context as context_store
-from lcm_core.store.context import ItemId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.families import Member, families, records_archiving
@@ -200,12 +199,8 @@ async def _seen(reader: Reader, split: SplitSession, budget: int | None) -> list
     ]
     total = 0
     for member in (*split.older, split.active):
-        items = await context_store.references(reader, member.id)
-        ids: list[ItemId] = [
-            SummaryId(one) if isinstance(one, str) else MessageId(one) for one in items.ids if one is not None
-        ]
-        weights = await context_store.weights_of(reader, ids)
-        total += sum(weight.tokens for one in ids if (weight := weights.get(one)))
+        items = await context_store.context_items(reader, member.id)
+        total += await context_store.tokens_of(reader, items.refs)
     if budget is not None and total > budget:
         found.append(
             f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: the engine would "

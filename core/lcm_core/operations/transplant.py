@@ -15,15 +15,15 @@ from typing import Final
 
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Plan, Splice, SqlValue
+from lcm_core.context_items import ContextItems
 from lcm_core.dag.markers import classify
 from lcm_core.errors import RefusedError
 from lcm_core.operations.already_there import Duplicate, already_there, missing_roots
 from lcm_core.operations.deep_copy import DeepCopy
 from lcm_core.operations.subtree import Subtree, load_subtree
-from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.records import ConversationId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
-from lcm_core.store.context import ItemId, References
 from lcm_core.store.database import Reader
 from lcm_core.store.occupied import active_briefs, seq_bounds
 from lcm_core.store.rows import StoredRow
@@ -75,11 +75,11 @@ async def plan_transplant(
         raise RefusedError(f"Conversation {source} cannot be transplanted into itself: name another target.")
     await conversation_store.get_conversation(reader, source)
     into = await conversation_store.get_conversation(reader, target)
-    standing = await context_store.references(reader, source)
+    standing = await context_store.context_items(reader, source)
     chosen = await _choose(reader, standing, source, target, skip_duplicates)
     whole = chosen.whole
     copy = await DeepCopy.begin(reader, whole, target, into.session_id)
-    context = await context_store.references(reader, target)
+    context = await context_store.context_items(reader, target)
     order = [copy.ids[root] for root in await asyncio.to_thread(_by_time, whole, chosen.roots)]
     stamp = sql_utc(now or datetime.now(UTC))
     edits = (*await copy.edits(reader), await asyncio.to_thread(_in_front, context, target, order, stamp))
@@ -115,7 +115,7 @@ class _Chosen:
 
 async def _choose(
     reader: Reader,
-    standing: References,
+    standing: ContextItems,
     source: ConversationId,
     target: ConversationId,
     skip_duplicates: bool,
@@ -203,7 +203,7 @@ def _text(value: SqlValue) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _in_front(context: References, target: ConversationId, summaries: Sequence[str], stamp: str) -> Splice:
+def _in_front(context: ContextItems, target: ConversationId, summaries: Sequence[str], stamp: str) -> Splice:
     """The copies before everything that stands there."""
     rows = [
         Cells.of(
@@ -217,14 +217,14 @@ def _in_front(context: References, target: ConversationId, summaries: Sequence[s
         )
         for summary in summaries
     ]
-    listing = Listing.of(zip(context.ordinals, context.ids, strict=True))
+    listing = Listing.of(zip(context.ordinals, context.refs, strict=True))
     return splice_at(listing, target, 0, [], rows)
 
 
 # -- warnings --------------------------------------------------------------------------------------------
 
 
-def _left_out(standing: References, source: int, chosen: _Chosen) -> Iterator[str]:
+def _left_out(standing: ContextItems, source: int, chosen: _Chosen) -> Iterator[str]:
     if chosen.skipped:
         words = "are left out, for the target has the text or all messages"
         yield phrase(chosen.skipped, "summary", None, words)
@@ -278,15 +278,11 @@ async def _under_briefs(reader: Reader, target: ConversationId) -> Iterator[str]
 
 
 async def _over_budget(
-    reader: Reader, context: References, chosen: _Chosen, budget: int | None
+    reader: Reader, context: ContextItems, chosen: _Chosen, budget: int | None
 ) -> Iterator[str]:
     if budget is None:
         return iter(())
-    ids: list[ItemId] = [
-        SummaryId(one) if isinstance(one, str) else MessageId(one) for one in context.ids if one is not None
-    ]
-    weights = await context_store.weights_of(reader, ids)
-    total = sum(weight.tokens for one in ids if (weight := weights.get(one)))
+    total = await context_store.tokens_of(reader, context.refs)
     added = (chosen.whole.summaries[root]["token_count"] for root in chosen.roots)
     total += sum(tokens for tokens in added if isinstance(tokens, int))
     if total <= budget:

@@ -1,17 +1,19 @@
 """The context of a conversation: what the model sees, in order.
 
-It is read in three layers, since a context may hold tens of thousands of items: references (which row
-stands where), weights (tokens and role of what they refer to, by pages), and entries (with a preview, for
-the rows in sight).
+It is read in three layers, since a context may hold tens of thousands of items: the items (which row stands
+where), weights (tokens and role of what they name, by pages), and entries (with a preview, for the rows in
+sight).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 
 from lcm_core.assemble.counted import tokens_as_sent
+from lcm_core.context_items import ContextItems, ItemId
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.database import Reader, Row
 from lcm_core.store.standing import whole_messages
@@ -28,53 +30,6 @@ from lcm_core.tokens import (
 HEAD = 300
 #: Characters from which counting tokens is worth a thread.
 LONG = 50_000
-
-#: What an item stands for: a summary's id where it names one, else a message's; None when it names neither.
-ItemId = SummaryId | MessageId | None
-
-
-@dataclass(frozen=True, slots=True)
-class References:
-    """The items of a context by ordinal, column by column: most of a long one is never looked at."""
-
-    ordinals: tuple[int, ...] = ()
-    types: tuple[str, ...] = ()
-    message_ids: tuple[MessageId | None, ...] = ()
-    summary_ids: tuple[SummaryId | None, ...] = ()
-    created: tuple[Timestamp, ...] = ()
-    ids: tuple[ItemId, ...] = ()
-    complete: bool = True  #: False: more items follow these
-    signature: str = ""  #: equal for equal lists, and a list that was only appended to begins with it
-
-    def __len__(self) -> int:
-        return len(self.ordinals)
-
-    def item(self, place: int) -> ContextItem:
-        """The item at a place, counted from 0 whatever the ordinals are."""
-        return ContextItem(
-            ordinal=self.ordinals[place],
-            item_type=self.types[place],
-            message_id=self.message_ids[place],
-            summary_id=self.summary_ids[place],
-            created_at=self.created[place],
-        )
-
-    def items(self) -> list[ContextItem]:
-        """All items."""
-        return [self.item(place) for place in range(len(self))]
-
-    def then(self, other: References) -> References:
-        """These items and, behind them, others."""
-        return References(
-            self.ordinals + other.ordinals,
-            self.types + other.types,
-            self.message_ids + other.message_ids,
-            self.summary_ids + other.summary_ids,
-            self.created + other.created,
-            self.ids + other.ids,
-            other.complete,
-            other.signature,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +74,20 @@ class ContextEntry:
         return Weight(self.tokens, self.role, self.depth, self.conversation_id)
 
 
-async def references(
+async def context_items(
     reader: Reader,
     conversation_id: ConversationId,
     *,
-    known: References | None = None,
+    known: ContextItems | None = None,
     limit: int | None = None,
-) -> References:
-    """All items of a context by ordinal, or the first *limit* of them; nothing of what they refer to.
+) -> ContextItems:
+    """All items of a context by ordinal, or the first *limit* of them; nothing of what they name.
 
     What is *known* is given back as it is when the list has not changed, and is gone on with when items were
     only appended: a list under a busy host is not read again and again.
     """
     if not reader.schema.has("context_items"):
-        return References()
+        return ContextItems()
     if limit is not None:
         return await _rows_from(reader, conversation_id, None, limit, "")
     signature = await _signature(reader, conversation_id)
@@ -143,11 +98,6 @@ async def references(
     if signature.startswith(f"{known.signature}\n"):
         return known.then(await _rows_from(reader, conversation_id, known.ordinals[-1], None, signature))
     return await _rows_from(reader, conversation_id, None, None, signature)
-
-
-async def context_items(reader: Reader, conversation_id: ConversationId) -> list[ContextItem]:
-    """All items of a context by ordinal: references only, whatever they cost to read."""
-    return (await references(reader, conversation_id)).items()
 
 
 async def weights_of(reader: Reader, ids: Sequence[ItemId]) -> dict[ItemId, Weight | None]:
@@ -173,6 +123,17 @@ async def weights_of(reader: Reader, ids: Sequence[ItemId]) -> dict[ItemId, Weig
                 row["tokens"] or 0, None, row["depth"] or 0, row["conversation_id"]
             )
     return found
+
+
+async def tokens_of(reader: Reader, refs: Iterable[object]) -> int:
+    """The stored tokens of what some items name, as often as it is named; what is gone counts none."""
+    ids: list[ItemId] = [
+        SummaryId(ref) if isinstance(ref, str) else MessageId(ref)
+        for ref in refs
+        if isinstance(ref, int | str)
+    ]
+    weights = await weights_of(reader, ids)
+    return sum(weight.tokens for one in ids if (weight := weights.get(one)))
 
 
 async def entries_of(reader: Reader, items: Sequence[ContextItem]) -> list[ContextEntry]:
@@ -246,7 +207,7 @@ async def standing_sources(reader: Reader, summary_id: SummaryId) -> list[Summar
     return [SummaryId(row["summary_id"]) for row in rows]
 
 
-# -- references ------------------------------------------------------------------------------------------
+# -- items -----------------------------------------------------------------------------------------------
 
 
 async def _signature(reader: Reader, conversation_id: ConversationId) -> str:
@@ -262,7 +223,7 @@ async def _signature(reader: Reader, conversation_id: ConversationId) -> str:
 
 async def _rows_from(
     reader: Reader, conversation_id: ConversationId, after: int | None, limit: int | None, signature: str
-) -> References:
+) -> ContextItems:
     columns = reader.schema.select(
         "context_items", ("item_type", "message_id", "summary_id", "created_at"), "c"
     )
@@ -279,16 +240,13 @@ async def _rows_from(
     return await asyncio.to_thread(_columns, rows[:limit], not more, signature)
 
 
-def _columns(rows: Sequence[Row], complete: bool, signature: str) -> References:
-    messages = [row[2] for row in rows]
-    summaries = [row[3] for row in rows]
-    return References(
+def _columns(rows: Sequence[Row], complete: bool, signature: str) -> ContextItems:
+    return ContextItems(
         tuple([row[0] for row in rows]),
-        tuple([str(row[1]) for row in rows]),
-        tuple(messages),
-        tuple(summaries),
+        tuple([intern(str(row[1])) for row in rows]),
+        tuple([row[2] for row in rows]),
+        tuple([row[3] for row in rows]),
         tuple([row[4] or Timestamp("") for row in rows]),
-        tuple([m if s is None else s for m, s in zip(messages, summaries, strict=True)]),
         complete,
         signature,
     )
