@@ -19,7 +19,7 @@ from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop
 from lcm_core.change.exports import remove_export
-from lcm_core.change.journal import TABLE, Operation, edits_of, exists, forget, operations
+from lcm_core.change.journal import TABLE, Operation, all_operations, edits_of, exists, forget
 from lcm_core.change.plan import Cells, Edit, Splice, SqlValue, touched_rows
 from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
@@ -52,7 +52,9 @@ def forget_history(
         wanted: list[str] = []
         if exists(writer):
             named = _names(writer, conversation_id)
-            wanted = [one.id for one in _all(writer) if _concerns(writer, one, conversation_id, named)]
+            wanted = [
+                one.id for one in all_operations(writer) if _concerns(writer, one, conversation_id, named)
+            ]
         files = forget(writer, wanted)
         writer.commit()
     for file in files:
@@ -78,14 +80,6 @@ def _names(writer: Writer, conversation_id: int) -> dict[str, Collection[SqlValu
 
 _MESSAGES_OF: Final = "SELECT message_id FROM messages WHERE conversation_id = ?"
 _SUMMARIES_OF: Final = "SELECT summary_id FROM summaries WHERE conversation_id = ?"
-
-
-def _all(writer: Writer) -> Iterable[Operation]:
-    """Every operation, the newest first."""
-    below: int | None = None
-    while page := operations(writer, below=below):
-        yield from page
-        below = page[-1].place
 
 
 def _concerns(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -106,6 +106,16 @@ def operations(
         (below, below, conversation_id, conversation_id, limit),
     )
     return [_operation(row) for row in rows]
+
+
+def all_operations(db: Rows, *, conversation_id: int | None = None) -> Iterator[Operation]:
+    """Every operation, the newest first."""
+    below: int | None = None
+    while page := operations(db, below=below, conversation_id=conversation_id):
+        yield from page
+        if len(page) < PAGE:
+            break
+        below = page[-1].place
 
 
 def find(db: Rows, operation_id: str) -> Operation | None:

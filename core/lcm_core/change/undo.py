@@ -16,10 +16,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 
 from lcm_core.change.errors import Moved, said
-from lcm_core.change.journal import PAGE, Operation, edits_of, find, get, of_batch, operations
+from lcm_core.change.journal import Operation, all_operations, edits_of, find, get, of_batch
 from lcm_core.change.plan import (
     Cells,
     Edit,
@@ -249,18 +249,15 @@ def _plan_batch(db: Rows, batch: str, tables: Tables, *, redo: bool) -> list[Pla
 def _latest(db: Rows, undone: bool) -> Operation | None:
     seen: dict[str, Operation] = {}
     found: tuple[int, Operation] | None = None
-    below: int | None = None
-    while page := operations(db, limit=PAGE, below=below):
-        for operation in page:
-            seen[operation.id] = operation
-            if operation.undoes is not None:
-                continue
-            chain = list(_links(operation, seen))
-            if (len(chain) % 2 == 0) is undone and chain[-1].undone_by is None:
-                if not undone:
-                    return operation
-                found = max(found or (0, operation), (chain[-1].place, operation), key=lambda one: one[0])
-        below = page[-1].place
+    for operation in all_operations(db):
+        seen[operation.id] = operation
+        if operation.undoes is not None:
+            continue
+        chain = list(_links(operation, seen))
+        if (len(chain) % 2 == 0) is undone and chain[-1].undone_by is None:
+            if not undone:
+                return operation
+            found = max(found or (0, operation), (chain[-1].place, operation), key=lambda one: one[0])
     return None if found is None else found[1]
 
 
@@ -385,14 +382,8 @@ def _may_stand(db: Rows, wanted: Sequence[Back]) -> tuple[Back, ...]:
 
 def _later(db: Rows, place: int) -> list[Operation]:
     """What holds of the operations behind a place, newest first: what nothing undid."""
-    found: list[Operation] = []
-    below: int | None = None
-    while page := operations(db, limit=PAGE, below=below):
-        found += (one for one in page if one.place > place and one.undone_by is None)
-        if page[-1].place <= place:
-            break
-        below = page[-1].place
-    return found
+    behind = takewhile(lambda one: one.place > place, all_operations(db))
+    return [one for one in behind if one.undone_by is None]
 
 
 def _first(db: Rows, last: Operation) -> tuple[Operation, bool]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from lcm_core.change.journal import PAGE, Operation, edits_of, operations
+from lcm_core.change.journal import Operation, all_operations, edits_of
 from lcm_core.change.plan import Cells, Edit, Splice
 from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
 from lcm_core.times import sort_key
 
@@ -36,10 +37,9 @@ class Stale:
 
 async def stale_in(reader: Reader, conversation_id: ConversationId) -> list[Stale]:
     """The stale summaries of a conversation, those nearer to the messages first."""
-    done = await _operations(reader, conversation_id)
-    if not any(one.kind in MAKING for one in done):
+    changes = await reader.run(_changes, conversation_id)
+    if not changes:
         return []
-    changes = [(one, await _turns(reader, one)) for one in done if one.kind in MAKING | _BRINGING]
     touched = {turn.summary_id for _, turns in changes for turn in turns}
     edges = await summary_store.edges_above(reader, touched)
     # Only what rests directly on a text that changed is stale; what rests on that is once it is rewritten.
@@ -56,18 +56,6 @@ async def stale_in(reader: Reader, conversation_id: ConversationId) -> list[Stal
     return sorted((one for one in found if one.sources), key=lambda one: (one.depth, one.summary_id))
 
 
-async def _operations(reader: Reader, conversation_id: ConversationId) -> list[Operation]:
-    """All operations of a conversation, the oldest first."""
-    found: list[Operation] = []
-    below: int | None = None
-    while True:
-        page = await reader.run(operations, limit=PAGE, below=below, conversation_id=conversation_id)
-        found += page
-        if len(page) < PAGE:
-            return found[::-1]
-        below = page[-1].place
-
-
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """A summary gets another text; texts by their digests."""
@@ -77,11 +65,17 @@ class _Turn:
     after: bytes
 
 
-async def _turns(reader: Reader, operation: Operation) -> list[_Turn]:
-    """The texts that an operation changed."""
+def _changes(db: Rows, conversation_id: ConversationId) -> list[tuple[Operation, list[_Turn]]]:
+    """The operations that make or change summaries, the oldest first, and the texts that each changed."""
+    done = list(all_operations(db, conversation_id=conversation_id))[::-1]
+    if not any(one.kind in MAKING for one in done):
+        return []
+    return [(one, _turns(edits_of(db, one))) for one in done if one.kind in MAKING | _BRINGING]
+
+
+def _turns(edits: Iterable[Edit]) -> list[_Turn]:
     return [
-        _Turn(summary_id, _digest(before), _digest(after))
-        for summary_id, before, after in rewritten(await reader.run(edits_of, operation))
+        _Turn(summary_id, _digest(before), _digest(after)) for summary_id, before, after in rewritten(edits)
     ]
 
 
