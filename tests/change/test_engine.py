@@ -23,7 +23,7 @@ from lcm_core.engine import Engine
 from lcm_core.engine.presence import Presence
 from lcm_core.errors import LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.ingest.jsonl import TranscriptChangedError
-from lcm_core.ingest.payload_files import PayloadError
+from lcm_core.ingest.payloads import PayloadError
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.operations.appending import Session
 from lcm_core.operations.importing import Piece, pieces

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.ingest.canonical import canonical
 from lcm_core.ingest.host_file import host_message
+from lcm_core.ingest.identity import canonical
 from lcm_core.ingest.stored import StoredMessage, store_message
 
 from tests.change.ingest_replay import (

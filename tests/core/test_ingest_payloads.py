@@ -16,9 +16,15 @@ from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, IngestRules
 from lcm_core.ingest.explore import explore, stored_ending
 from lcm_core.ingest.host_file import HostMessage
-from lcm_core.ingest.payload_files import PayloadError, payload_path, remove_payloads, write_payloads
-from lcm_core.ingest.payloads import NewId, Payload
-from lcm_core.ingest.pictures import decoded
+from lcm_core.ingest.payloads import (
+    NewId,
+    Payload,
+    PayloadError,
+    decoded,
+    payload_path,
+    remove_payloads,
+    write_payloads,
+)
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.tokens import estimate_weighted
 

@@ -11,10 +11,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
-from lcm_core.ingest.canonical import canonical, collation
 from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
-from lcm_core.ingest.identity import identity_of
-from lcm_core.ingest.speech import said, text_of
+from lcm_core.ingest.identity import canonical, collation, identity_of
+from lcm_core.ingest.parts import said, text_of
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.javascript import BLANKS, js_json, read_json
 from lcm_core.tokens import estimate_weighted

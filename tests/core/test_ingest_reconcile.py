@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.ingest.patterns import matches_any
 from lcm_core.ingest.reconcile import (
     Anchor,
     Proof,
@@ -14,6 +13,7 @@ from lcm_core.ingest.reconcile import (
     import_cap,
     overlap,
 )
+from lcm_core.ingest.skipping import matches_any
 
 
 def test_entry_ids_prove_the_place_and_tell_of_holes() -> None:

@@ -23,9 +23,9 @@ from lcm_core.ingest.host_file import (
     read_host_file,
     read_line,
     read_messages,
+    stored_time,
 )
 from lcm_core.ingest.identity import entry_hash, identity_of
-from lcm_core.ingest.moments import stored_time
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll
 from lcm_core.ingest.stored import StoredMessage, new_file_id, store_message
 from lcm_core.javascript import js_json, js_number, well_formed

@@ -17,14 +17,18 @@ from hypothesis import strategies as st
 from lcm_core.errors import CancelledError
 from lcm_core.ingest import jsonl
 from lcm_core.ingest.content import ContentPart, PartKind, host_parts, row_parts, text_of
-from lcm_core.ingest.jsonl import HEAD_BYTES, decode_object, peek_object
-from lcm_core.ingest.transcript import (
+from lcm_core.ingest.jsonl import (
+    HEAD_BYTES,
     LINE_LIMIT,
     TranscriptChangedError,
-    TranscriptEntry,
     TranscriptError,
-    TranscriptIndex,
     TranscriptMissingError,
+    decode_object,
+    peek_object,
+)
+from lcm_core.ingest.transcript import (
+    TranscriptEntry,
+    TranscriptIndex,
     index_transcript,
     read_entries,
     refresh_index,
@@ -584,7 +588,7 @@ def test_only_what_was_appended_is_read_again(tmp_path: Path, monkeypatch: pytes
         file.write(json.dumps(message("c", "b")).encode() + b"\n" + b'{"type":"mess')
     decoded: list[bytes | str] = []
     monkeypatch.setattr(
-        "lcm_core.ingest.columns.decode_object",
+        "lcm_core.ingest.transcript.decode_object",
         lambda data: decoded.append(data) or jsonl.decode_object(data),
     )
     grown = refresh_index(index)

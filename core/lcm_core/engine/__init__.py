@@ -32,9 +32,8 @@ from lcm_core.engine_rules import EngineRules, IngestRules, configured, engine_r
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.ingest.host_file import HostMessage, host_message, read_host_file
 from lcm_core.ingest.jsonl import JsonObject
-from lcm_core.ingest.patterns import matches_any
 from lcm_core.ingest.reconcile import Proof
-from lcm_core.ingest.skipping import is_acknowledgement, names_heartbeats
+from lcm_core.ingest.skipping import is_acknowledgement, matches_any, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.admission import overlap_of, refuse_flood, without_repeated
 from lcm_core.operations.appending import Append, Session, unread_checkpoint

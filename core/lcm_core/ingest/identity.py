@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-from lcm_core.ingest.canonical import canonical
-from lcm_core.ingest.jsonl import Json, JsonObject
-from lcm_core.ingest.shapes import CALL_IDS, RESULTS, first_text, type_of
-from lcm_core.javascript import js_json, well_formed
+from lcm_core.ingest.jsonl import Json, JsonObject, json_value
+from lcm_core.ingest.parts import CALL_IDS, RESULTS, first_text, type_of
+from lcm_core.javascript import BLANKS, js_json, well_formed
 
 #: Only what a provider minted names an event for ever; a model may repeat an id that it made up.
 _MINTED: Final = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
@@ -56,3 +56,199 @@ def _result_ids(message: JsonObject) -> Iterator[str | None]:
     for block in content if isinstance(content, list) else []:
         if isinstance(block, dict) and type_of(block) in RESULTS:
             yield first_text(block, names)
+
+
+_KNOWN: Final = frozenset(
+    {
+        *("chat_id", "message_id", "reply_to_id", "sender_id", "conversation_label", "sender", "timestamp"),
+        *("group_subject", "group_channel", "group_space", "group_members", "thread_label"),
+        *("inbound_event_kind", "topic_id", "topic_name", "is_forum"),
+        *("mention_reason", "mention_target", "mentioned_user_ids", "mentioned_usernames"),
+        *("has_reply_context", "has_forwarded_context", "has_thread_starter"),
+        *("history_count", "history_media_count", "history_truncated"),
+    }
+)
+_KNOWN_SENDER: Final = frozenset({"label", "id", "name", "username", "tag", "e164"})
+_FLEETING: Final = ("message_id", "reply_to_id", "timestamp")
+_HISTORY: Final = ("history_count", "history_media_count", "history_truncated")
+
+_INFO: Final = "Conversation info (untrusted metadata):"
+_SENDER: Final = "Sender (untrusted metadata):"
+_CONTEXTS: Final = (
+    "Thread starter (untrusted, for context):",
+    "Reply target of current user message (untrusted, for context):",
+    "Reply chain of current user message (untrusted, nearest first):",
+    "Forwarded message context (untrusted metadata):",
+    "Location (untrusted metadata):",
+)
+_RECAP: Final = "Chat history since last reply (untrusted, for context):"
+_SELECTED: Final = "Conversation context (untrusted, chronological, selected for current message):"
+_RECAP_KEYS: Final = frozenset({"sender", "timestamp_ms", "message_id", "body", "media"})
+
+_BLOCK: Final = re.compile(r"\r?\n```json\r?\n(.*?)\r?\n```(?=[ \t]*(?:\r?\n|\Z))", re.DOTALL)
+_DELIVERY: Final = re.compile(r"Delivery:.*?\r?\n[ \t]*\r?\n", re.DOTALL)
+_LINE_END: Final = re.compile(r"[ \t]*\r?\n")
+_GAP: Final = re.compile(r"[ \t]*(?:\r?\n)?(?:[ \t]*\r?\n)?")
+_BLANK_LINES: Final = re.compile(rf"[{BLANKS}]*")
+_STAMP: Final = r"[A-Z][a-z]{2} [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} [^\s:]+"
+_RECAP_LINE: Final = re.compile(rf"(?:#[^\s]+ (?:{_STAMP} )?|{_STAMP} )[^\n:]+: [^\n]*")
+
+
+def canonical(role: str, content: str) -> str:
+    """The content of a message in the form in which it is hashed; unchanged unless a host decorated it."""
+    if role != "user" or _INFO not in content:
+        return content
+    try:
+        return _canonical(content)
+    except RecursionError:  # nested deeper than this machine goes
+        return content
+
+
+def _canonical(content: str) -> str:
+    start = len(content) - len(content.lstrip(BLANKS))
+    prelude = ""
+    if (delivery := _DELIVERY.match(content, start)) is not None:
+        prelude, start = content[start : delivery.end()], delivery.end()
+    info = _framed(content, start, _INFO)
+    if info is None or not isinstance(info[0], dict) or _KNOWN.isdisjoint(info[0]):
+        return content
+    value, at = info
+    assert isinstance(value, dict)
+    kept = {name: one for name, one in value.items() if name not in _FLEETING}
+    count = kept.get("history_count")
+    has_history = (
+        isinstance(count, int | float) and not isinstance(count, bool) and count > 0 and count == int(count)
+    )
+    if has_history:
+        kept = {name: one for name, one in kept.items() if name not in _HISTORY}
+    if not kept:
+        return content
+    blocks = [_frame(_INFO, kept)]
+    following = _skip_blank(content, at)
+    sender = _framed(content, following, _SENDER)
+    if sender is not None and isinstance(sender[0], dict) and not _KNOWN_SENDER.isdisjoint(sender[0]):
+        blocks.append(_frame(_SENDER, sender[0]))
+        at = sender[1]
+    if has_history:
+        at = _without_recap(content, at, blocks)
+    gap = _GAP.match(content, at)
+    rest = content[gap.end() if gap else at :]
+    if not rest.strip(BLANKS):
+        return content
+    return prelude + "\n\n".join([*blocks, rest])
+
+
+def _is_whole(value: Json) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, int) or value.is_integer()
+
+
+def _framed(content: str, start: int, heading: str) -> tuple[Json, int] | None:
+    """The JSON in the block under a heading that stands at *start*, and where the block ends."""
+    if not content.startswith(heading, start):
+        return None
+    block = _BLOCK.match(content, start + len(heading))
+    if block is None:
+        return None
+    try:
+        return json_value(block[1]), block.end()
+    except ValueError:
+        return None
+
+
+def _skip_blank(content: str, at: int) -> int:
+    found = _BLANK_LINES.match(content, at)
+    return found.end() if found else at
+
+
+def _frame(heading: str, value: Json) -> str:
+    return f"{heading}\n```json\n{js_json(_sorted(value))}\n```"
+
+
+def _without_recap(content: str, at: int, blocks: list[str]) -> int:
+    """Behind the recap of what was said before; *at* when none is there. What precedes it joins *blocks*."""
+    kept: list[str] = []
+    following = _skip_blank(content, at)
+    while (
+        heading := next((one for one in _CONTEXTS if content.startswith(one, following)), None)
+    ) is not None:
+        found = _framed(content, following, heading)
+        if found is None or not isinstance(found[0], dict | list):
+            break
+        kept.append(content[following : found[1]])
+        following = _skip_blank(content, found[1])
+    for heading in (_RECAP, _SELECTED):
+        if content.startswith(heading, following):
+            end = _recap_end(content, following, heading)
+            if end is not None:
+                blocks += kept
+                return end
+    return at
+
+
+def _context_at(content: str, at: int) -> str | None:
+    return next((one for one in _CONTEXTS if content.startswith(one, at)), None)
+
+
+def _recap_end(content: str, start: int, heading: str) -> int | None:
+    found = _framed(content, start, heading)
+    if found is not None:
+        value, end = found
+        is_list = isinstance(value, list) and all(
+            isinstance(one, dict) and not _RECAP_KEYS.isdisjoint(one) for one in value
+        )
+        return end if is_list and value else None
+    line_end = _LINE_END.match(content, start + len(heading))
+    if line_end is None:
+        return None
+    at, lines = line_end.end(), 0
+    while (line := _RECAP_LINE.match(content, at)) is not None:
+        lines, at = lines + 1, line.end()
+        following = _LINE_END.match(content, at)
+        if following is None:
+            break
+        at = following.end()
+        if content[at : at + 1] in ("\n", "\r"):
+            break
+    ended = at >= len(content) or content[at] in "\r\n"
+    return at if lines and ended else None
+
+
+def _sorted(value: Json) -> Json:
+    """The same with the members of every object in the order of their names."""
+    if isinstance(value, list):
+        return [_sorted(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found: JsonObject = {name: _sorted(value[name]) for name in sorted(value, key=collation)}
+    return found
+
+
+#: How the root locale orders what is neither letter nor digit; all of it stands before both.
+_PUNCTUATION: Final = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$"
+_ORDER: Final = {character: at for at, character in enumerate(_PUNCTUATION)}
+
+
+def collation(name: str) -> tuple[list[tuple[int, str]], list[str], list[bool]]:
+    """How a name is sorted by the host's locale: letters, then their accents, then their case."""
+    letters: list[tuple[int, str]] = []
+    accents: list[str] = []
+    upper: list[bool] = []
+    for character in unicodedata.normalize("NFD", name):
+        if unicodedata.combining(character):
+            accents.append(character)
+            continue
+        letters.append(_primary(character))
+        upper.append(character != character.lower())
+    return letters, accents, upper
+
+
+def _primary(character: str) -> tuple[int, str]:
+    if character.isspace():
+        return 0, character
+    if character in _ORDER:
+        return 1, chr(_ORDER[character])
+    if not character.isalnum():
+        return 2, character
+    return (3, character) if character.isdigit() else (4, character.lower())

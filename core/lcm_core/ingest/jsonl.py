@@ -1,6 +1,7 @@
 """Transcript files as bytes and lines: opening them safely, reading lines of any length, decoding JSON.
 
 Everything here is synchronous and bounded: no line is held whole beyond a limit that the caller gives.
+The lines themselves: docs/host.md, "Lines of a transcript".
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import json
 import os
 import shlex
 import stat
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, NoReturn, TypeAlias, cast
 
@@ -282,3 +285,80 @@ def compact_json(value: Json) -> str:
 def string(value: Json) -> str | None:
     """The value when it is a string with something in it, else None."""
     return value if isinstance(value, str) and value.strip() else None
+
+
+#: Problems that are kept with their text; all are counted.
+PROBLEM_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LineProblem:
+    """Something about a line that a person should know."""
+
+    line: int  #: from 1
+    reason: str  #: what follows "line N:" in a sentence; may hold text of the file
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What tells that a file is still the same."""
+
+    device: int
+    inode: int
+    size: int  #: bytes
+    modified_ns: int
+
+
+def fingerprint(data: bytes) -> int:
+    """CRC-32 of the start of a line, by which it is known again."""
+    return zlib.crc32(data[:HEAD_BYTES])
+
+
+def stamp_of(file: BinaryIO) -> FileStamp:
+    """What an open file is now. Raises OSError."""
+    status = os.fstat(file.fileno())
+    return FileStamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+# -- the first line ----------------------------------------------------------------------------------------
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptHeader:
+    """What the host wrote down when the session began. Source: the line of type ``session``."""
+
+    session_id: str | None
+    version: int  #: 1 when the host did not say; entries form a tree since 2
+    started_at: datetime | None  #: UTC
+    cwd: str | None  #: the folder in which the agent worked
+    parent_session: str | None  #: the transcript that this one was forked from
+
+
+def read_header(line: JsonObject) -> TranscriptHeader | None:
+    """The header, when the line is one."""
+    if line.get("type") != "session":
+        return None
+    version = line.get("version")
+    return TranscriptHeader(
+        session_id=string(line.get("id")),
+        version=version if isinstance(version, int) else 1,
+        started_at=read_moment(line.get("timestamp")),
+        cwd=string(line.get("cwd")),
+        parent_session=string(line.get("parentSession")),
+    )
+
+
+def read_moment(value: Json) -> datetime | None:
+    """A time in UTC from ISO text (no zone means UTC) or epoch milliseconds; None when it is neither."""
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value.strip())
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return EPOCH + timedelta(milliseconds=value)
+    except (ValueError, OverflowError):
+        return None
+    return None

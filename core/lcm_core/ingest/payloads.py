@@ -1,29 +1,38 @@
 """Large payloads leave a message for a file (docs/engine/ingest.md, "Payloads").
 
-Nothing is written here: `take_out` says what would be, and `lcm_core.ingest.payload_files` writes it.
+`take_out` says what leaves a message and writes nothing; `write_payloads` writes the files.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
+from lcm_core.errors import DatabaseError
 from lcm_core.ingest.explore import explore, image_summary, lines_of, stored_ending
-from lcm_core.ingest.jsonl import Json, JsonObject
-from lcm_core.ingest.parts import TopLevel
-from lcm_core.ingest.pictures import (
-    Picture,
-    attached_name,
-    inline_picture,
-    is_pure,
-    native_picture,
+from lcm_core.ingest.jsonl import Json, JsonObject, open_regular
+from lcm_core.ingest.parts import (
+    HOLDERS,
+    LISTS,
+    REASONING,
+    TOOLS,
+    TopLevel,
+    content_text,
+    first_flag,
+    first_text,
+    is_blank,
+    said,
+    type_of,
 )
-from lcm_core.ingest.shapes import HOLDERS, LISTS, REASONING, TOOLS, first_flag, first_text, type_of
-from lcm_core.ingest.speech import content_text, is_blank, said
 from lcm_core.javascript import BLANKS, js_json, well_formed
 from lcm_core.tokens import MOST_PER_CHARACTER, estimate_weighted
+from lcm_core.utf16 import units
 
 NewId = Callable[[], str]
 #: Counts the tokens of a whole message.
@@ -432,3 +441,183 @@ def _holds_tools(value: Json) -> bool:
                 return True
             waiting += [one[name] for name in (*HOLDERS, *LISTS) if name in one]
     return False
+
+
+# -- pictures ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The bytes of a picture and what is said of them."""
+
+    data: bytes
+    ending: str  #: without its dot
+    mime: str
+
+
+#: How the base64 of a kind of picture begins: its ending and type.
+_BEGINNINGS: Final = (
+    ("/9j/", "jpg", "image/jpeg"),
+    ("iVBOR", "png", "image/png"),
+    ("R0lGOD", "gif", "image/gif"),
+    ("UklGR", "webp", "image/webp"),
+    ("PHN2Zy", "svg", "image/svg+xml"),
+)
+_DECLARED: Final[Mapping[str, str]] = {
+    "jpeg": "jpg",
+    "jpg": "jpg",
+    "png": "png",
+    "gif": "gif",
+    "webp": "webp",
+    "svg+xml": "svg",
+    "heic": "heic",
+    "avif": "avif",
+    "bmp": "bmp",
+}
+_BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
+_STRICT: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_DIGITS: Final = re.compile(rf"[A-Za-z0-9+/={BLANKS}]+")
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9+/]+")
+_URL: Final = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
+_ATTACHED: Final = re.compile(
+    rf"\[media attached(?:[{BLANKS}]+[0-9]+/[0-9]+)?:[{BLANKS}]*([^{BLANKS}\]|()]+)", re.IGNORECASE
+)
+_UNUSUAL: Final = re.compile(r"[^A-Za-z0-9_.@-]+")
+_TYPES: Final = ("mimeType", "mime_type", "mediaType", "media_type")
+#: What an inline text must have to be taken for a picture.
+_PURE: Final = 0.8
+
+
+def native_picture(block: Json) -> Picture | None:
+    """The picture that a block of type image holds in base64; None when it stays as it is."""
+    if not isinstance(block, dict) or type_of(block) != "image":
+        return None
+    data = block.get("data")
+    if not isinstance(data, str) or not data:
+        return None
+    declared = first_text(block, _TYPES)
+    if (url := _URL.match(data.strip(BLANKS))) is not None:
+        declared, data = url[1], data.strip(BLANKS)[url.end() :]
+    digits = _BLANK_RUN.sub("", data)
+    if _STRICT.fullmatch(digits) is None:
+        return None
+    kind = _kind_by_beginning(digits) or _declared_kind(declared)
+    return None if kind is None else Picture(decoded(digits), *kind)
+
+
+def inline_picture(text: str) -> Picture | None:
+    """The picture whose base64 a text begins with; None when it begins with none that is known."""
+    kind = _kind_by_beginning(text)
+    return None if kind is None else Picture(decoded(text), *kind)
+
+
+def is_pure(text: str) -> bool:
+    """Whether a trimmed text is mostly base64."""
+    digits = sum(len(run) for run in _DIGITS.findall(text))
+    return digits >= _PURE * units(text)
+
+
+def attached_name(blocks: list[Json], before: int) -> str | None:
+    """The name in the text block nearest before a picture that says what was attached."""
+    for block in reversed(blocks[:before]):
+        text = block.get("text") if isinstance(block, dict) and type_of(block) == "text" else None
+        found = _ATTACHED.search(text) if isinstance(text, str) else None
+        if found is not None and (name := re.split(r"[/\\]", found[1])[-1]):
+            return _UNUSUAL.sub("_", name)
+    return None
+
+
+def decoded(text: str) -> bytes:
+    """The bytes of base64 as the engine's platform reads it: what is no digit is skipped, ``=`` ends it."""
+    digits = text.partition("=")[0].replace("-", "+").replace("_", "/")
+    digits = _FOREIGN.sub("", digits)
+    if len(digits) % 4 == 1:  # six bits make no byte
+        digits = digits[:-1]
+    return base64.b64decode(digits + "=" * (-len(digits) % 4))
+
+
+def _kind_by_beginning(digits: str) -> tuple[str, str] | None:
+    return next(((ending, mime) for start, ending, mime in _BEGINNINGS if digits.startswith(start)), None)
+
+
+def _declared_kind(mime: str | None) -> tuple[str, str] | None:
+    family, _, kind = (mime or "").strip(BLANKS).partition("/")
+    ending = _DECLARED.get(kind.lower()) if family.lower() == "image" else None
+    return None if ending is None or mime is None or is_blank(mime) else (ending, mime)
+
+
+# -- their files -------------------------------------------------------------------------------------------
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class PayloadError(DatabaseError):
+    """The large-files folder cannot be written."""
+
+    default_code = "LARGE_FILES_UNWRITABLE"
+
+
+def payload_path(folder: Path, conversation_id: int, payload: Payload) -> Path:
+    """Where a payload lies: ``<folder>/<conversation>/<file id><ending>``, absolute."""
+    return Path(os.path.abspath(folder)) / str(conversation_id) / payload.stored_name
+
+
+def write_payloads(folder: Path, conversation_id: int, payloads: Iterable[Payload]) -> tuple[Path, ...]:
+    """Write payloads, each 0600, and say where; when one cannot be written none stays.
+
+    Raises:
+        PayloadError: the folder or a file cannot be written, or a link leads out of the folder.
+    """
+    written: list[Path] = []
+    try:
+        for payload in payloads:
+            path = payload_path(folder, conversation_id, payload)
+            _prepare(path.parent)
+            descriptor = os.open(path, _NEW, 0o600)
+            written.append(path)
+            with open(descriptor, "wb") as file:
+                file.write(payload.data)
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError as error:
+        remove_payloads(written)
+        reason = error.strerror or str(error)
+        raise PayloadError(
+            f"A large payload could not be written to {folder} ({reason}). Nothing was imported; check the "
+            "folder and the disk, or name another folder with LCM_LARGE_FILES_DIR."
+        ) from error
+    except BaseException:
+        remove_payloads(written)
+        raise
+    return tuple(written)
+
+
+def same_bytes(path: Path, data: bytes) -> bool:
+    """Whether a file of this folder is there and holds the very same; blocks."""
+    try:
+        with open_regular(path) as file:
+            return os.fstat(file.fileno()).st_size == len(data) and file.read(len(data) + 1) == data
+    except OSError:
+        return False
+
+
+def remove_payloads(paths: Iterable[Path]) -> None:
+    """Take files back that `write_payloads` wrote; a folder that they left empty goes too."""
+    folders = set()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        folders.add(path.parent)
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _prepare(folder: Path) -> None:
+    """Make a conversation's folder; a link in its place would lead elsewhere."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if folder.is_symlink() or not folder.is_dir():
+        raise PayloadError(f"{folder} is no folder of its own; nothing was imported. Move it away.")

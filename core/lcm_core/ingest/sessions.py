@@ -18,16 +18,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from lcm_core.ingest.header import EPOCH, TranscriptHeader, read_header
 from lcm_core.ingest.jsonl import (
+    EPOCH,
     HEAD_BYTES,
     BadLineError,
     Cancelled,
     JsonObject,
+    TranscriptHeader,
     check,
     decode_object,
     never,
     open_regular,
+    read_header,
     string,
 )
 from lcm_core.paths import host_databases

@@ -1,12 +1,15 @@
-"""Messages of a host that the engine does not store (docs/engine/ingest.md, "What is not stored")."""
+"""Messages and sessions of a host that are not stored (docs/engine/ingest.md, "What is not stored")."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from lcm_core.ingest.jsonl import JsonObject
-from lcm_core.ingest.shapes import first_text
+from lcm_core.ingest.parts import first_text
 from lcm_core.javascript import BLANKS
 
 
@@ -72,3 +75,17 @@ def is_acknowledgement(role: str, content: str) -> bool:
 def names_heartbeats(content: str) -> bool:
     """Whether a text names the file in which the host keeps what its timer asks for."""
     return _MARKER in content.lower()
+
+
+def matches_any(patterns: Iterable[str], name: str) -> bool:
+    """Whether a session's key (or id) fits one of the patterns, as a whole."""
+    return any(_compiled(pattern).fullmatch(name) for pattern in patterns)
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    pieces = {"**": ".*", "*": "[^:]*", "?": "[^:]"}
+    return re.compile(
+        "".join(pieces.get(piece, re.escape(piece)) for piece in re.split(r"(\*\*|\*|\?)", pattern)),
+        re.DOTALL,
+    )

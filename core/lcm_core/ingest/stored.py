@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final, cast
 
-from lcm_core.engine_rules import IngestRules
+from lcm_core.assemble.blocks import Part, blocks_of, part_of
+from lcm_core.assemble.counted import PART_ID
+from lcm_core.engine_rules import RULES_PRESENT, IngestRules
 from lcm_core.ingest.content import engine_role
-from lcm_core.ingest.counting import count_tokens
 from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.identity import event_key, identity_of
-from lcm_core.ingest.jsonl import JsonObject
+from lcm_core.ingest.jsonl import Json, JsonObject
 from lcm_core.ingest.older import parts as older_parts
 from lcm_core.ingest.older import payloads as older_payloads
-from lcm_core.ingest.parts import StoredPart, TopLevel, parts_of, top_level
+from lcm_core.ingest.parts import StoredPart, TopLevel, content_text, parts_of, top_level
 from lcm_core.ingest.payloads import NewId, Payload, take_out
-from lcm_core.ingest.sender import sender_of
 from lcm_core.ingest.skipping import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
-from lcm_core.ingest.speech import content_text
-from lcm_core.javascript import well_formed
-from lcm_core.tokens import estimate
+from lcm_core.javascript import BLANKS, js_json, well_formed
+from lcm_core.records import MessageId, MessagePart
+from lcm_core.tokens import estimate, estimate_weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +149,87 @@ def _kept_part(part: StoredPart) -> StoredPart:
 
 def _kept(name: str | None) -> str | None:
     return None if name is None else well_formed(name)
+
+
+# -- tokens ------------------------------------------------------------------------------------------------
+
+
+def count_tokens(message: JsonObject, top: TopLevel, parts: Sequence[StoredPart], content: str) -> int:
+    """``messages.token_count`` of a message that says *content* and is stored as *parts*."""
+    if "content" not in message:
+        return estimate_weighted(content)
+    said = message["content"]
+    if isinstance(said, str) and top.role in ("user", "system"):
+        return estimate_weighted(said)
+    sent = _sent(top, parts, content)
+    tokens = estimate_weighted(sent if isinstance(sent, str) else js_json(sent))
+    return tokens + (estimate_weighted(top.reasoning) if top.reasoning is not None else 0)
+
+
+def _sent(top: TopLevel, parts: Sequence[StoredPart], content: str) -> Json:
+    """The content that assembly would send."""
+    is_user = top.role in ("user", "system")
+    if len(parts) == 1 and parts[0].noted.get("topLevelReasoningOnly") is True:
+        blocks: list[Json] = [{"type": "reasoning"}]
+    elif all(_is_text(part.noted.get("raw")) for part in parts):
+        blocks = [part.noted["raw"] for part in parts]
+    else:
+        held = [_as_read(ordinal, part) for ordinal, part in enumerate(parts)]
+        rebuilt = blocks_of(held, RULES_PRESENT.assembly, vouched=bool(top.identity))
+        blocks = [cast("Json", block.document) for block in rebuilt]
+    if not blocks:
+        if is_user:
+            return content
+        return [{"type": "text", "text": content}] if content or top.role != "assistant" else content
+    only = blocks[0]
+    if is_user and len(blocks) == 1 and isinstance(only, dict) and only.get("type") == "text":
+        text = only.get("text")
+        if isinstance(text, str):
+            return text
+    return blocks
+
+
+def _is_text(raw: Json) -> bool:
+    """Whether a block of the host is sent as it is without further questions."""
+    return isinstance(raw, dict) and raw.get("type") == "text"
+
+
+def _as_read(ordinal: int, part: StoredPart) -> Part:
+    """A part as assembly reads it from the database."""
+    row = MessagePart(
+        MessageId(0),
+        ordinal,
+        part.part_type,
+        part.text,
+        part.tool_call_id,
+        part.tool_name,
+        None,
+        part.tool_input,
+        part.tool_output,
+        None,
+        None,
+        None,
+        None,
+        None,
+        f"{PART_ID}{ordinal}",
+    )
+    return part_of(row, part.noted)
+
+
+# -- who said it -------------------------------------------------------------------------------------------
+
+
+_NAMES: Final = ("senderId", "senderName", "senderUsername")
+
+
+def sender_of(message: JsonObject) -> str | None:
+    """``messages.openclaw_sender_metadata``: JSON; None when the host does not say who it was."""
+    told = message.get("__openclaw")
+    if message.get("role") != "user" or not isinstance(told, dict):
+        return None
+    found: JsonObject = {}
+    for name in _NAMES:
+        value = told.get(name)
+        if isinstance(value, str) and value.strip(BLANKS):
+            found[name] = value
+    return js_json(found) if found else None

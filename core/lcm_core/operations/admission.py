@@ -15,9 +15,8 @@ from typing import Final
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.identity import identity_of
 from lcm_core.ingest.jsonl import Json, JsonObject, json_value
-from lcm_core.ingest.payload_files import same_bytes
-from lcm_core.ingest.payloads import Payload
-from lcm_core.ingest.shapes import CALL_IDS
+from lcm_core.ingest.parts import CALL_IDS
+from lcm_core.ingest.payloads import Payload, same_bytes
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.javascript import js_json
 from lcm_core.operations.appending import Session

@@ -19,8 +19,7 @@ from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, RowChange, Symbol, SymbolKind, in_order, insertion
 from lcm_core.ingest.identity import entry_hash
 from lcm_core.ingest.parts import StoredPart
-from lcm_core.ingest.payload_files import payload_path
-from lcm_core.ingest.payloads import Payload
+from lcm_core.ingest.payloads import Payload, payload_path
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import SqlValue

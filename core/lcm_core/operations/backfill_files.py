@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lcm_core.change.plan import Plan
-from lcm_core.ingest.payload_files import remove_payloads, write_payloads
+from lcm_core.ingest.payloads import remove_payloads, write_payloads
 from lcm_core.operations.appending import Append
 from lcm_core.store.database import Database
 from lcm_core.store.ingested import without_row

@@ -16,7 +16,8 @@ from lcm_core.errors import LcmError
 from lcm_core.ingest.host_file import HostFile, HostMessage, entry_id_of, read_messages
 from lcm_core.ingest.identity import entry_hash
 from lcm_core.ingest.jsonl import Cancelled, JsonObject, never
-from lcm_core.ingest.payload_files import remove_payloads, write_payloads
+from lcm_core.ingest.parts import content_text
+from lcm_core.ingest.payloads import remove_payloads, write_payloads
 from lcm_core.ingest.reconcile import (
     TAIL,
     Anchor,
@@ -26,7 +27,6 @@ from lcm_core.ingest.reconcile import (
     comparable,
 )
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll, names_heartbeats, stored_role
-from lcm_core.ingest.speech import content_text
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.operations.appending import Append, Checkpoint, Session
 from lcm_core.records import ConversationId

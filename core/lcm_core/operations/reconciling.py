@@ -14,10 +14,10 @@ from typing import Final
 from lcm_core.ingest.host_file import HostEntry, HostFile, entry_id_of, holds_message, read_messages
 from lcm_core.ingest.identity import entry_hash, identity_of
 from lcm_core.ingest.jsonl import Json, JsonObject
+from lcm_core.ingest.parts import content_text, is_blank
 from lcm_core.ingest.reconcile import Proof, anchor_by_counts, import_cap
-from lcm_core.ingest.sender import sender_of
 from lcm_core.ingest.skipping import stored_role
-from lcm_core.ingest.speech import content_text, is_blank
+from lcm_core.ingest.stored import sender_of
 from lcm_core.javascript import well_formed
 from lcm_core.operations.appending import Session
 from lcm_core.records import ConversationId

@@ -2,7 +2,7 @@
 
 Source: docs/engine/ingest.md, "Older engines".
 
-Nothing is written here: `take_out` says what would be, and `lcm_core.ingest.payload_files` writes it.
+`take_out` says what leaves a message and writes nothing; `write_payloads` writes the files.
 """
 
 from __future__ import annotations
