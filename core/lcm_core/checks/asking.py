@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from lcm_core.checks.check import Limits, Rule
+from lcm_core.checks.check import Limits, ReadingRule, Rule, finding_of
 from lcm_core.errors import LcmError
 from lcm_core.findings import Finding, Progress, RowRef
 from lcm_core.records import ConversationId
@@ -63,6 +63,13 @@ class Run:
             if rule.id in self.wanted:
                 with self.guarded((rule.id,)):
                     self.add(list(rule.findings(seen, self.limits)))
+
+    async def ask_reading(self, rules: Iterable[ReadingRule]) -> None:
+        """Ask those of some rules that are wanted, each in a transaction of its own."""
+        for rule in rules:
+            if rule.id in self.wanted:
+                hits = await self.database.read(rule.find, self.limits)
+                self.add(finding_of(rule, one) for one in hits)
 
     def judge(self, rule: Rule[Seen], seen: Seen, owner: ConversationId) -> list[Finding]:
         """What a rule finds in one conversation, in the time that it has. Blocks: for a thread.

@@ -6,13 +6,14 @@ check and which conversation they belong to, for that is known where it is asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
 from lcm_core.findings import Check, Confidence, Finding, FixId, KeyPart, RowRef, Severity
 from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.database import Reader
 from lcm_core.wording import phrase
 
 BROKEN: Final = Confidence.BROKEN
@@ -143,6 +144,13 @@ class Rule(Check, Generic[Seen]):
         """What it finds in *seen*; *owner* is the conversation of hits that name none."""
         for one in self.find(seen, limits):
             yield finding_of(self, one, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRule(Check):
+    """A check that reads what it needs by itself."""
+
+    find: Callable[[Reader, Limits], Awaitable[Sequence[Hit]]] = field(kw_only=True)
 
 
 def finding_of(check: Check, one: Hit, owner: ConversationId | None = None) -> Finding:

@@ -5,8 +5,8 @@ Each reads by itself, and little, but for G13.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.checks.asking import Run
@@ -19,11 +19,12 @@ from lcm_core.checks.check import (
     WARNING,
     Hit,
     Limits,
+    ReadingRule,
     Rule,
     finding_of,
     hit,
 )
-from lcm_core.findings import Check, CheckScope, FixId, RowRef
+from lcm_core.findings import CheckScope, FixId, RowRef
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.wording import counted, phrase, some
@@ -45,13 +46,6 @@ _FIXES: Final = {
     "focus_brief_sources": FixId.DELETE_ORPHAN_LINKS,
     "context_items": FixId.DROP_DANGLING_ITEMS,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingRule(Check):
-    """A check that reads what it needs by itself."""
-
-    find: Callable[[Reader, Limits], Awaitable[Sequence[Hit]]] = field(kw_only=True)
 
 
 async def _migration(reader: Reader, limits: Limits) -> list[Hit]:
@@ -293,17 +287,14 @@ async def read_schema(run: Run) -> None:
         known = run.database.state
         space = await run.database.read(_load_space, 0 if known is None else known.wal_size)
         run.ask(SPACE, space)
-    for rule in SCHEMA:
-        if rule.id in run.wanted:
-            hits = await run.database.read(rule.find, run.limits)
-            run.add(finding_of(rule, one) for one in hits)
+    await run.ask_reading(SCHEMA)
 
 
 async def read_pages(run: Run) -> None:
     """G13: SQLite's own checks of the file."""
     database = run.database
+    await run.ask_reading(PAGES)
     [rule] = PAGES
-    run.add(finding_of(rule, one) for one in await database.read(rule.find, run.limits))
     tables = sorted(table for table, columns in database.schema.tables.items() if columns)
     for step, table in enumerate(tables, 1):
         hits = await database.read(_violations, run.limits, table)

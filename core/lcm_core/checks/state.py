@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Final
@@ -20,6 +20,7 @@ from lcm_core.checks.check import (
     WARNING,
     Hit,
     Limits,
+    ReadingRule,
     Rows,
     Rule,
     conversation_row,
@@ -63,7 +64,6 @@ _TIMES: Final = (
 _MIN_SHARED_ENTRIES: Final = 5
 #: An archived conversation with so many messages, or with a summary, is worth keeping.
 _RICH: Final = 20
-_DAY: Final = 1.0
 _HOUR: Final = 1 / 24
 _MOST_RETRIES: Final = 3
 #: Causes that somebody or something meant (docs/engine/doctor.md, "Rollover splits"); a rollover is none.
@@ -85,25 +85,6 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Maintenance:
-    """Compaction debt. Source: table ``conversation_compaction_maintenance``; times in days."""
-
-    pending: bool
-    running: bool
-    started: float | None
-    retries: int
-
-
-@dataclass(frozen=True, slots=True)
-class Briefs:
-    """The focus briefs of a conversation."""
-
-    active: tuple[str, ...]
-    covering_too_much: tuple[str, ...]  #: briefs whose covered seq is beyond the last message
-    dangling: tuple[tuple[str, str, str], ...]  #: keys of sources whose brief or summary is gone
-
-
-@dataclass(frozen=True, slots=True)
 class ConversationState:
     """A conversation and what is noted about it."""
 
@@ -111,11 +92,7 @@ class ConversationState:
     messages: int
     summaries: int
     checkpoint: Checkpoint | None
-    maintenance: Maintenance | None
-    telemetry_negative: bool
-    telemetry_future: bool
-    briefs: Briefs | None
-    has_copies: bool = False  #: it holds messages with a seq below 0, where a transplant puts them
+    has_copies: bool  #: it holds messages with a seq below 0, where a transplant puts them
 
     @property
     def id(self) -> ConversationId:
@@ -128,7 +105,6 @@ class State:
     """All conversations and what is noted about them."""
 
     conversations: Sequence[ConversationState]
-    records_cause: bool  #: whether this version records why a conversation was archived
     records_checkpoints: bool
     migrated: float | None = None  #: when an engine that notes it first migrated the file, in days
 
@@ -281,55 +257,83 @@ def _bad_checkpoints(state: State, limits: Limits) -> Iterator[Hit]:
         yield from _of_conversations(limits, ids, confidence, "conversation", words, table)
 
 
-def _stuck(state: State, limits: Limits) -> Iterator[Hit]:
-    for one in state.conversations:
-        debt = one.maintenance
-        if debt is None:
-            continue
+async def _stuck(reader: Reader, limits: Limits) -> list[Hit]:
+    has = reader.schema.has
+    retries = "CAST(m.retry_attempts AS INTEGER)" if has(MAINTENANCE, "retry_attempts") else "0"
+    found = []
+    for row in await reader.rows(
+        f"""SELECT m.conversation_id AS id, m.pending, m.running, {moment("m.last_started_at")} AS started,
+        {retries} AS retries, {"c.active" if has("conversations", "active") else "NULL"} AS active
+        FROM {MAINTENANCE} AS m JOIN conversations AS c USING (conversation_id) ORDER BY 1"""
+    ):
         reasons = []
-        if debt.running and (debt.started or 0.0) < limits.today - _HOUR:
+        if row["running"] and (row["started"] or 0.0) < limits.today - _HOUR:
             reasons.append("has been running for more than an hour")
-        if debt.pending and debt.retries >= _MOST_RETRIES:
-            reasons.append(f"failed {debt.retries:,} times")
-        if debt.pending and one.conversation.active is False:
+        if row["pending"] and (row["retries"] or 0) >= _MOST_RETRIES:
+            reasons.append(f"failed {row['retries']:,} times")
+        if row["pending"] and row["active"] is not None and not row["active"]:
             reasons.append("waits although the conversation is archived")
         if reasons:
-            what = f"The compaction debt of conversation {one.id} {' and '.join(reasons)}."
-            yield hit(SUSPICIOUS, what, RowRef(MAINTENANCE, (one.id,)), owner=one.id)
+            what = f"The compaction debt of conversation {row['id']} {' and '.join(reasons)}."
+            found.append(hit(SUSPICIOUS, what, RowRef(MAINTENANCE, (row["id"],)), owner=row["id"]))
+    return found
 
 
-def _impossible_telemetry(state: State, limits: Limits) -> Iterator[Hit]:
-    for one in state.conversations:
-        what, row = f"The telemetry of conversation {one.id} holds", RowRef(TELEMETRY, (one.id,))
-        if one.telemetry_negative:
-            yield hit(BROKEN, f"{what} values below zero.", row, owner=one.id)
-        elif one.telemetry_future:
-            yield hit(SUSPICIOUS, f"{what} times more than a day in the future.", row, owner=one.id)
+async def _impossible_telemetry(reader: Reader, limits: Limits) -> list[Hit]:
+    below = [f"t.{name} < 0" for name in _NUMBERS if reader.schema.has(TELEMETRY, name)]
+    latest = repr(limits.today + 1.0)
+    times = [f"({moment(f't.{name}')}) > {latest}" for name in _TIMES if reader.schema.has(TELEMETRY, name)]
+    if not below or not times:
+        return []
+    found = []
+    for row in await reader.rows(
+        f"""SELECT t.conversation_id AS id, {" OR ".join(below)} AS negative, {" OR ".join(times)} AS future
+        FROM {TELEMETRY} AS t JOIN conversations USING (conversation_id) ORDER BY 1"""
+    ):
+        what, ref = f"The telemetry of conversation {row['id']} holds", RowRef(TELEMETRY, (row["id"],))
+        if row["negative"]:
+            found.append(hit(BROKEN, f"{what} values below zero.", ref, owner=row["id"]))
+        elif row["future"]:
+            why = "times more than a day in the future"
+            found.append(hit(SUSPICIOUS, f"{what} {why}.", ref, owner=row["id"]))
+    return found
 
 
-def _briefs(state: State, limits: Limits) -> Iterator[Hit]:
-    for one in state.conversations:
-        briefs = one.briefs
-        if briefs is None:
-            continue
-        if len(briefs.active) > 1:
-            yield hit(
-                BROKEN,
-                f"{len(briefs.active):,} focus briefs of conversation {one.id} are active; the engine uses "
-                "one.",
-                *(RowRef("focus_briefs", (brief,)) for brief in briefs.active[: limits.rows]),
-                owner=one.id,
-            )
-        if beyond := briefs.covering_too_much:
-            yield hit(
-                SUSPICIOUS,
-                phrase(len(beyond), "focus brief", one.id, "cover more messages than there are."),
-                *(RowRef("focus_briefs", (brief,)) for brief in beyond[: limits.rows]),
-                owner=one.id,
-            )
-        lost = Rows(limits, "focus_brief_sources", briefs.dangling)
+async def _briefs(reader: Reader, limits: Limits) -> list[Hit]:
+    active: dict[ConversationId, list[str]] = {}
+    beyond: dict[ConversationId, list[str]] = {}
+    for row in await reader.rows(
+        """SELECT b.brief_id, b.conversation_id AS owner, b.status = 'active' AS active,
+        b.covered_message_seq >
+            (SELECT max(m.seq) FROM messages AS m WHERE m.conversation_id = b.conversation_id) AS beyond
+        FROM focus_briefs AS b JOIN conversations USING (conversation_id)"""
+    ):
+        for briefs, applies in ((active, row["active"]), (beyond, row["beyond"])):
+            if applies:
+                briefs.setdefault(row["owner"], []).append(row["brief_id"])
+    lost: dict[ConversationId, Rows] = {}
+    if reader.schema.has("summaries"):
+        for row in await reader.rows(
+            """SELECT s.brief_id, s.summary_id, s.role, b.conversation_id AS owner
+            FROM focus_brief_sources AS s JOIN focus_briefs AS b ON b.brief_id = s.brief_id
+            JOIN conversations USING (conversation_id)
+            WHERE NOT EXISTS (SELECT 1 FROM summaries AS one WHERE one.summary_id = s.summary_id)"""
+        ):
+            key = (row["brief_id"], row["summary_id"], row["role"])
+            lost.setdefault(row["owner"], Rows(limits)).add("focus_brief_sources", *key)
+    found: list[Hit] = []
+    for owner in sorted({*active, *beyond, *lost}):
+        if len(several := active.get(owner, [])) > 1:
+            what = f"{len(several):,} focus briefs of conversation {owner} are active; the engine uses one."
+            rows = (RowRef("focus_briefs", (brief,)) for brief in several[: limits.rows])
+            found.append(hit(BROKEN, what, *rows, owner=owner))
+        found += Rows(limits, "focus_briefs", beyond.get(owner, ())).hits(
+            SUSPICIOUS, "focus brief", owner, "cover more messages than there are."
+        )
         fix = FixId.DELETE_ORPHAN_LINKS
-        yield from lost.hits(BROKEN, "source of a focus brief", one.id, "are gone.", fix)
+        if owner in lost:
+            found += lost[owner].hits(BROKEN, "source of a focus brief", owner, "are gone.", fix)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,7 +475,9 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         needs=("conversation_bootstrap_state",),
         find=_bad_checkpoints,
     ),
-    Rule(
+)
+NOTED: Final[tuple[ReadingRule, ...]] = (
+    ReadingRule(
         "G9",
         WARNING,
         "stuck maintenance",
@@ -481,7 +487,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         untold="Whether recorded token counts are stale: they include what the host adds.",
         find=_stuck,
     ),
-    Rule(
+    ReadingRule(
         "G10",
         INFO,
         "impossible telemetry",
@@ -490,7 +496,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         needs=("conversation_compaction_telemetry",),
         find=_impossible_telemetry,
     ),
-    Rule(
+    ReadingRule(
         "G11",
         WARNING,
         "focus briefs",
@@ -530,10 +536,11 @@ ALIKE: Final[tuple[Rule[Sequence[Shared]], ...]] = (
 
 async def read_state(run: Run) -> None:
     """G1 to G11, then E23 and G18, which read indexes of messages."""
-    state = await run.database.read(_load_state, run.limits)
+    state = await run.database.read(_load_state)
     if run.wants(("G6", "G7", "G8")):
         state = await asyncio.to_thread(_with_transcripts, state, run.folders)
     run.ask(CHECKS, state)
+    await run.ask_reading(NOTED)
     if run.wants(("E23",)):
         collisions = await run.database.read(_load_collisions, run.conversation_id)
         run.ask(ENTRIES, Entries(collisions, await _shared_entries(run, state)))
@@ -541,14 +548,11 @@ async def read_state(run: Run) -> None:
         run.ask(ALIKE, await _shared_messages(run, state))
 
 
-async def _load_state(reader: Reader, limits: Limits) -> State:
+async def _load_state(reader: Reader) -> State:
     """All conversations and what is noted about them; the transcripts are not looked for."""
     messages = await _counts(reader, "messages")
     summaries = await _counts(reader, "summaries") if reader.schema.has("summaries") else {}
     checkpoints = await _checkpoints(reader)
-    debts = await _debts(reader)
-    negative, future = await _telemetry(reader, limits)
-    briefs = await _load_briefs(reader)
     copies = await _with_copies(reader)
     rows = await reader.rows(
         f"SELECT {reader.schema.select('conversations', COLUMNS, 'c')} FROM conversations AS c ORDER BY "
@@ -558,21 +562,9 @@ async def _load_state(reader: Reader, limits: Limits) -> State:
     for row in rows:
         conversation = conversation_of(row)
         key = conversation.conversation_id
-        found.append(
-            ConversationState(
-                conversation,
-                messages.get(key, 0),
-                summaries.get(key, 0),
-                checkpoints.get(key),
-                debts.get(key),
-                key in negative,
-                key in future,
-                briefs.get(key),
-                key in copies,
-            )
-        )
-    has = reader.schema.has
-    return State(found, has("conversations", "archive_cause"), has(BOOTSTRAP), await _migrated(reader))
+        counts = messages.get(key, 0), summaries.get(key, 0)
+        found.append(ConversationState(conversation, *counts, checkpoints.get(key), key in copies))
+    return State(found, reader.schema.has(BOOTSTRAP), await _migrated(reader))
 
 
 async def _migrated(reader: Reader) -> float | None:
@@ -617,72 +609,6 @@ async def _checkpoints(reader: Reader) -> dict[int, Checkpoint]:
             bool(row["fork_bounded"]) or bool(row["fork_source_message_count"]),
         )
         for row in rows
-    }
-
-
-async def _debts(reader: Reader) -> dict[int, Maintenance]:
-    if not reader.schema.has(MAINTENANCE):
-        return {}
-    retries = "CAST(retry_attempts AS INTEGER)" if reader.schema.has(MAINTENANCE, "retry_attempts") else "0"
-    rows = await reader.rows(
-        f"""SELECT conversation_id, pending, running, {moment("last_started_at")} AS started,
-        {retries} AS retries FROM {MAINTENANCE}"""
-    )
-    return {
-        row["conversation_id"]: Maintenance(
-            bool(row["pending"]), bool(row["running"]), row["started"] or None, row["retries"] or 0
-        )
-        for row in rows
-    }
-
-
-async def _telemetry(reader: Reader, limits: Limits) -> tuple[set[int], set[int]]:
-    """The conversations whose telemetry is below zero, and those where it lies in the future."""
-    numbers = [name for name in _NUMBERS if reader.schema.has(TELEMETRY, name)]
-    times = [name for name in _TIMES if reader.schema.has(TELEMETRY, name)]
-    if not numbers or not times:
-        return set(), set()
-    rows = await reader.rows(
-        f"""SELECT conversation_id, {" OR ".join(f"{name} < 0" for name in numbers)} AS negative,
-        {" OR ".join(f"({moment(name)}) > :latest" for name in times)} AS future FROM {TELEMETRY}""".replace(
-            ":latest", repr(limits.today + 1.0)
-        )
-    )
-    return (
-        {row["conversation_id"] for row in rows if row["negative"]},
-        {row["conversation_id"] for row in rows if row["future"]},
-    )
-
-
-async def _load_briefs(reader: Reader) -> Mapping[int, Briefs]:
-    if not (reader.schema.has("focus_briefs") and reader.schema.has("focus_brief_sources")):
-        return {}
-    active: dict[int, list[str]] = {}
-    beyond: dict[int, list[str]] = {}
-    dangling: dict[int, list[tuple[str, str, str]]] = {}
-    for row in await reader.rows(
-        """SELECT b.brief_id, b.conversation_id AS owner, b.status = 'active' AS active,
-        b.covered_message_seq >
-            (SELECT max(m.seq) FROM messages AS m WHERE m.conversation_id = b.conversation_id) AS beyond
-        FROM focus_briefs AS b"""
-    ):
-        if row["active"]:
-            active.setdefault(row["owner"], []).append(row["brief_id"])
-        if row["beyond"]:
-            beyond.setdefault(row["owner"], []).append(row["brief_id"])
-    if reader.schema.has("summaries"):
-        for row in await reader.rows(
-            """SELECT s.brief_id, s.summary_id, s.role, ifnull(b.conversation_id, 0) AS owner
-            FROM focus_brief_sources AS s LEFT JOIN focus_briefs AS b ON b.brief_id = s.brief_id
-            WHERE b.brief_id IS NULL
-               OR NOT EXISTS (SELECT 1 FROM summaries AS one WHERE one.summary_id = s.summary_id)"""
-        ):
-            dangling.setdefault(row["owner"], []).append((row["brief_id"], row["summary_id"], row["role"]))
-    return {
-        owner: Briefs(
-            tuple(active.get(owner, ())), tuple(beyond.get(owner, ())), tuple(dangling.get(owner, ()))
-        )
-        for owner in {*active, *beyond, *dangling}
     }
 
 
