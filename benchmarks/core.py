@@ -36,7 +36,7 @@ from lcm_core.operations.compaction.reading import load_context
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import Source, Sourced
+from lcm_core.settings.values import SettingSource, Sourced
 from lcm_core.store.database import Database
 
 from benchmarks import report
@@ -191,7 +191,7 @@ def ingestion(runs: int) -> list[Row]:
 async def _ingest(folder: Path, count: int) -> float:
     transcript = folder / f"{count}.jsonl"
     _write_transcript(transcript, count)
-    whole = replace(EngineSettings(), bootstrap_max_tokens=Sourced(10**9, Source.COMMAND_LINE))
+    whole = replace(EngineSettings(), bootstrap_max_tokens=Sourced(10**9, SettingSource.COMMAND_LINE))
     path = folder / f"{count}.db"
     async with await Engine.open(path, large_files=folder / "files", settings=whole) as engine:
         start = time.perf_counter()

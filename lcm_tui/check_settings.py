@@ -7,7 +7,7 @@ from typing import Final
 
 from lcm_core.api import limits_of as limits_of_engine
 from lcm_core.checks import Folders, Limits
-from lcm_core.settings import Settings, Source
+from lcm_core.settings import Settings, SettingSource
 
 #: Larger files are not read whole unless that is asked for (bytes).
 WHOLE_BYTES: Final = 1_000_000_000
@@ -21,9 +21,9 @@ def limits_of(settings: Settings) -> Limits:
 def folders_of(settings: Settings) -> Folders:
     """Where the files of this database lie; none when the folders are those of another one."""
     state, database = settings.state_dir, settings.database.value
-    if state.source is Source.DEFAULT and state.value not in database.parents:
-        named = settings.large_files_dir.source is not Source.DEFAULT
+    if state.source is SettingSource.DEFAULT and state.value not in database.parents:
+        named = settings.large_files_dir.source is not SettingSource.DEFAULT
         files = settings.large_files_dir.value if named else None
-        sessions = settings.sessions.value if settings.sessions.source is not Source.DEFAULT else None
+        sessions = settings.sessions.value if settings.sessions.source is not SettingSource.DEFAULT else None
         return Folders(files, None, sessions)
     return Folders(settings.large_files_dir.value, state.value, settings.sessions.value)

@@ -23,9 +23,9 @@ from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.records import SummaryId
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
-from lcm_core.summarize.cost import NOTHING_FORESEEN, NOTHING_SPENT, Budget, Forecast
-from lcm_core.summarize.models.providers import Shape
-from lcm_core.summarize.models.writer import Writer, budget_of
+from lcm_core.summarize.cost import NO_FORECAST, NOTHING_SPENT, CallBudget, Forecast
+from lcm_core.summarize.models.providers import ApiShape
+from lcm_core.summarize.models.writer import SummaryWriter, call_budget
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 from lcm_core.summarize.source import Rendering
 from lcm_core.times import iso_z
@@ -33,7 +33,7 @@ from lcm_core.times import iso_z
 from lcm_tui.session import Session
 from lcm_tui.writing import Modelling, choose_writer, cost_text, most_text
 
-NOTHING = NOTHING_FORESEEN
+NOTHING = NO_FORECAST
 #: Who writes when nobody does: the engine's cut of the source.
 CUT: Final = "cut"
 
@@ -79,7 +79,7 @@ def author_like(settings: Settings, before: Modelling, asked: Asked) -> Modellin
 
 def is_offline(author: Modelling) -> bool:
     """Whether nothing is sent to anybody."""
-    return author.chosen.choice.provider.shape is Shape.EXTRACTIVE
+    return author.chosen.choice.provider.shape is ApiShape.EXTRACTIVE
 
 
 def key_text(author: Modelling) -> str:
@@ -93,7 +93,7 @@ def setting_of(session: Session) -> Setting:
     return Setting(Rendering(rules, session.zone))
 
 
-def forecast_text(forecast: Forecast, budget: Budget) -> str:
+def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
     """What a batch takes, and at most, for people; the limits of *budget* hold."""
     if not forecast.calls:
         return "no call: nothing is sent to anybody, and nothing is paid"
@@ -119,7 +119,7 @@ def worth_keeping(items: Iterable[Item]) -> bool:
     return any(map(_worth_keeping, items))
 
 
-def forecast_sentence(forecast: Forecast, budget: Budget) -> str:
+def forecast_sentence(forecast: Forecast, budget: CallBudget) -> str:
     """The same as a sentence, for a question."""
     if not forecast.calls:
         return "No call is made: nothing is sent to anybody, and nothing is paid."
@@ -131,7 +131,7 @@ def forecast_sentence(forecast: Forecast, budget: Budget) -> str:
 class Instructed:
     """A writer that gives the operator's instructions for one draft."""
 
-    def __init__(self, writer: Writer, instructions: str) -> None:
+    def __init__(self, writer: SummaryWriter, instructions: str) -> None:
         self._writer = writer
         self._instructions = instructions
 
@@ -160,7 +160,7 @@ class Work:
         self.listeners: list[Callable[[Item], None]] = []
         self.problem = ""  #: why drafts are not kept on the disk
         #: of the whole batch: earlier runs count, and whoever else is asked
-        self.budget = budget_of(author.settings, NOTHING_SPENT if kept is None else kept.header.spent)
+        self.budget = call_budget(author.settings, NOTHING_SPENT if kept is None else kept.header.spent)
         self._writers = {author: author.open(self.budget)}
         self._authors: dict[tuple[SummaryId, int], Modelling] = {}  #: of drafts that others were asked for
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="drafts")  # notes follow each other
@@ -180,7 +180,7 @@ class Work:
         )
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> SummaryWriter:
         """Who is asked unless somebody else is named."""
         return self._writers[self.author]
 
@@ -191,7 +191,7 @@ class Work:
 
     # -- who writes --------------------------------------------------------------------------------------
 
-    def writer_of(self, author: Modelling) -> Writer:
+    def writer_of(self, author: Modelling) -> SummaryWriter:
         """Asks *author*; closed with the work."""
         if author not in self._writers:
             self._writers[author] = author.open(self.budget)
@@ -210,7 +210,7 @@ class Work:
 
     # -- estimates ---------------------------------------------------------------------------------------
 
-    async def forecast(self, summary_id: SummaryId, writer: Writer | None = None) -> Forecast:
+    async def forecast(self, summary_id: SummaryId, writer: SummaryWriter | None = None) -> Forecast:
         """What drafting one summary takes, and at most. Nothing is sent."""
         setting = self.batch.setting
         material = await self.session.read(read_material, summary_id, setting.rendering, with_previous=True)

@@ -13,7 +13,7 @@ from lcm_core.store.opening import FileState
 
 if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
     from lcm_core.engine_rules import EngineRules
-    from lcm_core.summarize.wrappers import Kept
+    from lcm_core.summarize.wrappers import ReplyCache
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,11 +55,11 @@ class Session:
         return configured(engine_rules(self.database.schema), self.settings.engine)
 
     @cached_property
-    def paid(self) -> Kept:
+    def paid(self) -> ReplyCache:
         """Drafts of compactions that were paid for and put off."""
-        from lcm_core.summarize.wrappers import Kept
+        from lcm_core.summarize.wrappers import ReplyCache
 
-        return Kept()
+        return ReplyCache()
 
     @property
     def file_state(self) -> FileState | None:

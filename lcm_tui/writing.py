@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.settings import Settings, SummarySettings
-from lcm_core.summarize.cost import Budget
+from lcm_core.summarize.cost import CallBudget
 from lcm_core.summarize.credentials import KeySource
-from lcm_core.summarize.models.writer import Chosen, Writer, choose_model, open_writer
-from lcm_core.summarize.prompts import Prompts, operators_prompts, prompts_at
+from lcm_core.summarize.models.writer import ChosenModel, SummaryWriter, choose_model, open_summary_writer
+from lcm_core.summarize.prompts import PromptTemplates, operators_prompts, prompts_at
 from lcm_core.summarize.request import Usage
 
 
@@ -19,9 +19,9 @@ from lcm_core.summarize.request import Usage
 class Modelling:
     """What was chosen, not connected yet."""
 
-    chosen: Chosen
+    chosen: ChosenModel
     settings: SummarySettings
-    prompts: Prompts  #: what is asked, the operator's own templates among them
+    prompts: PromptTemplates  #: what is asked, the operator's own templates among them
 
     @property
     def words(self) -> str:
@@ -58,13 +58,13 @@ class Modelling:
         price = self.chosen.price
         return None if price is None else price.of(input_tokens, output_tokens)
 
-    def open(self, budget: Budget | None = None) -> Writer:
+    def open(self, budget: CallBudget | None = None) -> SummaryWriter:
         """The writer; it connects with its first request. Writers of one batch share its *budget*.
 
         Raises:
             ConfigurationError: a limit of cost cannot be kept.
         """
-        return open_writer(self.chosen, self.settings, self.prompts, budget)
+        return open_summary_writer(self.chosen, self.settings, self.prompts, budget)
 
 
 def choose_writer(

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from lcm_core.summarize.names import people_checked
-from lcm_core.summarize.retention import measure, read_source
+from lcm_core.summarize.retention import measure, read_retention_source
 from lcm_core.summarize.rulebook import Rulebook
 
 from benchmarks.retention.inventions import invention_cases
@@ -39,7 +39,7 @@ def reversals(seed: int, per_language: int) -> Found:
     """Rules turned round and rules told faithfully, by language."""
     found = Found()
     for case in rule_cases(seed, per_language):
-        flagged = [one.told.text for one in Rulebook(case.source).compare(case.draft).reversed]
+        flagged = [one.draft.text for one in Rulebook(case.source).compare(case.draft).reversed]
         found.faithful[case.language] += case.kept
         for rule, told in case.reversed:
             found.planted[case.language] += 1
@@ -61,7 +61,7 @@ def inventions(seed: int, per_language: int) -> Found:
     """
     found = Found()
     for case in invention_cases(seed, per_language):
-        flagged = measure(read_source(case.source), case.draft).invented
+        flagged = measure(read_retention_source(case.source), case.draft).invented
         found.faithful["all"] += case.facts
         for kind, told in case.planted:
             if kind == "person" and not people_checked(case.draft):

@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lcm_core.errors import ExitCode, LcmError
-from lcm_core.settings import Json, JsonObject, Settings, Source
+from lcm_core.settings import Json, JsonObject, Settings, SettingSource
 from lcm_core.store.database import Database, Reader
 from lcm_core.times import format_local, parse_utc
 
@@ -138,8 +138,8 @@ class Run:
         settings = self.settings
         database = settings.database
         places = (settings.state_dir.source, settings.config_file.source)
-        named = database.source is Source.COMMAND_LINE or (
-            Source.COMMAND_LINE in places and database.source is not Source.ENVIRONMENT
+        named = database.source is SettingSource.COMMAND_LINE or (
+            SettingSource.COMMAND_LINE in places and database.source is not SettingSource.ENVIRONMENT
         )
         return shlex.join([PROGRAM, *words, *(["--db", str(database.value)] if named else [])])
 

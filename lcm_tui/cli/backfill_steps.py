@@ -17,7 +17,7 @@ from lcm_core.operations.compaction.selection import Context, Standing
 from lcm_core.operations.compaction.sweep import Compaction
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId
-from lcm_core.settings import EngineSettings, JsonObject, Source, Sourced
+from lcm_core.settings import EngineSettings, JsonObject, SettingSource, Sourced
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Reader
 
@@ -102,7 +102,7 @@ def after_import(
         UsageError: a number does not fit.
     """
     usual = EngineSettings()
-    tail = Sourced(0, Source.COMMAND_LINE, "--single-root") if single_root else usual.fresh_tail_count
+    tail = Sourced(0, SettingSource.COMMAND_LINE, "--single-root") if single_root else usual.fresh_tail_count
     settings = replace(
         usual,
         leaf_chunk_tokens=_given("leaf-chunk-tokens", leaf_chunk_tokens, 1, usual.leaf_chunk_tokens),
@@ -132,7 +132,7 @@ class Foreseen:
 def _given(option: str, value: str | None, least: int, otherwise: Sourced[int]) -> Sourced[int]:
     if value is None:
         return otherwise
-    return Sourced(options.whole_number(option, value, least), Source.COMMAND_LINE, f"--{option}")
+    return Sourced(options.whole_number(option, value, least), SettingSource.COMMAND_LINE, f"--{option}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from lcm_core.operations.compaction.run import Operation, Runner, Setting, Step
 from lcm_core.operations.compaction.sweep import Made, Moved, Skipped, UnderResult
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.models.writer import Writer
+from lcm_core.summarize.models.writer import SummaryWriter
 from lcm_core.summarize.request import ProviderAuthError
 from lcm_core.text import safe_line
 
@@ -235,7 +235,7 @@ class CompactWork:
         self,
         database: Database,
         shown: compact_report.Shown,
-        writer: Writer,
+        writer: SummaryWriter,
         done: _Done,
         stopped: Callable[[], bool],
     ) -> None:

@@ -14,7 +14,7 @@ from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, Usa
 from lcm_core.findings import Confidence, Finding, FixId, Report, key_of
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.records import ConversationId
-from lcm_core.settings import Source, Sourced
+from lcm_core.settings import SettingSource, Sourced
 from lcm_core.settings.userfile import seconds
 from lcm_core.store.database import Database, Reader
 
@@ -120,7 +120,7 @@ def _with_seconds(run: Run, given: str | None) -> Run:
         value = seconds(given)
     except ValueError as error:
         raise invalid("check-seconds", f"is {given!r}, {error}") from None
-    named = Sourced(value, Source.COMMAND_LINE, "--check-seconds")
+    named = Sourced(value, SettingSource.COMMAND_LINE, "--check-seconds")
     return dataclasses.replace(run, settings=dataclasses.replace(run.settings, check_seconds=named))
 
 

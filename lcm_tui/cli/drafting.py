@@ -26,8 +26,8 @@ from lcm_core.operations.drafting.material import Setting, read_material, reques
 from lcm_core.operations.drafting.rules import EXAMPLES, Rule, parse_rule
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.cost import NOTHING_SPENT, Budget, total
-from lcm_core.summarize.models.writer import Writer, budget_of
+from lcm_core.summarize.cost import NOTHING_SPENT, CallBudget, total_forecast
+from lcm_core.summarize.models.writer import SummaryWriter, call_budget
 from lcm_core.summarize.source import Rendering
 from lcm_core.text import safe_text
 from lcm_core.times import iso_z
@@ -202,9 +202,9 @@ class _Work:
     def _forecast(self, selection: Selection, kept: Kept | None = None) -> Answer:
         undrafted = [item for item in selection.items if broken_off(item).state is State.WAITING]
         seen = asyncio.run(self._foresee(undrafted))
-        whole = total(one.forecast for one in seen)
+        whole = total_forecast(one.forecast for one in seen)
         spent = NOTHING_SPENT if kept is None else kept.header.spent
-        most = budget_of(self.model.settings, spent).at_most(whole)
+        most = call_budget(self.model.settings, spent).at_most(whole)
         data: Document = {
             **selection.data,
             "applied": False,
@@ -285,7 +285,7 @@ class _Work:
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
             spent = NOTHING_SPENT if kept is None else kept.header.spent
-            budget = budget_of(self.model.settings, spent)
+            budget = call_budget(self.model.settings, spent)
             writer = self.model.open(budget)
             line = StatusLine()
             keeper = self._keeper(selection.items, kept)
@@ -315,7 +315,7 @@ class _Work:
         return Keeper.create(drafts_folder(), header, items)
 
     def _batch(
-        self, database: Database, items: Sequence[Item], writer: Writer, keeper: Keeper, *, ahead: bool
+        self, database: Database, items: Sequence[Item], writer: SummaryWriter, keeper: Keeper, *, ahead: bool
     ) -> Batch:
         how = Options(self.command, self.in_flight, None if ahead else self.rule, ahead)
         setting = self.setting(database.schema)
@@ -331,7 +331,7 @@ class _Work:
         )
 
     async def _until_decided(
-        self, batch: Batch, line: StatusLine, stopped: Callable[[], bool], budget: Budget
+        self, batch: Batch, line: StatusLine, stopped: Callable[[], bool], budget: CallBudget
     ) -> None:
         """Draft, and ask about what no rule takes, until nothing is left that can be asked about."""
         while True:
@@ -350,7 +350,9 @@ class _Work:
     def _asks(self) -> bool:
         return can_ask() and not self.flags.change.yes and not self.run.presentation.json
 
-    async def _run(self, batch: Batch, line: StatusLine, stopped: Callable[[], bool], budget: Budget) -> None:
+    async def _run(
+        self, batch: Batch, line: StatusLine, stopped: Callable[[], bool], budget: CallBudget
+    ) -> None:
         work = asyncio.create_task(batch.run())
         try:
             while not work.done():

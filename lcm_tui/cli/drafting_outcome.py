@@ -11,8 +11,8 @@ from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.items import SETTLED, Item, State
 from lcm_core.operations.drafting.rules import Rule
 from lcm_core.operations.stale import Stale, stale_in
-from lcm_core.summarize.models.writer import Writer
-from lcm_core.summarize.request import HopelessError
+from lcm_core.summarize.models.writer import SummaryWriter
+from lcm_core.summarize.request import ProviderUnavailableError
 
 from lcm_tui.cli import drafting_report as report
 from lcm_tui.cli.answer import Answer, Run
@@ -49,7 +49,7 @@ async def tell(
     run: Run,
     command: str,
     batch: Batch,
-    writer: Writer,
+    writer: SummaryWriter,
     model: Modelling,
     rule: Rule | None,
     outcome: Outcome,
@@ -100,7 +100,7 @@ def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) ->
     if failed is not None and not any(item.drafts or item.state in SETTLED for item in items):
         raise failed
     kept = " The drafts are kept: --resume goes on with them." if outcome.kept else ""
-    if isinstance(failed, HopelessError):
+    if isinstance(failed, ProviderUnavailableError):
         failed = CancelledError(f"{failed.message}{kept}", code=failed.code, details=failed.details)
     left = sum(item.state not in SETTLED for item in items)
     if failed is None and outcome.file is None and left:

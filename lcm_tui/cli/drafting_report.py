@@ -12,8 +12,8 @@ from lcm_core.operations.drafting.making import Draft, Origin
 from lcm_core.operations.drafting.material import Material
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import Fault, reversal_sentence
-from lcm_core.summarize.cost import Forecast, Load, Spent, total
-from lcm_core.summarize.prompts import Prompt
+from lcm_core.summarize.cost import CallLoad, Forecast, Spent, total_forecast
+from lcm_core.summarize.prompts import SummaryPrompt
 from lcm_core.summarize.request import SummaryRequest, Usage
 from lcm_core.summarize.retention import Retention
 
@@ -35,7 +35,7 @@ class Foreseen:
     request: SummaryRequest
     forecast: Forecast  #: of its calls
     source_tokens: int
-    prompt: Prompt | None  #: when it was asked for
+    prompt: SummaryPrompt | None  #: when it was asked for
 
     @property
     def broken_sources(self) -> tuple[SummaryId, ...]:
@@ -143,7 +143,7 @@ def spent_words(spent: Spent) -> str:
     return f"Spent on this batch so far: {counted(spent.calls, 'call', 'calls')}, {cost_words(spent.usage)}."
 
 
-def load_document(load: Load) -> Document:
+def load_document(load: CallLoad) -> Document:
     """Calls and what they take."""
     return {
         "calls": load.calls,
@@ -156,9 +156,9 @@ def load_document(load: Load) -> Document:
 # -- for people ------------------------------------------------------------------------------------------
 
 
-def foreseen_blocks(seen: Sequence[Foreseen], most: Load, model: Modelling, words: str) -> list[Block]:
+def foreseen_blocks(seen: Sequence[Foreseen], most: CallLoad, model: Modelling, words: str) -> list[Block]:
     """What would be asked, of whom, and what it would cost; *most* is all of it, as far as limits let it."""
-    once = total(one.forecast for one in seen).once
+    once = total_forecast(one.forecast for one in seen).once
     columns = (
         Column("Summary"),
         Column("Conv", right=True, spare=2),
@@ -192,7 +192,7 @@ def foreseen_blocks(seen: Sequence[Foreseen], most: Load, model: Modelling, word
     return blocks
 
 
-def _cost_facts(once: Load, most: Load) -> list[tuple[str, Cell]]:
+def _cost_facts(once: CallLoad, most: CallLoad) -> list[tuple[str, Cell]]:
     """What it takes, and at most; nothing to say where nobody is asked."""
     if not once.calls:
         return [("Cost", "nothing")]

@@ -9,7 +9,7 @@ from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.below import text_below
 from lcm_core.operations.drafting.items import Item
 from lcm_core.operations.drafting.material import Material
-from lcm_core.summarize.retention import Retention, measure, read_source
+from lcm_core.summarize.retention import Retention, measure, read_retention_source
 
 from lcm_tui.cli.documents import Document
 
@@ -44,7 +44,9 @@ async def retention_in(batch: Batch, material: Material, source: str, text: str)
     estimator = batch.setting.rendering.rules.estimator
 
     def work() -> Retention:
-        return measure(read_source(source, previous=material.previous.text, estimator=estimator), text)
+        return measure(
+            read_retention_source(source, previous=material.previous.text, estimator=estimator), text
+        )
 
     return await asyncio.to_thread(work)
 
@@ -69,7 +71,7 @@ def _document(kept: Retention) -> Document:
         "rules": kept.constraints,
         "rulesLost": [one.text for one in kept.constraints_lost],
         "rulesReversed": [
-            {"rule": one.rule.text, "draft": one.told.text, "was": str(one.was), "now": str(one.now)}
+            {"rule": one.rule.text, "draft": one.draft.text, "was": str(one.was), "now": str(one.now)}
             for one in kept.reversed
         ],
         "fileLine": kept.files.stated,

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.errors import UsageError
-from lcm_core.settings import Settings, Source
+from lcm_core.settings import Settings, SettingSource
 from lcm_core.store.opening import choose_access
 
 from lcm_tui.cli.answer import PROGRAM, Run
@@ -29,7 +29,7 @@ def open_app(run: Run, version: Version = False) -> int:
 
     Without a command the app opens on the database. Options may stand before or after a command.
     """
-    if run.settings.output_format.source is Source.COMMAND_LINE:
+    if run.settings.output_format.source is SettingSource.COMMAND_LINE:
         raise UsageError("--format and --json say how a command prints; give a command too, such as status.")
     if not has_terminal():
         if run.settings.database.is_set:  # what is wrong with a path that was given is the nearer trouble

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core import __version__
 from lcm_core.errors import UsageError
-from lcm_core.settings import Options, OutputFormat, Source, resolve
+from lcm_core.settings import Options, OutputFormat, SettingSource, resolve
 
 from lcm_tui.cli.answer import PROGRAM, Answer, Run
 from lcm_tui.cli.completing import SHELLS, script_for
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(run: Run) -> Outcome:
     """Open the app on a copy of a demonstration database; without a terminal, print some of it."""
-    if run.settings.database.source is Source.COMMAND_LINE:
+    if run.settings.database.source is SettingSource.COMMAND_LINE:
         raise UsageError("demo brings its own database; leave --db out.", details={"option": "db"})
     from lcm_tui.demo import keep_snapshots, unpack_demo
 

@@ -17,8 +17,8 @@ from lcm_core.summarize.prompts import (
     FILES,
     VARIABLES,
     PromptError,
-    Prompts,
-    Template,
+    PromptTemplate,
+    PromptTemplates,
     built_in_template,
     operators_prompts,
     prompts_at,
@@ -197,14 +197,14 @@ def export(
     )
 
 
-def prompts_of(run: Run, given: str | None) -> Prompts:
+def prompts_of(run: Run, given: str | None) -> PromptTemplates:
     """The prompts in force: *given* by an option, else the folder beside our config file."""
     if given is None:
         return operators_prompts(run.settings.user_config_file.value)
     return prompts_at(Path(readable_text("--prompt-dir", given)).expanduser())
 
 
-def _document(template: Template) -> dict[str, Json]:
+def _document(template: PromptTemplate) -> dict[str, Json]:
     return {
         "name": template.name,
         "version": template.version,
@@ -214,11 +214,11 @@ def _document(template: Template) -> dict[str, Json]:
     }
 
 
-def _origin(template: Template) -> str:
+def _origin(template: PromptTemplate) -> str:
     return "built in" if template.path is None else str(template.path)
 
 
-def _warnings(templates: Sequence[Template]) -> list[str]:
+def _warnings(templates: Sequence[PromptTemplate]) -> list[str]:
     return [warning for template in templates if (warning := template.warning)]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, get_type_hints
 
 import typer
 from lcm_core.errors import CancelledError, LcmError, UsageError
-from lcm_core.settings import Options, OutputFormat, Source, resolve
+from lcm_core.settings import Options, OutputFormat, SettingSource, resolve
 from typer.core import TyperGroup
 
 from lcm_tui.cli import options
@@ -87,7 +87,7 @@ def _common(
 
         allow_unknown_schema(True)
     chosen = settings.output_format
-    explicit_table = chosen.value is OutputFormat.TABLE and chosen.source is Source.COMMAND_LINE
+    explicit_table = chosen.value is OutputFormat.TABLE and chosen.source is SettingSource.COMMAND_LINE
     wants_json = chosen.value is OutputFormat.JSON
     return Run(settings, Presentation(wants_json, explicit_table, pretty, not no_color))
 

@@ -14,9 +14,8 @@ from lcm_core.operations.compaction.plans import Draft
 from lcm_core.operations.compaction.reading import read_source
 from lcm_core.operations.compaction.run import Setting
 from lcm_core.records import Conversation
-from lcm_core.summarize import retention
-from lcm_core.summarize.models.writer import Writer
-from lcm_core.summarize.retention import Retention
+from lcm_core.summarize.models.writer import SummaryWriter
+from lcm_core.summarize.retention import Retention, measure, read_retention_source
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -107,7 +106,7 @@ n search it.
         super().__init__(conversation)
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
         self.head = Lines(self._head, id="head")
-        self._writer: Writer | None = None
+        self._writer: SummaryWriter | None = None
         self._offering = False  #: a backup
         self._began = 0.0  #: monotonic, of the pass at hand
         self._measured: tuple[Draft, Retention] | None = None  #: the draft that waits, against its source
@@ -389,5 +388,5 @@ n search it.
 def _measure(draft: Draft, setting: Setting) -> Retention:
     chunk = draft.chunk
     estimator = setting.rendering.rules.estimator
-    source = retention.read_source(chunk.source.text, previous=chunk.previous or "", estimator=estimator)
-    return retention.measure(source, draft.text.content)
+    source = read_retention_source(chunk.source.text, previous=chunk.previous or "", estimator=estimator)
+    return measure(source, draft.text.content)

@@ -346,7 +346,7 @@ def lost_blocks(kept: Retention) -> Iterator[Block]:
         yield heading("Rules that this draft reverses")
         for one in kept.reversed[:NAMED]:
             yield Block(f"- {one.rule.text}", "error", indent=2)
-            yield Block(f"  {one.words}: {one.told.text}", "error", indent=2)
+            yield Block(f"  {one.words}: {one.draft.text}", "error", indent=2)
     if kept.constraints_lost:
         yield Block()
         yield heading("Rules that did not come through")

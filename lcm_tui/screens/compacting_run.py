@@ -21,7 +21,7 @@ from lcm_core.operations.compaction.sweep import Made, Moved, Outcome, Refused
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.summarize.request import NO_USAGE, Summarizer, Usage
-from lcm_core.summarize.wrappers import Kept, Remembering, Stoppable
+from lcm_core.summarize.wrappers import CachingSummarizer, ReplyCache, StoppableSummarizer
 
 from lcm_tui.compacting import refusal_of
 
@@ -91,7 +91,7 @@ class Course:
         database: Database,
         conversation_id: ConversationId,
         changed: Callable[[], object],
-        paid: Kept,
+        paid: ReplyCache,
     ) -> None:
         """*paid*: answers that were put off, of this course and of those before it."""
         self._database = database
@@ -109,8 +109,8 @@ class Course:
         self._order: Order | None = None  #: what is under way, between two passes of it
         self._runner: Runner[Any] | None = None
         self._steps: AsyncIterator[Step] | None = None
-        self._writer: Stoppable | None = None
-        self._memory: Remembering | None = None
+        self._writer: StoppableSummarizer | None = None
+        self._memory: CachingSummarizer | None = None
         self._spent_before: Usage = NO_USAGE  #: by writers that are asked no more
         self._keeps = False  #: the draft that was not taken is kept
         self._answer: asyncio.Future[Draft | None] | None = None
@@ -159,8 +159,8 @@ class Course:
 
     def _begin(self, order: Order, writer: Summarizer, who: str) -> None:
         self._spent_before = self.spent
-        self._memory = Remembering(writer, who, self._paid)
-        self._order, self._writer = order, Stoppable(self._memory)
+        self._memory = CachingSummarizer(writer, who, self._paid)
+        self._order, self._writer = order, StoppableSummarizer(self._memory)
         self._runner = Runner(
             self._database,
             self._conversation_id,

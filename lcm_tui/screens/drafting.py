@@ -13,7 +13,7 @@ from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State
 from lcm_core.operations.drafting.rules import DEFAULT, EXAMPLES, Rule, parse_rule
 from lcm_core.operations.repair import CONTAMINATED
 from lcm_core.records import SummaryId
-from lcm_core.summarize.models.writer import budget_of
+from lcm_core.summarize.models.writer import call_budget
 from lcm_core.summarize.request import NO_USAGE
 from textual import on
 from textual.app import ComposeResult
@@ -107,7 +107,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             return
         batch = None if self.work is None else self.work.batch
         estimate = self.estimating or (
-            "" if self.forecast is None else forecast_text(self.forecast, budget_of(self.author.settings))
+            "" if self.forecast is None else forecast_text(self.forecast, call_budget(self.author.settings))
         )
         yield from head_lines(
             self.author.words,
@@ -217,7 +217,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         chosen = [item for item in self.items.values() if item.summary_id in self.marks]
         said = (
             Block(f"{len(chosen):,} summaries, by {author.words}; {key_text(author)}."),
-            Block(forecast_sentence(forecast, budget_of(author.settings))),
+            Block(forecast_sentence(forecast, call_budget(author.settings))),
             *(Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)),
             Block("Drafts are shown for review; nothing is put into the database by itself."),
         )

@@ -13,7 +13,7 @@ from lcm_core.operations.drafting.keeping import Kept, drafts_folder, unfinished
 from lcm_core.operations.drafting.selection import select_items
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
 from lcm_core.records import ConversationId, SummaryId
-from lcm_core.summarize.cost import Forecast, total
+from lcm_core.summarize.cost import Forecast, total_forecast
 
 from lcm_tui.drafts import NOTHING, Asked, Work, author_like, author_of, worth_keeping
 from lcm_tui.screens.ask_again import AskAgain
@@ -162,7 +162,7 @@ class Choosing(DataScreen[Found]):
                 self.estimating = f"estimating, {len(found):,} of {len(ids):,} …"
                 self.head.refresh()
                 found.append(await work.forecast(one))
-            self.forecast = total(found) if found else NOTHING
+            self.forecast = total_forecast(found) if found else NOTHING
         finally:
             self.estimating = ""
             await work.close()

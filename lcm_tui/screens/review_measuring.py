@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lcm_core.operations.drafting.below import text_below
 from lcm_core.operations.drafting.material import Material
 from lcm_core.records import SummaryId
-from lcm_core.summarize.retention import Retention, Source, measure, read_source
+from lcm_core.summarize.retention import Retention, RetentionSource, measure, read_retention_source
 from lcm_core.summarize.rulebook import Reversal
 
 from lcm_tui.drafts import Work
@@ -34,7 +34,7 @@ class _Texts:
 class _Against:
     """A source text, read once, and what the present text keeps of it."""
 
-    source: Source
+    source: RetentionSource
     now: str
     previous: str
     before: Retention
@@ -92,7 +92,7 @@ class Measuring(Comparing):
                 texts.now,
                 texts.previous,
             ):
-                source = read_source(source_text, previous=texts.previous, estimator=estimator)
+                source = read_retention_source(source_text, previous=texts.previous, estimator=estimator)
                 against = _Against(source, texts.now, texts.previous, measure(source, texts.now))
             return against, measure(against.source, texts.text)
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.summarize.identifiers import Identifier
-from lcm_core.summarize.retention import ClassCount, Retention
+from lcm_core.summarize.retention import KindCount, Retention
 from lcm_core.summarize.rulebook import Sentence
 
 from lcm_tui.widgets.spans import Line, Span, StyleName
@@ -162,7 +162,7 @@ def _classes(old: Retention | None, new: Retention) -> Iterator[Fact]:
         yield _row(str(one.kind), "—" if was is None else _count(was), _count(one), verdict)
 
 
-def _count(one: ClassCount) -> str:
+def _count(one: KindCount) -> str:
     return f"{one.kept}/{one.in_source}" + (f" +{one.invented}" if one.invented else "")
 
 
@@ -210,11 +210,11 @@ def _reversed(new: Retention) -> Iterator[Fact]:
         return
     yield from _heading("Rules that this draft reverses", f"{len(new.reversed):,}")
     for one in new.reversed:
-        rule, told = one.rule, one.told
+        rule, draft = one.rule, one.draft
         yield Fact((Span("source ", "dim"), Span(rule.text)), Spot(Side.SOURCE, *rule.place))
         yield Fact(
-            (Span("draft  ", "dim"), Span(told.text, "error"), Span(f"  {one.words}", "warn")),
-            Spot(Side.DRAFT, *told.place),
+            (Span("draft  ", "dim"), Span(draft.text, "error"), Span(f"  {one.words}", "warn")),
+            Spot(Side.DRAFT, *draft.place),
         )
 
 

@@ -106,10 +106,10 @@ def test_a_draft_comes_back_from_the_editor_byte_for_byte():
 
 
 def test_lost_items_lead_into_the_source_and_invented_ones_into_the_draft():
-    from lcm_core.summarize.retention import measure, read_source
+    from lcm_core.summarize.retention import measure, read_retention_source
 
     text = "[2026-03-02 10:00 UTC] user: never touch src/app/main.py, commit 3a1fd2a2 broke 4117 rows"
-    source = read_source(text)
+    source = read_retention_source(text)
     draft = "Commit 3a1fd2a2 was reverted in lib/other.py."
     found = facts(measure(source, ""), measure(source, draft))
     spots = {

@@ -22,7 +22,7 @@ from lcm_core.engine import Engine, Session
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.identity import entry_hash, identity_of
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import Source, Sourced
+from lcm_core.settings.values import SettingSource, Sourced
 
 NOW = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
 _NOW = "2031-05-06 07:08:09"
@@ -56,7 +56,7 @@ def recording(name: str) -> list[dict[str, Any]]:
 def settings_of(config: dict[str, Any]) -> EngineSettings:
     """Settings with some of the engine's own keys."""
     given = {
-        _SETTINGS[key]: Sourced(tuple(value) if isinstance(value, list) else value, Source.ENVIRONMENT)
+        _SETTINGS[key]: Sourced(tuple(value) if isinstance(value, list) else value, SettingSource.ENVIRONMENT)
         for key, value in config.items()
     }
     return replace(EngineSettings(), **given)

@@ -28,7 +28,7 @@ from lcm_core.ingest.reconcile import Proof
 from lcm_core.operations.appending import Session
 from lcm_core.operations.importing import Piece, pieces
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import Source, Sourced
+from lcm_core.settings.values import SettingSource, Sourced
 from lcm_core.store.database import Database
 from lcm_core.store.opening import Access
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
@@ -38,9 +38,9 @@ from tests.change.support import column, connect, context_of, dump, rows_of, run
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 KEY = Session("s1", "agent:main:main")
 _FILE_ID = re.compile(r"file_[0-9a-f]{16}")
-SMALL = replace(EngineSettings(), large_file_token_threshold=Sourced(2000, Source.ENVIRONMENT))
+SMALL = replace(EngineSettings(), large_file_token_threshold=Sourced(2000, SettingSource.ENVIRONMENT))
 #: A first import keeps everything.
-WHOLE = replace(SMALL, bootstrap_max_tokens=Sourced(10**9, Source.ENVIRONMENT))
+WHOLE = replace(SMALL, bootstrap_max_tokens=Sourced(10**9, SettingSource.ENVIRONMENT))
 
 
 async def opened(path: Path, **more: Any) -> Engine:
@@ -182,8 +182,8 @@ async def test_a_replay_is_refused(engine: Engine) -> None:
 async def test_sessions_that_are_not_stored(tmp_path: Path) -> None:
     settings = replace(
         EngineSettings(),
-        ignore_session_patterns=Sourced(("agent:*:cron:**",), Source.ENVIRONMENT),
-        stateless_session_patterns=Sourced(("agent:*:subagent:*",), Source.ENVIRONMENT),
+        ignore_session_patterns=Sourced(("agent:*:cron:**",), SettingSource.ENVIRONMENT),
+        stateless_session_patterns=Sourced(("agent:*:subagent:*",), SettingSource.ENVIRONMENT),
     )
     async with await opened(tmp_path / "lcm.db", settings=settings) as engine:
         for key in ("agent:main:cron:a:run:1", "agent:main:subagent:x"):
@@ -391,7 +391,7 @@ async def test_of_a_session_that_is_not_stored_the_hosts_messages_are_sent(engin
 
 
 async def test_times_are_those_of_the_zone_in_the_settings(tmp_path: Path) -> None:
-    tokyo = replace(EngineSettings(), timezone=Sourced("Asia/Tokyo", Source.ENVIRONMENT))
+    tokyo = replace(EngineSettings(), timezone=Sourced("Asia/Tokyo", SettingSource.ENVIRONMENT))
     sources: list[str] = []
 
     async def write(request: SummaryRequest, /) -> SummaryReply:
@@ -481,8 +481,10 @@ async def test_a_first_import_keeps_the_newest_messages_that_fit(
     file.write_text(fork)
     settings = replace(
         EngineSettings(),
-        bootstrap_max_tokens=Sourced(budget, Source.ENVIRONMENT),
-        large_file_token_threshold=Sourced(100, Source.ENVIRONMENT),  # what goes to a file counts in full
+        bootstrap_max_tokens=Sourced(budget, SettingSource.ENVIRONMENT),
+        large_file_token_threshold=Sourced(
+            100, SettingSource.ENVIRONMENT
+        ),  # what goes to a file counts in full
     )
     async with await opened(tmp_path / "lcm.db", settings=settings) as engine:
         done = await engine.bootstrap(KEY, file)
@@ -506,7 +508,7 @@ async def test_turns_of_the_hosts_timer_go_again_when_asked(tmp_path: Path) -> N
     ]
     kept = [one["content"] for one in lines[2:]]
     file = transcript(tmp_path / "s1.jsonl", *lines)
-    settings = replace(EngineSettings(), prune_heartbeat_ok=Sourced(True, Source.ENVIRONMENT))
+    settings = replace(EngineSettings(), prune_heartbeat_ok=Sourced(True, SettingSource.ENVIRONMENT))
     async with await opened(tmp_path / "pruned.db", settings=settings) as engine:
         assert (await engine.bootstrap(KEY, file)).imported == 6
     assert texts(tmp_path / "pruned.db") == kept

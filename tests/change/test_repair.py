@@ -14,7 +14,7 @@ from lcm_core.operations.drafting.rules import Rule
 from lcm_core.operations.repair import SURE, BadKind, conversations_of, find_repair, kind_of_text
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.summarize.cost import FREE, Meter
+from lcm_core.summarize.cost import FREE, CallMeter
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 
 from tests.change.drafting import (
@@ -75,7 +75,7 @@ async def test_afterwards_nothing_is_bad_and_all_of_it_can_be_taken_back(
     path = database_copy(version)
     before, faults = dump(path), await faults_of(path)
     async with await Database.open(path) as database:
-        writer = ExtractiveSummarizer(Meter(FREE))
+        writer = ExtractiveSummarizer(CallMeter(FREE))
         repair = await repair_of(database)
         batch = batch_of(database, repair.items, writer, kind="repair", rule=Rule())
         await batch.run()

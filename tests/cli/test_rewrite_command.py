@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from lcm_core.operations.drafting.keeping import drafts_folder
-from lcm_core.summarize.models import asking
+from lcm_core.summarize.models import writer
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.request import SummaryReply
 
@@ -39,8 +39,8 @@ def database(database_copy: DatabaseFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "_FIRST_WAIT", 0.001)
-    monkeypatch.setattr(asking, "_MOST_WAIT", 0.001)
+    monkeypatch.setattr(writer, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(writer, "_MOST_WAIT", 0.001)
     monkeypatch.setenv("GATEWAY_KEY", "sk-test-0123456789abcdef")
 
 
@@ -118,8 +118,8 @@ def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:
     assert data["expected"]["calls"] == 1
     assert 0 < data["expected"]["costUsd"] < 0.05
     assert data["expected"]["inputTokens"] == item["inputTokens"] > item["sourceTokens"] > 0
-    assert data["atMost"]["calls"] == 2 * asking.ATTEMPTS
-    assert data["atMost"]["costUsd"] > data["expected"]["costUsd"] * asking.ATTEMPTS
+    assert data["atMost"]["calls"] == 2 * writer.ATTEMPTS
+    assert data["atMost"]["costUsd"] > data["expected"]["costUsd"] * writer.ATTEMPTS
     assert data["writer"]["price"]["source"]
     assert data["writer"]["price"]["readOn"]
     first = value(

@@ -22,7 +22,7 @@ from lcm_core.assembly import AssemblyBasis, assemble_context, assembly_basis, s
 from lcm_core.engine_rules import NAMED, RULES_0_1, EngineRules, engine_rules
 from lcm_core.records import ContextItem, ConversationId, Timestamp
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import Source, Sourced
+from lcm_core.settings.values import SettingSource, Sourced
 from lcm_core.store.assembly import stored_items
 from lcm_core.store.database import Database, Reader
 
@@ -270,9 +270,9 @@ def test_settings_of_an_operator():
     assert plain == AssemblySettings(9_000, clamp=True), "what a host gets is cut last"
     assert settings_for(EngineSettings(), 9_000, clamp=False) == AssemblySettings(9_000)
     told = EngineSettings(
-        fresh_tail_count=Sourced(10, Source.ENVIRONMENT),
+        fresh_tail_count=Sourced(10, SettingSource.ENVIRONMENT),
         max_assembly_token_budget=Sourced(5_000),
-        prompt_aware_eviction=Sourced(False, Source.ENVIRONMENT),
+        prompt_aware_eviction=Sourced(False, SettingSource.ENVIRONMENT),
     )
     found = settings_for(told, 9_000)
     assert (found.budget, found.fresh_tail_count, found.prompt) == (5_000, 10, None)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from lcm_core.errors import ConfigurationError
-from lcm_core.settings import Options, Settings, Source, SummarySettings, resolve
+from lcm_core.settings import Options, Settings, SettingSource, SummarySettings, resolve
 from lcm_core.settings.show import config_view
 from lcm_core.summarize.cost import FREE, price_of
-from lcm_core.summarize.credentials import CredentialError, KeySource, Kind
+from lcm_core.summarize.credentials import CredentialError, KeyKind, KeySource
 from lcm_core.summarize.models.providers import ModelError
-from lcm_core.summarize.models.writer import Chosen, choose_model
+from lcm_core.summarize.models.writer import ChosenModel, choose_model
 
 KEY = "sk-test-0123456789abcdef-SECRET"
 OTHER = "sk-other-0123456789abcdef-OTHER1"
@@ -26,12 +26,12 @@ def settled(tmp_path: Path, environ: dict[str, str], **options: Any) -> Settings
     return resolve(Options(**options), environ, home=tmp_path)
 
 
-def chosen(tmp_path: Path, environ: dict[str, str], state: Path | None = None, **flags: Any) -> Chosen:
+def chosen(tmp_path: Path, environ: dict[str, str], state: Path | None = None, **flags: Any) -> ChosenModel:
     settings = settled(tmp_path, environ).summary.with_flags(**flags)
     return choose_model(settings, KeySource(environ, state))
 
 
-def secret_of(one: Chosen) -> str:
+def secret_of(one: ChosenModel) -> str:
     assert one.credential is not None
     return one.credential.secret_for(one.choice)
 
@@ -57,12 +57,19 @@ def test_with_a_key_for_anthropic_and_no_settings_anthropic_is_asked(tmp_path: P
 @pytest.mark.parametrize(
     ("flags", "environ", "config", "plugin", "expected", "source"),
     [
-        ({"model": "f"}, {"LCM_TUI_SUMMARY_MODEL": "t"}, "u", "p", "f", Source.COMMAND_LINE),
-        ({}, {"LCM_TUI_SUMMARY_MODEL": "t", "LCM_SUMMARY_MODEL": "e"}, "u", "p", "t", Source.ENVIRONMENT),
-        ({}, {"LCM_SUMMARY_MODEL": "e"}, "u", "p", "e", Source.ENVIRONMENT),
-        ({}, {}, "u", "p", "u", Source.USER_CONFIG),
-        ({}, {}, "", "p", "p", Source.PLUGIN_CONFIG),
-        ({}, {}, "", "", "", Source.DEFAULT),
+        ({"model": "f"}, {"LCM_TUI_SUMMARY_MODEL": "t"}, "u", "p", "f", SettingSource.COMMAND_LINE),
+        (
+            {},
+            {"LCM_TUI_SUMMARY_MODEL": "t", "LCM_SUMMARY_MODEL": "e"},
+            "u",
+            "p",
+            "t",
+            SettingSource.ENVIRONMENT,
+        ),
+        ({}, {"LCM_SUMMARY_MODEL": "e"}, "u", "p", "e", SettingSource.ENVIRONMENT),
+        ({}, {}, "u", "p", "u", SettingSource.USER_CONFIG),
+        ({}, {}, "", "p", "p", SettingSource.PLUGIN_CONFIG),
+        ({}, {}, "", "", "", SettingSource.DEFAULT),
     ],
 )
 def test_the_nearest_setting_holds(
@@ -72,7 +79,7 @@ def test_the_nearest_setting_holds(
     config: str,
     plugin: str,
     expected: str,
-    source: Source,
+    source: SettingSource,
 ):
     (tmp_path / "config.toml").write_text(f'[summary]\nmodel = "{config}"\ninput_price = 2')
     block = {"plugins": {"entries": {"lossless-claw": {"config": {"summaryModel": plugin}}}}}
@@ -356,7 +363,7 @@ def test_an_oauth_token_is_used_as_it_is_until_it_has_expired(tmp_path: Path):
     state = profiles(tmp_path, {"profiles": {"anthropic:me": profile}})
     one = chosen(tmp_path, {}, state)
     assert one.credential is not None
-    assert (one.credential.kind, secret_of(one)) == (Kind.OAUTH, KEY)
+    assert (one.credential.kind, secret_of(one)) == (KeyKind.OAUTH, KEY)
     profiles(tmp_path / "second", {"profiles": {"anthropic:me": {**profile, "expires": 1_000}}})
     with pytest.raises(CredentialError, match="has expired, and refreshing it is the host's business"):
         chosen(tmp_path, {}, tmp_path / "second", provider="anthropic")

@@ -30,7 +30,7 @@ from lcm_core.operations.compaction.plans import file_ids
 from lcm_core.operations.file_copies import named_in
 from lcm_core.records import ConversationId, FocusBrief
 from lcm_core.settings.values import time_zone
-from lcm_core.summarize.source import Source, SourceMessage, leaf_source
+from lcm_core.summarize.source import SummarySource, WholeMessage, leaf_source
 from lcm_core.times import engine_label
 from lcm_core.tokens import Estimator, has_surrogates
 
@@ -79,7 +79,7 @@ def test_arguments_that_are_no_json_there_are_sent_as_text(arguments: str):
 
 def test_ids_of_files_end_where_an_ideograph_begins():
     said = message(0, "user", f"参照{FILE}を見て x{FILE} {FILE.upper()}é {FILE}0 fıle_0123456789abcdee")
-    assert file_ids(Source("", messages=(SourceMessage(said.message),)), RULES_PRESENT.source) == [FILE]
+    assert file_ids(SummarySource("", messages=(WholeMessage(said.message),)), RULES_PRESENT.source) == [FILE]
     assert named_in([{"content": f"参照{FILE}を見て"}]) == {FILE}
 
 
@@ -152,7 +152,7 @@ def test_what_is_no_utf_8_is_sent_as_the_engine_reads_it():
         assert block == [{"type": "text", "text": READ}]
         assert sums.messages[2].content == READ
     assert wrap_brief(brief, UTC).count(READ) == 2
-    source = SourceMessage(message(0, "user", BYTES).message)
+    source = WholeMessage(message(0, "user", BYTES).message)
     assert leaf_source([source], RULES_PRESENT.source, UTC).endswith(f"]\n{READ}")
 
 

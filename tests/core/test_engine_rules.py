@@ -12,7 +12,7 @@ from lcm_core.engine_rules import NAMED, RULES_0_1, RULES_PRESENT, EngineRules, 
 from lcm_core.fresh_tail import fresh_tail
 from lcm_core.operations.compaction.reading import load_context
 from lcm_core.operations.compaction.selection import tail_start
-from lcm_core.settings import EngineSettings, Source, Sourced
+from lcm_core.settings import EngineSettings, SettingSource, Sourced
 from lcm_core.settings.engine import KEYS
 from lcm_core.store.context import context_items, entries_of
 from lcm_core.store.database import Database, Reader
@@ -193,9 +193,9 @@ def values_of(rules: EngineRules) -> dict[str, object]:
 def test_every_setting_is_a_rule_or_read_elsewhere_or_named_as_without_effect(attribute: str) -> None:
     """And where it is a rule, it has the same name there."""
     before = values_of(RULES_PRESENT)
-    given = {attribute: Sourced(("another",), Source.ENVIRONMENT)}
+    given = {attribute: Sourced(("another",), SettingSource.ENVIRONMENT)}
     if attribute == "leaf_chunk_tokens":  # which the first import is derived from
-        given = {attribute: Sourced(before[attribute], Source.ENVIRONMENT)}
+        given = {attribute: Sourced(before[attribute], SettingSource.ENVIRONMENT)}
         before |= {attribute: None}
     after = values_of(configured(RULES_PRESENT, replace(EngineSettings(), **given)))
     changed = {name for name in before if after[name] != before[name]}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules, configured
 from lcm_core.javascript import BLANKS, trimmed
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import Source, Sourced
+from lcm_core.settings.values import SettingSource, Sourced
 from lcm_core.summarize.escalate import (
     OMITTED,
     Escalated,
@@ -21,7 +21,7 @@ from lcm_core.summarize.escalate import (
     escalate,
     fallback,
     longest_prefix,
-    own_cut,
+    summarizer_cut,
     target_tokens,
     without_directives,
 )
@@ -246,7 +246,7 @@ def test_targets_of_the_prompt() -> None:
 
 
 def test_what_an_operator_set_stands_above_the_defaults_of_a_version() -> None:
-    engine = EngineSettings(sweep_max_depth=Sourced(3, Source.ENVIRONMENT, "LCM_SWEEP_MAX_DEPTH"))
+    engine = EngineSettings(sweep_max_depth=Sourced(3, SettingSource.ENVIRONMENT, "LCM_SWEEP_MAX_DEPTH"))
     rules = configured(RULES_0_1, engine)
     found = rules.compaction.sweep_max_depth, rules.tail.fresh_tail_count, rules.compaction.leaf_target_tokens
     assert found == (3, 32, 1200)
@@ -262,7 +262,7 @@ MISSING = SummaryReply(" \n", "a/model", usage=Usage(10, 0, 0.25), is_missing=Tr
 
 def own(text: str, target: int, rules: EngineRules = RULES_PRESENT, **changed: Any) -> str:
     """The summariser's own cut."""
-    return own_cut(text, target, with_values(rules, **changed))
+    return summarizer_cut(text, target, with_values(rules, **changed))
 
 
 def test_the_own_cut_of_0_1_is_bare_when_it_fits() -> None:

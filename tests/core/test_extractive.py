@@ -9,9 +9,9 @@ from lcm_core.settings import SummarySettings
 from lcm_core.summarize.acceptance import Fault, judge
 from lcm_core.summarize.credentials import KeySource
 from lcm_core.summarize.models.extractive import extract
-from lcm_core.summarize.models.writer import choose_model, open_writer
+from lcm_core.summarize.models.writer import choose_model, open_summary_writer
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
-from lcm_core.summarize.retention import measure, read_source
+from lcm_core.summarize.retention import measure, read_retention_source
 from lcm_core.tokens import estimate_weighted
 
 from benchmarks.retention import facts
@@ -53,7 +53,7 @@ def test_it_stays_under_its_target_and_invents_nothing(target: int):
     text = extract(request)
     assert estimate_weighted(text) <= target
     assert judge(SummaryReply(text, "extractive"), request).accepted
-    assert not measure(read_source(ENGLISH), text).invented
+    assert not measure(read_retention_source(ENGLISH), text).invented
     assert extract(request) == text
 
 
@@ -167,7 +167,7 @@ def test_what_says_nothing_gives_nothing():
 
 async def test_it_is_the_writer_where_no_key_is_and_costs_nothing():
     chosen = choose_model(SummarySettings(), KeySource({}))
-    writer = open_writer(chosen, SummarySettings().with_flags(max_cost=0.0))
+    writer = open_summary_writer(chosen, SummarySettings().with_flags(max_cost=0.0))
     reply = await writer(asked(ENGLISH, 200))
     assert (reply.model, reply.finished, reply.usage.cost_usd) == ("extractive", True, 0.0)
     assert writer.forecast(asked(ENGLISH, 200)).cost_usd == 0.0

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.summarize.identifiers import Kind, folded
+from lcm_core.summarize.identifiers import IdentifierKind, folded
 from lcm_core.summarize.quantities import quantities, readings
-from lcm_core.summarize.retention import measure, read_source
+from lcm_core.summarize.retention import measure, read_retention_source
 
 from benchmarks.retention import measuring
 
 
 def invented(source: str, draft: str) -> list[str]:
-    return [one.text for one in measure(read_source(source), draft).invented]
+    return [one.text for one in measure(read_retention_source(source), draft).invented]
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,13 @@ def test_a_number_has_all_the_values_that_it_can_have(written: str, values: set[
 
 
 def test_people_are_not_checked_where_no_capital_tells_them():
-    source = read_source("Der Plan wurde von Alice und Bob besprochen und ist nicht fertig.")
+    source = read_retention_source("Der Plan wurde von Alice und Bob besprochen und ist nicht fertig.")
     assert not measure(source, "Der Plan wurde mit Carol und Bob besprochen und ist fertig.").people_checked
-    assert not measure(read_source("王明决定了。"), "李雷决定了。").people_checked
-    kept = measure(read_source("It was agreed that Alice decides."), "It was agreed that Bob decides.")
-    assert [(one.kind, one.text) for one in kept.invented] == [(Kind.PERSON, "Bob")]
+    assert not measure(read_retention_source("王明决定了。"), "李雷决定了。").people_checked
+    kept = measure(
+        read_retention_source("It was agreed that Alice decides."), "It was agreed that Bob decides."
+    )
+    assert [(one.kind, one.text) for one in kept.invented] == [(IdentifierKind.PERSON, "Bob")]
 
 
 def test_a_weekday_of_a_date_is_known_where_none_is_named():
@@ -167,5 +169,5 @@ def test_any_run_of_digits_is_read(text: str):
 )
 def test_much_of_the_same_is_read_in_passing(piece: str):
     text = piece * (20_000 // len(piece))
-    assert measure(read_source("a/b.py takes 30 s."), text).tokens > 0
-    assert measure(read_source(text), "a/b.py takes 30 s.").tokens > 0
+    assert measure(read_retention_source("a/b.py takes 30 s."), text).tokens > 0
+    assert measure(read_retention_source(text), "a/b.py takes 30 s.").tokens > 0

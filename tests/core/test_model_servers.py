@@ -18,22 +18,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.settings import SummarySettings
 from lcm_core.summarize.acceptance import Fault, judge
-from lcm_core.summarize.cost import Budget, LimitReachedError, Meter, Price
+from lcm_core.summarize.cost import CallBudget, CallMeter, LimitReachedError, Price
 from lcm_core.summarize.credentials import (
     Credential,
+    KeyKind,
     KeySource,
-    Kind,
     OwnHeaders,
     find_headers,
 )
-from lcm_core.summarize.models.http import MOST_BYTES, Events
-from lcm_core.summarize.models.providers import PROVIDERS, Choice
+from lcm_core.summarize.models.http import MOST_BYTES, EventStream
+from lcm_core.summarize.models.providers import PROVIDERS, ModelChoice
 from lcm_core.summarize.models.wire import LONGEST_WAIT, retry_after
-from lcm_core.summarize.models.writer import ATTEMPTS, ModelSummarizer, Pace, choose_model, open_writer
+from lcm_core.summarize.models.writer import (
+    ATTEMPTS,
+    CallPace,
+    ModelSummarizer,
+    choose_model,
+    open_summary_writer,
+)
 from lcm_core.summarize.request import (
     HELD_KEY,
-    HopelessError,
     ProviderAuthError,
+    ProviderUnavailableError,
     SummarizerError,
     SummaryRequest,
 )
@@ -75,17 +81,17 @@ class Waits:
         self.seconds.append(seconds)
 
 
-def choice_for(server: ScriptedServer) -> Choice:
+def choice_for(server: ScriptedServer) -> ModelChoice:
     if isinstance(server, MessagesApi):
-        return Choice(PROVIDERS["anthropic"], "claude-haiku-4-5", server.url)
-    return Choice(PROVIDERS["openai"], "gpt-4.1", f"{server.url}/v1")
+        return ModelChoice(PROVIDERS["anthropic"], "claude-haiku-4-5", server.url)
+    return ModelChoice(PROVIDERS["openai"], "gpt-4.1", f"{server.url}/v1")
 
 
 @asynccontextmanager
 async def asking(
     server: ScriptedServer,
     *,
-    budget: Budget | None = None,
+    budget: CallBudget | None = None,
     price: Price | None = PRICE,
     headers: dict[str, str] | None = None,
     key: str = KEY,
@@ -93,9 +99,9 @@ async def asking(
 ) -> AsyncIterator[ModelSummarizer]:
     choice = choice_for(server)
     own = None if headers is None else OwnHeaders(choice.host, "CUSTOM_HEADERS", headers)
-    credential = Credential(choice.provider.name, choice.host, Kind.API_KEY, "TEST_KEY", key)
+    credential = Credential(choice.provider.name, choice.host, KeyKind.API_KEY, "TEST_KEY", key)
     writer = ModelSummarizer(
-        choice, credential, Meter(price, budget), headers=own, timeout=60, sleep=waits or Waits()
+        choice, credential, CallMeter(price, budget), headers=own, timeout=60, sleep=waits or Waits()
     )
     try:
         yield writer
@@ -242,7 +248,7 @@ async def test_a_length_that_is_a_lie_gives_no_draft(api: type[ScriptedServer], 
 @settings(max_examples=60, deadline=None)
 def test_events_are_the_same_wherever_the_pieces_end(texts: list[str], size: int):
     raw = "".join(f"event: x\r\ndata: {text}\r\n\r\n" for text in texts).encode()
-    events = Events()
+    events = EventStream()
     found = [one for at in range(0, len(raw), size) for one in events.feed(raw[at : at + size])]
     assert found == texts
 
@@ -291,7 +297,7 @@ async def test_a_pause_holds_for_all_calls_and_fewer_go_out_after_it():
     async def sleep(seconds: float) -> None:
         await slept.wait()
 
-    pace = Pace(sleep)
+    pace = CallPace(sleep)
     out: list[int] = []
     most = 0
     done = asyncio.Event()
@@ -336,7 +342,7 @@ async def test_refusals_for_their_number_are_no_calls_and_all_are_answered(api: 
     waits = Waits()
     burst = [Fail(429, "rate_limit_error", "slow down", {"Retry-After": "11"})] * 5
     with api(*burst, Say()) as server:
-        async with asking(server, budget=Budget(max_calls=6), waits=waits) as writer:
+        async with asking(server, budget=CallBudget(max_calls=6), waits=waits) as writer:
             replies = await asyncio.gather(*(writer(REQUEST) for _ in range(6)))
             assert writer.meter.budget.spent.calls == 6
             with pytest.raises(LimitReachedError):
@@ -375,7 +381,7 @@ async def test_what_no_other_call_would_survive_is_said_once(
     waits = Waits()
     with api(fail) as server:
         async with asking(server, waits=waits) as writer:
-            with pytest.raises(HopelessError, match=says) as caught:
+            with pytest.raises(ProviderUnavailableError, match=says) as caught:
                 await writer(REQUEST)
             assert writer.meter.budget.spent.usage.cost_usd == 0
     assert caught.value.code == code
@@ -390,7 +396,7 @@ async def test_the_longest_pause_is_waited_for_and_a_longer_one_is_not(api: type
     with api(longest, Say(), longer) as server:
         async with asking(server, waits=waits) as writer:
             await writer(REQUEST)
-            with pytest.raises(HopelessError, match="6 minutes"):
+            with pytest.raises(ProviderUnavailableError, match="6 minutes"):
                 await writer(REQUEST)
     assert waits.seconds == [LONGEST_WAIT]
 
@@ -399,7 +405,7 @@ async def test_the_longest_pause_is_waited_for_and_a_longer_one_is_not(api: type
 async def test_refusals_without_end_end(api: type[ScriptedServer]):
     with api(Fail(429, "rate_limit_error", "no")) as server:
         async with asking(server) as writer:
-            with pytest.raises(HopelessError, match="fewer calls") as caught:
+            with pytest.raises(ProviderUnavailableError, match="fewer calls") as caught:
                 await writer(REQUEST)
             assert writer.meter.budget.spent.calls == 0
     assert caught.value.code == "RATE_LIMITED"
@@ -411,8 +417,8 @@ async def test_refusals_without_end_end(api: type[ScriptedServer]):
     ("kind", "error"),
     [
         ("authentication_error", ProviderAuthError),
-        ("billing_error", HopelessError),
-        ("not_found_error", HopelessError),
+        ("billing_error", ProviderUnavailableError),
+        ("not_found_error", ProviderUnavailableError),
     ],
 )
 async def test_an_error_in_the_middle_of_an_answer_is_what_it_says(
@@ -522,7 +528,7 @@ async def test_headers_go_to_the_address_that_they_are_for_and_to_no_other(name:
                 provider=provider, model="claude-haiku-4-5", base_url=server.url
             )
             chosen = choose_model(flags, KeySource(environ, **extra))
-            writer = open_writer(chosen, flags)
+            writer = open_summary_writer(chosen, flags)
             await writer(REQUEST)
             await writer.aclose()
             assert ("gw-12345678" in repr(chosen), KEY in repr(chosen)) == (False, False)
@@ -543,7 +549,7 @@ def test_headers_of_one_maker_are_not_those_of_another():
         ("ollama", "http://127.0.0.1:11434/v1", None),
         ("anthropic", "https://gateway.example", None),
     ):
-        found = find_headers(Choice(PROVIDERS[provider], "m", base_url), KeySource(environ))
+        found = find_headers(ModelChoice(PROVIDERS[provider], "m", base_url), KeySource(environ))
         assert (None if found is None else found.names) == names
 
 
@@ -586,7 +592,7 @@ async def test_a_key_that_is_a_word_may_stand_in_an_answer(api: type[ScriptedSer
 @pytest.mark.parametrize("form", ["{}", "a{}b", "Bearer {}", "key={}&x"])
 def test_a_secret_is_found_in_the_forms_in_which_servers_repeat_it(form: str):
     secret = "sk/te+st&0123<456>789"
-    found = Credential("openai", "https://x:443", Kind.API_KEY, "K", secret).secrets
+    found = Credential("openai", "https://x:443", KeyKind.API_KEY, "K", secret).secrets
     for said in (
         secret,
         "sk\\/te+st&0123<456>789",

@@ -16,15 +16,15 @@ import pytest
 from lcm_core.errors import ConfigurationError
 from lcm_core.settings import SummarySettings
 from lcm_core.summarize.acceptance import Caution, Fault, judge
-from lcm_core.summarize.cost import Budget, LimitReachedError, Meter, Price
-from lcm_core.summarize.credentials import Credential, CredentialError, KeySource, Kind
-from lcm_core.summarize.models.providers import PROVIDERS, Choice
+from lcm_core.summarize.cost import CallBudget, CallMeter, LimitReachedError, Price
+from lcm_core.summarize.credentials import Credential, CredentialError, KeyKind, KeySource
+from lcm_core.summarize.models.providers import PROVIDERS, ModelChoice
 from lcm_core.summarize.models.writer import (
     ATTEMPTS,
     ModelSummarizer,
+    answer_room,
     choose_model,
-    open_writer,
-    room,
+    open_summary_writer,
     takes_temperature,
 )
 from lcm_core.summarize.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
@@ -48,10 +48,10 @@ class Waits:
         self.seconds.append(seconds)
 
 
-def choice_for(server: ScriptedServer, model: str | None = None) -> Choice:
+def choice_for(server: ScriptedServer, model: str | None = None) -> ModelChoice:
     if isinstance(server, MessagesApi):
-        return Choice(PROVIDERS["anthropic"], model or "claude-haiku-4-5", server.url)
-    return Choice(PROVIDERS["openai"], model or "gpt-4.1", f"{server.url}/v1")
+        return ModelChoice(PROVIDERS["anthropic"], model or "claude-haiku-4-5", server.url)
+    return ModelChoice(PROVIDERS["openai"], model or "gpt-4.1", f"{server.url}/v1")
 
 
 @asynccontextmanager
@@ -59,15 +59,15 @@ async def asking(
     server: ScriptedServer,
     *,
     model: str | None = None,
-    meter: Meter | None = None,
+    meter: CallMeter | None = None,
     timeout: float = 20.0,
-    kind: Kind = Kind.API_KEY,
+    kind: KeyKind = KeyKind.API_KEY,
     waits: Waits | None = None,
 ) -> AsyncIterator[ModelSummarizer]:
     choice = choice_for(server, model)
     credential = Credential(choice.provider.name, choice.host, kind, "TEST_KEY", KEY)
     writer = ModelSummarizer(
-        choice, credential, meter or Meter(Price(1.0, 5.0)), timeout=timeout, sleep=waits or Waits()
+        choice, credential, meter or CallMeter(Price(1.0, 5.0)), timeout=timeout, sleep=waits or Waits()
     )
     try:
         yield writer
@@ -97,7 +97,7 @@ async def test_an_answer_comes_with_what_it_cost(api: type[ScriptedServer]):
     assert sent.headers["authorization"] == f"Bearer {KEY}"
     assert sent.body["stream"] is True
     assert sent.body["temperature"] == 0.2
-    assert sent.body["max_tokens"] == room(200) > 200
+    assert sent.body["max_tokens"] == answer_room(200) > 200
 
 
 async def test_system_and_source_are_sent_apart_in_both_shapes():
@@ -300,7 +300,7 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_one(api: type[
     ],
 )
 def test_which_models_take_a_temperature(provider: str, model: str, takes: bool):
-    assert takes_temperature(Choice(PROVIDERS[provider], model, "http://127.0.0.1/v1")) is takes
+    assert takes_temperature(ModelChoice(PROVIDERS[provider], model, "http://127.0.0.1/v1")) is takes
 
 
 async def test_any_other_refusal_is_not_tried_again():
@@ -313,7 +313,7 @@ async def test_any_other_refusal_is_not_tried_again():
 
 async def test_an_oauth_token_is_sent_as_one():
     with MessagesApi() as server:
-        async with asking(server, kind=Kind.OAUTH) as writer:
+        async with asking(server, kind=KeyKind.OAUTH) as writer:
             await writer(REQUEST)
     headers = server.received[0].headers
     assert headers["authorization"] == f"Bearer {KEY}"
@@ -324,7 +324,7 @@ async def test_an_oauth_token_is_sent_as_one():
 @SHAPES
 async def test_calls_and_cost_are_limited_before_they_are_made(api: type[ScriptedServer]):
     with api() as server:
-        async with asking(server, meter=Meter(Price(1.0, 5.0), Budget(max_calls=2))) as writer:
+        async with asking(server, meter=CallMeter(Price(1.0, 5.0), CallBudget(max_calls=2))) as writer:
             await writer(REQUEST)
             await writer(REQUEST)
             with pytest.raises(LimitReachedError, match="limit of 2 calls") as caught:
@@ -333,7 +333,9 @@ async def test_calls_and_cost_are_limited_before_they_are_made(api: type[Scripte
         assert caught.value.exit_code == 10
         most = writer.forecast(REQUEST).cost_usd
         assert most is not None
-        async with asking(server, meter=Meter(Price(1.0, 5.0), Budget(max_cost=most * 1.5))) as writer:
+        async with asking(
+            server, meter=CallMeter(Price(1.0, 5.0), CallBudget(max_cost=most * 1.5))
+        ) as writer:
             results = await asyncio.gather(*(writer(REQUEST) for _ in range(3)), return_exceptions=True)
         assert sum(isinstance(one, LimitReachedError) for one in results) >= 1
         assert (writer.meter.budget.spent.usage.cost_usd or 0) <= most * 1.5
@@ -341,8 +343,8 @@ async def test_calls_and_cost_are_limited_before_they_are_made(api: type[Scripte
 
 def test_a_limit_of_cost_needs_a_price():
     with pytest.raises(ConfigurationError, match="input_price"):
-        Meter(None, Budget(max_cost=1.0))
-    meter = Meter(None)
+        CallMeter(None, CallBudget(max_cost=1.0))
+    meter = CallMeter(None)
     meter.begin(10, 10).answered(10, 10)
     assert meter.budget.spent.usage.cost_usd is None, "unknown is not nothing"
 
@@ -357,8 +359,8 @@ async def test_requests_in_flight_share_one_connection_pool_and_one_count():
 
 def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    choice = Choice(PROVIDERS["ollama"], "qwen3", "http://127.0.0.1:9/v1")
-    writer = ModelSummarizer(choice, None, Meter(None))
+    choice = ModelChoice(PROVIDERS["ollama"], "qwen3", "http://127.0.0.1:9/v1")
+    writer = ModelSummarizer(choice, None, CallMeter(None))
     with pytest.raises(ConfigurationError, match=r"\[openai\]"):
         asyncio.run(writer(REQUEST))
 
@@ -421,12 +423,12 @@ async def test_the_key_appears_in_one_header_and_nowhere_else(
 
 
 def test_a_credential_has_no_way_into_a_text_or_a_file():
-    credential = Credential("anthropic", "https://api.anthropic.com:443", Kind.API_KEY, "TEST_KEY", KEY)
+    credential = Credential("anthropic", "https://api.anthropic.com:443", KeyKind.API_KEY, "TEST_KEY", KEY)
     assert KEY not in repr(credential) + str(credential) + f"{credential!s}"
     assert credential.masked == "sk-…CRET"
     with pytest.raises(TypeError):
         pickle.dumps(credential)
-    short = Credential("anthropic", "https://x:443", Kind.API_KEY, "TEST_KEY", "sk-12345678")
+    short = Credential("anthropic", "https://x:443", KeyKind.API_KEY, "TEST_KEY", "sk-12345678")
     assert short.masked == "…"
 
 
@@ -435,9 +437,9 @@ async def test_a_key_is_not_sent_to_an_address_it_does_not_belong_to(api: type[S
     with api() as server:
         choice = choice_for(server)
         foreign = Credential(
-            choice.provider.name, "https://api.example.com:443", Kind.API_KEY, "TEST_KEY", KEY
+            choice.provider.name, "https://api.example.com:443", KeyKind.API_KEY, "TEST_KEY", KEY
         )
-        writer = ModelSummarizer(choice, foreign, Meter(None))
+        writer = ModelSummarizer(choice, foreign, CallMeter(None))
         with pytest.raises(CredentialError, match="belongs to"):
             await writer(REQUEST)
     assert server.received == []
@@ -451,7 +453,7 @@ async def test_settings_lead_to_a_writer_that_asks_the_server():
         settings = SummarySettings().with_flags(provider="anthropic", base_url=f"{server.url}/", max_calls=1)
         chosen = choose_model(settings, KeySource({"GATEWAY_KEY": KEY}, key_variable="GATEWAY_KEY"))
         assert chosen.key_origin == "sk-…CRET from GATEWAY_KEY"
-        writer = open_writer(chosen, settings)
+        writer = open_summary_writer(chosen, settings)
         forecast = writer.forecast(REQUEST)
         assert forecast.calls == 1
         assert forecast.input_tokens > len(REQUEST.text) / 4

@@ -15,22 +15,22 @@ from anthropic.types import model as sdk_models
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.settings import SummarySettings
-from lcm_core.settings.values import Source, Sourced
+from lcm_core.settings.values import SettingSource, Sourced
 from lcm_core.summarize.cost import (
     FREE,
-    Budget,
+    CallBudget,
+    CallLoad,
+    CallMeter,
     Forecast,
-    Load,
-    Meter,
     Price,
     Spent,
     likely_tokens,
     most_tokens,
     price_lists,
     price_of,
-    total,
+    total_forecast,
 )
-from lcm_core.summarize.models.providers import PROVIDERS, Choice
+from lcm_core.summarize.models.providers import PROVIDERS, ModelChoice
 from lcm_core.summarize.request import Usage
 
 from lcm_tui.drafts import forecast_sentence, forecast_text
@@ -41,7 +41,7 @@ NOTHING_SET = SummarySettings()
 
 def price(model: str, provider: str = "", base_url: str = "") -> Price | None:
     name = provider or ("anthropic" if model.startswith("claude") else "openai")
-    return price_of(Choice(PROVIDERS[name], model, base_url or PROVIDERS[name].base_url), NOTHING_SET)
+    return price_of(ModelChoice(PROVIDERS[name], model, base_url or PROVIDERS[name].base_url), NOTHING_SET)
 
 
 def test_every_price_has_its_source_and_its_day():
@@ -105,9 +105,9 @@ def test_a_price_belongs_to_a_provider_and_a_gateway_asks_what_the_maker_asks():
     assert price("claude-haiku-4-5", "anthropic", "http://127.0.0.1:4000") == price("claude-haiku-4-5")
     assert price("qwen3:8b", "ollama") is FREE
     assert price("qwen3:8b", "ollama", "https://box.example/v1") is None
-    own = Sourced(9.0, Source.USER_CONFIG, "summary.input_price")
+    own = Sourced(9.0, SettingSource.USER_CONFIG, "summary.input_price")
     set_by_hand = SummarySettings(input_price=own, output_price=own)
-    found = price_of(Choice(PROVIDERS["openrouter"], "x/y", "https://openrouter.ai/api/v1"), set_by_hand)
+    found = price_of(ModelChoice(PROVIDERS["openrouter"], "x/y", "https://openrouter.ai/api/v1"), set_by_hand)
     assert found is not None
     assert (found.of(1_000_000, 0), found.source) == (9.0, "your settings")
 
@@ -124,7 +124,7 @@ def test_a_long_input_makes_the_whole_call_dearer():
 # -- at most ------------------------------------------------------------------------------------------------
 
 LOADS = st.builds(
-    lambda taken, given: Load.of_call(taken, given, Price(1.0, 5.0)),
+    lambda taken, given: CallLoad.of_call(taken, given, Price(1.0, 5.0)),
     st.integers(1, 10**6),
     st.integers(1, 10**5),
 )
@@ -138,14 +138,17 @@ LOADS = st.builds(
 )
 @settings(max_examples=150, deadline=None)
 def test_no_course_of_a_batch_takes_more_than_was_said(
-    requests: list[tuple[Load, Load]], max_calls: int, max_cost: float, course: list[tuple[int, int, bool]]
+    requests: list[tuple[CallLoad, CallLoad]],
+    max_calls: int,
+    max_cost: float,
+    course: list[tuple[int, int, bool]],
 ):
     """Calls of any request, each at most so often as it may be repeated, within limits and without them."""
-    foreseen = total(Forecast.of(both, 4) for both in requests)
+    foreseen = total_forecast(Forecast.of(both, 4) for both in requests)
     for limits in ({}, {"max_calls": max_calls}, {"max_cost": max_cost}):
-        budget = Budget(**limits)
+        budget = CallBudget(**limits)
         most = budget.at_most(foreseen)
-        meter = Meter(Price(1.0, 5.0), budget)
+        meter = CallMeter(Price(1.0, 5.0), budget)
         made: dict[tuple[int, int], int] = {}
         for number, which, refused in course:
             at = number % len(requests)
@@ -174,23 +177,23 @@ def test_what_is_shown_as_the_most_is_never_less_than_it(cost: float):
 
 
 def test_the_app_says_what_it_costs_once_and_at_most():
-    load = Load.of_call(1_000, 1_000, Price(1.0, 5.0))
-    foreseen = total([Forecast.of([load, load], 4)] * 3)
-    said = forecast_text(foreseen, Budget())
+    load = CallLoad.of_call(1_000, 1_000, Price(1.0, 5.0))
+    foreseen = total_forecast([Forecast.of([load, load], 4)] * 3)
+    said = forecast_text(foreseen, CallBudget())
     assert said == "3 calls, ~3,000 tokens in, up to 3,000 out, cost: ~$0.02, at most $0.15 in 24 calls"
-    assert "at most $0.01 in 2 calls" in forecast_sentence(foreseen, Budget(max_calls=2, max_cost=0.01))
-    unknown = Forecast.of([Load.of_call(1_000, 1_000, None)], 4)
-    assert forecast_text(unknown, Budget()).endswith("cost: not known")
+    assert "at most $0.01 in 2 calls" in forecast_sentence(foreseen, CallBudget(max_calls=2, max_cost=0.01))
+    unknown = Forecast.of([CallLoad.of_call(1_000, 1_000, None)], 4)
+    assert forecast_text(unknown, CallBudget()).endswith("cost: not known")
 
 
 def test_what_was_spent_is_no_longer_to_be_spent():
-    load = Load.of_call(1_000, 1_000, Price(1.0, 5.0))
+    load = CallLoad.of_call(1_000, 1_000, Price(1.0, 5.0))
     spent = Spent(3, Usage(3_000, 3_000, 0.018))
-    most = Budget(max_calls=4, max_cost=0.02, spent=spent).at_most(Forecast.of([load, load], 4))
+    most = CallBudget(max_calls=4, max_cost=0.02, spent=spent).at_most(Forecast.of([load, load], 4))
     assert (most.calls, most.input_tokens) == (1, 1_000)
     assert most.cost_usd == pytest.approx(0.002)
-    unknown = Forecast.of([Load.of_call(1_000, 1_000, None)], 4)
-    assert Budget(max_calls=4).at_most(unknown).cost_usd is None
+    unknown = Forecast.of([CallLoad.of_call(1_000, 1_000, None)], 4)
+    assert CallBudget(max_calls=4).at_most(unknown).cost_usd is None
 
 
 # -- input --------------------------------------------------------------------------------------------------
@@ -267,8 +270,8 @@ COUNTED: list[tuple[Callable[[], str], int, int, int]] = [
 def test_a_prompt_is_not_larger_than_it_is_estimated(
     text: Callable[[], str], cl100k: int, o200k: int, claude: int
 ):
-    openai = Choice(PROVIDERS["openai"], "gpt-4.1", PROVIDERS["openai"].base_url)
-    anthropic = Choice(PROVIDERS["anthropic"], "claude-haiku-4-5", PROVIDERS["anthropic"].base_url)
+    openai = ModelChoice(PROVIDERS["openai"], "gpt-4.1", PROVIDERS["openai"].base_url)
+    anthropic = ModelChoice(PROVIDERS["anthropic"], "claude-haiku-4-5", PROVIDERS["anthropic"].base_url)
     told = text()
     assert max(cl100k, o200k) <= most_tokens([told], openai) <= max(cl100k, o200k) * 1.8
     assert claude <= most_tokens([told], anthropic) <= claude * 2.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lcm_core.summarize.request import NO_USAGE, SummaryReply, SummaryRequest, Usage
-from lcm_core.summarize.wrappers import MOST, Kept, Remembering
+from lcm_core.summarize.wrappers import MOST_REPLIES, CachingSummarizer, ReplyCache
 
 COST = Usage(10, 5, 0.25)
 REQUEST = SummaryRequest("what was said", aggressive=False, depth=0, target_tokens=100)
@@ -23,11 +23,11 @@ class Counting:
 
 
 async def test_the_same_request_is_paid_for_once_while_its_answer_is_kept():
-    writer, kept = Counting(), Kept()
-    first = Remembering(writer, "a model", kept)
+    writer, kept = Counting(), ReplyCache()
+    first = CachingSummarizer(writer, "a model", kept)
     assert (await first(REQUEST)).usage == COST
     first.settle(keep=True)
-    second = Remembering(writer, "a model", kept)
+    second = CachingSummarizer(writer, "a model", kept)
     again = await second(REQUEST)
     assert (again.text, again.usage) == ("what was said 1", NO_USAGE)
     assert (writer.calls, first.spent.cost_usd, second.spent.cost_usd) == (1, 0.25, 0.0)
@@ -37,20 +37,20 @@ async def test_the_same_request_is_paid_for_once_while_its_answer_is_kept():
 
 
 async def test_another_request_and_another_writer_are_asked():
-    writer, kept = Counting(), Kept()
-    ask = Remembering(writer, "a model", kept)
+    writer, kept = Counting(), ReplyCache()
+    ask = CachingSummarizer(writer, "a model", kept)
     for request in (REQUEST, replace(REQUEST, aggressive=True), replace(REQUEST, previous="before")):
         await ask(request)
-    await Remembering(writer, "another model", kept)(REQUEST)
+    await CachingSummarizer(writer, "another model", kept)(REQUEST)
     assert (writer.calls, len(kept)) == (4, 4)
     assert ask.spent.input_tokens == 30
 
 
 async def test_only_so_many_are_kept():
-    kept = Kept()
-    ask = Remembering(Counting(), "a model", kept)
-    for number in range(MOST + 3):
+    kept = ReplyCache()
+    ask = CachingSummarizer(Counting(), "a model", kept)
+    for number in range(MOST_REPLIES + 3):
         await ask(replace(REQUEST, depth=number))
-    assert len(kept) == MOST
+    assert len(kept) == MOST_REPLIES
     assert kept.find("a model", replace(REQUEST, depth=2)) is None
     assert kept.find("a model", replace(REQUEST, depth=3)) is not None

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import pytest
 from lcm_core.summarize.acceptance import judge_text
-from lcm_core.summarize.identifiers import Identifier, Kind, identifiers
+from lcm_core.summarize.identifiers import Identifier, IdentifierKind, identifiers
 from lcm_core.summarize.language import Cue, has_cue, sentences, terms
-from lcm_core.summarize.retention import measure, read_source
+from lcm_core.summarize.retention import measure, read_retention_source
 from lcm_core.tokens import Estimator
 
 SOURCE = """[2026-03-02 09:14 UTC | user]
@@ -23,43 +23,43 @@ src/app.py again: only Ingrid may approve it, before 18:30. sum_0123456789abcdef
 """
 
 
-def keys(found: tuple[Identifier, ...], kind: Kind | None = None) -> list[str]:
+def keys(found: tuple[Identifier, ...], kind: IdentifierKind | None = None) -> list[str]:
     return [one.key for one in found if kind in (None, one.kind)]
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "key"),
     [
-        ("see https://example.com/a_(b)?x=1.", Kind.URL, "https://example.com/a_(b)?x=1"),
-        ("(https://example.com/a)", Kind.URL, "https://example.com/a"),
-        ("in ./src/app.py:42, or", Kind.PATH, "src/app.py"),
-        ("--out=/etc/app/x.conf", Kind.PATH, "/etc/app/x.conf"),
-        ("编辑了/src/app.py文件", Kind.PATH, "/src/app.py"),
-        ("在src/主页/文件.md中", Kind.PATH, "src/主页/文件.md"),
-        ("ערכתי את /home/dana/קובץ.txt אתמול", Kind.PATH, "/home/dana/קובץ.txt"),
-        (r"C:\Users\me\x.txt", Kind.PATH, "C:/Users/me/x.txt"),
-        ("只改app.py。", Kind.PATH, "app.py"),
-        ("2026-03-02T09:14:33Z", Kind.TIME, "09:14"),
-        ("２０２６年３月２日", Kind.TIME, "2026-03-02"),
-        ("f47ac10b-58cc-4372-a567-0e02b2c3d479", Kind.ID, "f47ac10b-58cc-4372-a567-0e02b2c3d479"),
-        ("sum_0123456789abcdef", Kind.ID, "sum_0123456789abcdef"),
-        ("at localhost:5432", Kind.ID, "localhost:5432"),
-        ("mail dana@example.com!", Kind.ID, "dana@example.com"),
-        ("见OPS-1423。", Kind.ID, "OPS-1423"),
-        ("commit A1B2C3D4", Kind.HASH, "a1b2c3d4"),
-        ("v1.2.0-rc.1", Kind.VERSION, "1.2.0-rc.1"),
-        ("--dry-run", Kind.FLAG, "--dry-run"),
-        ("LCM_TUI_BUDGET", Kind.VARIABLE, "LCM_TUI_BUDGET"),
-        ("1,234.50 milliseconds", Kind.NUMBER, "1234.5 ms"),
-        ("٣٥٪", Kind.NUMBER, "35 %"),
-        ("用时12秒", Kind.NUMBER, "12 s"),
-        ("port 8080", Kind.NUMBER, "8080"),
-        ("`git rebase -i`", Kind.NAME, "git rebase -i"),
-        ("parseJson()", Kind.NAME, "parseJson"),
-        ("os.path.join", Kind.NAME, "os.path.join"),
+        ("see https://example.com/a_(b)?x=1.", IdentifierKind.URL, "https://example.com/a_(b)?x=1"),
+        ("(https://example.com/a)", IdentifierKind.URL, "https://example.com/a"),
+        ("in ./src/app.py:42, or", IdentifierKind.PATH, "src/app.py"),
+        ("--out=/etc/app/x.conf", IdentifierKind.PATH, "/etc/app/x.conf"),
+        ("编辑了/src/app.py文件", IdentifierKind.PATH, "/src/app.py"),
+        ("在src/主页/文件.md中", IdentifierKind.PATH, "src/主页/文件.md"),
+        ("ערכתי את /home/dana/קובץ.txt אתמול", IdentifierKind.PATH, "/home/dana/קובץ.txt"),
+        (r"C:\Users\me\x.txt", IdentifierKind.PATH, "C:/Users/me/x.txt"),
+        ("只改app.py。", IdentifierKind.PATH, "app.py"),
+        ("2026-03-02T09:14:33Z", IdentifierKind.TIME, "09:14"),
+        ("２０２６年３月２日", IdentifierKind.TIME, "2026-03-02"),
+        ("f47ac10b-58cc-4372-a567-0e02b2c3d479", IdentifierKind.ID, "f47ac10b-58cc-4372-a567-0e02b2c3d479"),
+        ("sum_0123456789abcdef", IdentifierKind.ID, "sum_0123456789abcdef"),
+        ("at localhost:5432", IdentifierKind.ID, "localhost:5432"),
+        ("mail dana@example.com!", IdentifierKind.ID, "dana@example.com"),
+        ("见OPS-1423。", IdentifierKind.ID, "OPS-1423"),
+        ("commit A1B2C3D4", IdentifierKind.HASH, "a1b2c3d4"),
+        ("v1.2.0-rc.1", IdentifierKind.VERSION, "1.2.0-rc.1"),
+        ("--dry-run", IdentifierKind.FLAG, "--dry-run"),
+        ("LCM_TUI_BUDGET", IdentifierKind.VARIABLE, "LCM_TUI_BUDGET"),
+        ("1,234.50 milliseconds", IdentifierKind.NUMBER, "1234.5 ms"),
+        ("٣٥٪", IdentifierKind.NUMBER, "35 %"),
+        ("用时12秒", IdentifierKind.NUMBER, "12 s"),
+        ("port 8080", IdentifierKind.NUMBER, "8080"),
+        ("`git rebase -i`", IdentifierKind.NAME, "git rebase -i"),
+        ("parseJson()", IdentifierKind.NAME, "parseJson"),
+        ("os.path.join", IdentifierKind.NAME, "os.path.join"),
     ],
 )
-def test_an_identifier_is_found_in_any_script(text: str, kind: Kind, key: str):
+def test_an_identifier_is_found_in_any_script(text: str, kind: IdentifierKind, key: str):
     found = {(one.kind, one.key): one for one in identifiers(text)}
     assert (kind, key) in found
     first, last = found[kind, key].places[0]
@@ -74,7 +74,7 @@ def test_prose_is_no_identifier(text: str):
 
 
 def test_what_is_kept_lost_and_invented():
-    source = read_source(SOURCE)
+    source = read_retention_source(SOURCE)
     result = measure(
         source, "Moved app.py (a1b2c3d) to the queue for OPS-1423, 490ms, commit deadbeef99, port 9999."
     )
@@ -90,36 +90,36 @@ def test_what_is_kept_lost_and_invented():
         keys(result.lost)
     )
     counts = {one.kind: (one.in_source, one.kept, one.lost, one.invented) for one in result.classes}
-    assert counts[Kind.HASH] == (1, 1, 0, 1)
-    assert counts[Kind.FLAG] == (1, 0, 1, 0)
+    assert counts[IdentifierKind.HASH] == (1, 1, 0, 1)
+    assert counts[IdentifierKind.FLAG] == (1, 0, 1, 0)
 
 
 def test_the_most_frequent_losses_come_first_then_the_latest():
-    result = measure(read_source("b.py a.py\nc.py b.py\n"), "nothing")
+    result = measure(read_retention_source("b.py a.py\nc.py b.py\n"), "nothing")
     assert keys(result.lost) == ["b.py", "c.py", "a.py"]
     assert result.lost[0].places == ((0, 4), (15, 19))
     assert result.share == 0.0
-    assert measure(read_source("b.py"), "b.py").share == 1.0
-    assert measure(read_source("no names at all"), "b.py").share is None
+    assert measure(read_retention_source("b.py"), "b.py").share == 1.0
+    assert measure(read_retention_source("no names at all"), "b.py").share is None
 
 
 def test_places_are_places_in_the_source():
-    for one in measure(read_source(SOURCE), "").lost:
+    for one in measure(read_retention_source(SOURCE), "").lost:
         for first, last in one.places:
             assert SOURCE[first:last]
         assert SOURCE[one.places[0][0] : one.places[0][1]] == one.text
 
 
 def test_the_time_above_a_message_is_no_loss_and_no_invention():
-    result = measure(read_source(SOURCE), "On 2026-03-02 at 09:40 it was done; at 09:41 nothing.")
+    result = measure(read_retention_source(SOURCE), "On 2026-03-02 at 09:40 it was done; at 09:41 nothing.")
     assert "09:14" not in keys(result.lost)
     assert keys(result.invented) == ["09:41"]
 
 
 def test_what_the_previous_context_says_is_not_invented():
     text = "As with OPS-77, run tools/x.sh"
-    assert keys(measure(read_source(SOURCE), text).invented) == ["tools/x.sh", "OPS-77"]
-    assert not measure(read_source(SOURCE, previous="OPS-77 ran tools/x.sh"), text).invented
+    assert keys(measure(read_retention_source(SOURCE), text).invented) == ["tools/x.sh", "OPS-77"]
+    assert not measure(read_retention_source(SOURCE, previous="OPS-77 ran tools/x.sh"), text).invented
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_the_previous_context_says_is_not_invented():
     ],
 )
 def test_a_rule_comes_through_or_does_not(rule: str, told: str, lost: str):
-    source = read_source(f"[2026-03-02 09:14 UTC]\nHello.\n{rule} Thanks.")
+    source = read_retention_source(f"[2026-03-02 09:14 UTC]\nHello.\n{rule} Thanks.")
     assert source.rulebook.rules[0].text == rule
     assert source.text[slice(*source.rulebook.rules[0].place)] == rule
     assert not measure(source, told).constraints_lost
@@ -149,7 +149,7 @@ def test_a_rule_comes_through_or_does_not(rule: str, told: str, lost: str):
 
 
 def test_the_file_list_is_compared_with_the_paths():
-    source = read_source("Changed a/x.py and a/y.py, a/y.py again.")
+    source = read_retention_source("Changed a/x.py and a/y.py, a/y.py again.")
     listed = measure(source, "Text.\nFiles: x.py (changed), b/z.py (made)\nExpand for details about: y").files
     assert (listed.stated, listed.says_none) == (True, False)
     assert keys(listed.missing) == ["a/y.py"]
@@ -159,40 +159,42 @@ def test_the_file_list_is_compared_with_the_paths():
 
 
 def test_the_time_that_is_covered():
-    times = measure(read_source(SOURCE), "From 2026-03-02 09:14 to 2026-03-02 20:00 it went on.").times
+    times = measure(
+        read_retention_source(SOURCE), "From 2026-03-02 09:14 to 2026-03-02 20:00 it went on."
+    ).times
     assert times.source == (datetime(2026, 3, 2, 9, 14), datetime(2026, 3, 3, 17, 5))
     assert times.text == (datetime(2026, 3, 2, 9, 14), datetime(2026, 3, 2, 20, 0))
     assert times.share == pytest.approx(646 / 1911)
-    assert measure(read_source(SOURCE), "On 2026-03-02 and 2026-03-03.").times.share == 1.0
-    assert measure(read_source(SOURCE), "No time.").times.share is None
-    one_day = read_source("[2026-03-02 09:00 UTC]\na\n\n[2026-03-02 11:00 UTC]\nb")
+    assert measure(read_retention_source(SOURCE), "On 2026-03-02 and 2026-03-03.").times.share == 1.0
+    assert measure(read_retention_source(SOURCE), "No time.").times.share is None
+    one_day = read_retention_source("[2026-03-02 09:00 UTC]\na\n\n[2026-03-02 11:00 UTC]\nb")
     assert measure(one_day, "From 09:00 to 10:00.").times.share == 0.5
-    condensed = read_source("[2026-03-02 09:00 UTC - 2026-03-02 11:00 UTC]\na")
+    condensed = read_retention_source("[2026-03-02 09:00 UTC - 2026-03-02 11:00 UTC]\na")
     assert condensed.span == one_day.span
 
 
 def test_the_closing_line_and_the_compression():
-    result = measure(read_source("word " * 400), "Short.\nExpand for details about: the words")
+    result = measure(read_retention_source("word " * 400), "Short.\nExpand for details about: the words")
     assert result.closing == "the words"
     assert result.compression == 500 / result.tokens
-    assert measure(read_source("x"), "Expand for details about: a\n" + "b\n" * 300).closing is None
-    assert measure(read_source("x"), "").compression is None
+    assert measure(read_retention_source("x"), "Expand for details about: a\n" + "b\n" * 300).closing is None
+    assert measure(read_retention_source("x"), "").compression is None
 
 
 @pytest.mark.parametrize(("behind", "closing"), [(199, "a"), (200, None)])
 def test_a_closing_line_stands_within_200_characters_of_the_end(behind: int, closing: str | None):
     text = "Expand for details about: a\n" + "b" * (behind - 1)
-    assert measure(read_source("x"), text).closing == closing
+    assert measure(read_retention_source("x"), text).closing == closing
 
 
 @pytest.mark.parametrize(("count", "copied"), [(7, 0.0), (8, 1.0), (9, 1.0)])
 def test_what_is_copied_is_told_by_runs_of_eight_words(count: int, copied: float):
     words = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett"]
-    assert measure(read_source(" ".join(words)), " ".join(words[:count])).copied == copied
+    assert measure(read_retention_source(" ".join(words)), " ".join(words[:count])).copied == copied
 
 
 def test_pasted_text_is_told_from_a_summary():
-    source = read_source(SOURCE)
+    source = read_retention_source(SOURCE)
     assert measure(source, SOURCE[100:500]).copied > 0.9
     assert (
         measure(
@@ -227,6 +229,6 @@ def test_terms_agree_where_words_are_inflected_or_prefixed():
 def test_a_text_of_nothing_but_the_same_is_read_in_passing(piece: str):
     """Each of these made some pattern go over the whole text from every place of it: minutes, not seconds."""
     text = piece * (60_000 // len(piece))
-    assert measure(read_source("a/b.py must stay."), text).tokens > 0
-    assert read_source(text).tokens > 0
+    assert measure(read_retention_source("a/b.py must stay."), text).tokens > 0
+    assert read_retention_source(text).tokens > 0
     assert judge_text(text, source=text * 2, target_tokens=1, estimator=Estimator.WEIGHTED).tokens > 0

@@ -17,7 +17,7 @@ HEADER = "[2026-03-02 09:14 UTC | user]\n"
 
 def reversed_in(source: str, draft: str) -> list[tuple[str, str]]:
     found = Rulebook(HEADER + source).compare(draft).reversed
-    return [(one.rule.text, one.told.text) for one in found]
+    return [(one.rule.text, one.draft.text) for one in found]
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_planted_reversals_are_seen_and_faithful_rules_are_not():
     for case in rule_cases(11, 6):
         found = Rulebook(case.source).compare(case.draft).reversed
         turned = {draft for _, draft in case.reversed}
-        texts = {one.told.text.removeprefix("- ").removeprefix("> ") for one in found}
+        texts = {one.draft.text.removeprefix("- ").removeprefix("> ") for one in found}
         wanted, seen, told = wanted + len(turned), seen + len(turned & texts), told + case.kept
         missed += turned - texts
-        wrong += [one.told.text for one in found if one.told.text.strip("-*> ") in case.source]
+        wrong += [one.draft.text for one in found if one.draft.text.strip("-*> ") in case.source]
     assert len(LANGUAGES) == 11
     assert seen >= 0.97 * wanted, missed
     assert len(wrong) <= 0.01 * told, wrong
@@ -155,7 +155,7 @@ def test_any_two_texts_are_compared(source: str, draft: str):
     kept = Rulebook(source, previous=draft[::-1]).compare(draft)
     for one in kept.reversed:
         assert source[slice(*one.rule.place)] == one.rule.text
-        assert draft[slice(*one.told.place)] == one.told.text
+        assert draft[slice(*one.draft.place)] == one.draft.text
     assert not Rulebook(source).compare(source).reversed
 
 

@@ -17,7 +17,7 @@ from lcm_core.settings import (
     OutputFormat,
     Problem,
     Settings,
-    Source,
+    SettingSource,
     json5,
     resolve,
 )
@@ -131,7 +131,7 @@ def test_the_state_folder_follows_the_documented_order(home: Path):
     assert resolve(Options(), environ, home=home).state_dir.value == Path("/b")
     named = resolve(Options(openclaw_dir="~"), environ, home=home)
     assert named.state_dir.value == home
-    assert (named.state_dir.source, named.state_dir.name) == (Source.COMMAND_LINE, "--openclaw-dir")
+    assert (named.state_dir.source, named.state_dir.name) == (SettingSource.COMMAND_LINE, "--openclaw-dir")
     assert named.database.value == home / "lcm.db"
     blank = {"LCM_OPENCLAW_DIR": "  ", "OPENCLAW_STATE_DIR": "", "OPENCLAW_HOME": " "}
     assert not resolve(Options(openclaw_dir=" "), blank, home=home).state_dir.is_set
@@ -142,7 +142,11 @@ def test_the_database_follows_the_documented_order_and_says_why(home: Path, with
     old = with_plugin({"databasePath": "~/old.db"}).database
     assert (old.value, old.name) == (home / "old.db", f"{place}.databasePath")
     new = with_plugin({"databasePath": "/old.db", "dbPath": "/new.db"}).database
-    assert (new.value, new.source, new.name) == (Path("/new.db"), Source.PLUGIN_CONFIG, f"{place}.dbPath")
+    assert (new.value, new.source, new.name) == (
+        Path("/new.db"),
+        SettingSource.PLUGIN_CONFIG,
+        f"{place}.dbPath",
+    )
     environ = {"LCM_DATABASE_PATH": "/env.db"}
     assert resolve(Options(), environ, home=home).database.value == Path("/env.db")
     assert resolve(Options(db="~/x.db"), environ, home=home).database.value == home / "x.db"
@@ -199,7 +203,7 @@ def test_environment_beats_plugin_config_beats_default(home: Path, with_plugin: 
     assert settings.engine.fresh_tail_count.value == 16
     assert settings.engine.fresh_tail_count.name == "LCM_FRESH_TAIL_COUNT"
     assert settings.engine.sweep_max_depth.value == 3
-    assert settings.engine.leaf_min_fanout.source is Source.DEFAULT
+    assert settings.engine.leaf_min_fanout.source is SettingSource.DEFAULT
     environ["LCM_SWEEP_MAX_DEPTH"] = "0"
     assert resolve(Options(), environ, home=home).engine.sweep_max_depth.value == 0
 
@@ -548,7 +552,7 @@ def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: P
     )
     environ = {"LCM_TUI_CONFIG": str(path)}
     settings = resolve(Options(), environ, home=home)
-    assert (settings.budget.value, settings.budget.source) == (64_000, Source.USER_CONFIG)
+    assert (settings.budget.value, settings.budget.source) == (64_000, SettingSource.USER_CONFIG)
     assert settings.output_format.value is OutputFormat.JSON
     assert settings.theme.value == "nord"
     assert settings.backup_offer_mb.value == 0

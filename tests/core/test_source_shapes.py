@@ -16,7 +16,7 @@ from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
 from lcm_core.javascript import js_json, read_json, trimmed
 from lcm_core.meaning import message_says, plain, value_says
 from lcm_core.records import MessagePart
-from lcm_core.summarize.source import SourceMessage, leaf_source, said, text_of
+from lcm_core.summarize.source import WholeMessage, leaf_source, message_source_text, uncut_message_text
 
 from tests.core.test_source_text import message, part
 
@@ -94,7 +94,7 @@ def as_read(text: str | None) -> str | None:
     return text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def told(one: SourceMessage) -> str:
+def told(one: WholeMessage) -> str:
     """What a message says by the five steps of the page."""
     parts = [
         part(
@@ -167,7 +167,7 @@ def without_injected(text: str) -> str:
     return trimmed(re.sub(rf"(?m)^{re.escape(UNTRUSTED)}\s*", "", text))
 
 
-def header(one: SourceMessage) -> str:
+def header(one: WholeMessage) -> str:
     """Stamp, role and, of a user, who said it."""
     words = ["2026-03-06 23:30 UTC", one.message.role]
     try:
@@ -184,22 +184,22 @@ def header(one: SourceMessage) -> str:
 
 
 @given(st.lists(_MESSAGES, max_size=3))
-def test_source_texts_of_shapes_nobody_recorded(messages: list[SourceMessage]) -> None:
+def test_source_texts_of_shapes_nobody_recorded(messages: list[WholeMessage]) -> None:
     for tags in ((), TAGS):
         rules = replace(PRESENT, strip_injected_context_tags=tags)
         blocks = []
         for one in messages:
             text = told(one)
-            assert text_of(one, PRESENT) == text
+            assert uncut_message_text(one, PRESENT) == text
             text = message_says(without_injected(text) if tags else text)
-            assert said(one, rules) == text
+            assert message_source_text(one, rules) == text
             if text:
                 blocks.append(f"{header(one)}\n{text}")
         assert leaf_source(messages, rules, UTC) == trimmed("\n\n".join(blocks))
 
 
 @given(st.lists(_MESSAGES, min_size=1, max_size=3))
-def test_an_old_engine_sends_contents_whatever_their_parts(messages: list[SourceMessage]) -> None:
+def test_an_old_engine_sends_contents_whatever_their_parts(messages: list[WholeMessage]) -> None:
     blocks = [f"[2026-03-06 23:30 UTC]\n{as_read(one.message.content)}" for one in messages]
     assert leaf_source(messages, replace(RULES_0_1.source, strip_injected_context_tags=TAGS), UTC) == trimmed(
         "\n\n".join(blocks)

@@ -31,14 +31,14 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.summarize import language
 from lcm_core.summarize.source import (
     Rendering,
-    Source,
-    SourceMessage,
+    SummarySource,
+    WholeMessage,
     condensed_source,
     leaf_source,
-    said,
-    said_by,
+    message_source_text,
     source_of,
-    text_of,
+    summary_source_text,
+    uncut_message_text,
 )
 
 from tests.conftest import DatabaseFactory
@@ -60,11 +60,11 @@ def message(
     role: str = "user",
     sender: str | None = None,
     created_at: str = "2026-03-06 23:30:00",
-) -> SourceMessage:
+) -> WholeMessage:
     """A message of one moment."""
     stamp = Timestamp(created_at)
     row = Message(MessageId(1), ConversationId(1), 1, role, content, 1, stamp, None, sender)
-    return SourceMessage(row, parts)
+    return WholeMessage(row, parts)
 
 
 def part(part_type: str = "text", **texts: Any) -> MessagePart:
@@ -104,7 +104,7 @@ def zone_named(name: str) -> tzinfo:
         return UTC
 
 
-def recorded_message(case: Any) -> SourceMessage:
+def recorded_message(case: Any) -> WholeMessage:
     """The row and the parts of a recorded message."""
     role, content, created_at, sender = case["message"]
     parts = [
@@ -245,7 +245,7 @@ def test_versions_between_send_text_alone() -> None:
     call = part("tool", tool_input='{"command": "ls"}')
     text = leaf_source([message("", call), message('{"title":"A"}\n\nMEDIA:/a.jpg')], between, UTC)
     assert text == '[2026-03-06 23:30 UTC]\n{"title":"A"}'
-    assert said_by('{"title":"A"}\n\nMEDIA:/a.jpg', between) == '{"title":"A"}'
+    assert summary_source_text('{"title":"A"}\n\nMEDIA:/a.jpg', between) == '{"title":"A"}'
 
 
 # -- what a message says ---------------------------------------------------------------------------------
@@ -256,8 +256,8 @@ def test_parts_are_read_where_the_content_says_nothing() -> None:
         "tool", tool_name="bash", metadata='{"raw":{"type":"toolCall","arguments":{"command":"ls -l"}}}'
     )
     for content in ("", " \n", "{}", "MEDIA:/a"):
-        assert text_of(message(content, call, role="assistant"), PRESENT) == "ls -l"
-    assert text_of(message("Said", call), PRESENT) == "Said"
+        assert uncut_message_text(message(content, call, role="assistant"), PRESENT) == "ls -l"
+    assert uncut_message_text(message("Said", call), PRESENT) == "Said"
 
 
 def test_what_no_block_says_is_read_part_by_part() -> None:
@@ -273,10 +273,10 @@ def test_what_no_block_says_is_read_part_by_part() -> None:
         ),
         part("retry", metadata='{"topLevelReasoningOnly":true}', text='{"query":"q"}'),
     )
-    assert text_of(message("", *parts, role="assistant"), PRESENT) == (
+    assert uncut_message_text(message("", *parts, role="assistant"), PRESENT) == (
         "null\n\nTool input:\n5\n\nTool input:\nnull\n\nTool output (x):\na\nb\n\nq"
     )
-    assert said(message("", *parts, role="assistant"), PRESENT) == (
+    assert message_source_text(message("", *parts, role="assistant"), PRESENT) == (
         "null\nTool input:\n5\nTool input:\nnull\nTool output (x):\na\nb\nq"
     )
 
@@ -312,15 +312,15 @@ def test_a_call_whose_input_says_nothing_is_null() -> None:
     ],
 )  # fmt: skip
 def test_media(content: str, parts: list[MessagePart], wanted: str) -> None:
-    assert text_of(message(content, *parts), PRESENT) == wanted
+    assert uncut_message_text(message(content, *parts), PRESENT) == wanted
 
 
 def test_bytes_and_halves_of_characters() -> None:
     raw = b"a\xffb\xf0\x9f\x92".decode("utf-8", "surrogateescape")
     read = "a\ufffdb\ufffd"
-    assert said(message(raw), PRESENT) == read
-    assert said(message("", part("text", text=raw)), PRESENT) == read
-    assert said(message(json.dumps({"text": raw}, ensure_ascii=False)), PRESENT) == read
+    assert message_source_text(message(raw), PRESENT) == read
+    assert message_source_text(message("", part("text", text=raw)), PRESENT) == read
+    assert message_source_text(message(json.dumps({"text": raw}, ensure_ascii=False)), PRESENT) == read
     assert (
         leaf_source([message('{"text":"\\ud83d x \\udcff"}')], PRESENT, UTC) == f"{HEADER}\n\ud83d x \udcff"
     )
@@ -348,8 +348,8 @@ def test_bytes_and_halves_of_characters() -> None:
     ],
 )
 def test_injected_context_goes_when_its_tags_are_named(text: str, left: str) -> None:
-    assert said(message(text), stripping("memory", "a.b")) == left
-    assert said(message(text), PRESENT) == message_says(text)
+    assert message_source_text(message(text), stripping("memory", "a.b")) == left
+    assert message_source_text(message(text), PRESENT) == message_says(text)
 
 
 @given(
@@ -368,7 +368,9 @@ def test_elements_go_from_an_opening_to_the_next_closing_tag(text: str) -> None:
                 break
             kept, rest = kept + head, behind
         wanted = kept + rest
-    assert said(message(f"x {text}"), stripping("t", "u")) == message_says(trimmed(f"x {wanted}"))
+    assert message_source_text(message(f"x {text}"), stripping("t", "u")) == message_says(
+        trimmed(f"x {wanted}")
+    )
 
 
 def _partition(text: str, mark: str) -> tuple[str, str, str]:
@@ -380,7 +382,7 @@ def _partition(text: str, mark: str) -> tuple[str, str, str]:
 def test_unclosed_elements_take_no_time() -> None:
     """Each opening tag would be followed to the end of the text."""
     text = "<memory>" * 120_000
-    assert said(message(text), stripping("memory")) == text
+    assert message_source_text(message(text), stripping("memory")) == text
 
 
 # -- condensed -------------------------------------------------------------------------------------------
@@ -446,7 +448,7 @@ async def test_reads_the_true_sources_of_every_summary(version: str, database_fi
         rules = engine_rules(database.schema)
         rendering = Rendering(rules, UTC)
 
-        async def sources(reader: Reader) -> list[tuple[str, Source]]:
+        async def sources(reader: Reader) -> list[tuple[str, SummarySource]]:
             rows = await reader.rows("SELECT summary_id, kind FROM summaries")
             return [(row["kind"], await source_of(reader, row["summary_id"], rendering)) for row in rows]
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
-from lcm_core.summarize.wrappers import Stoppable, StoppedError
+from lcm_core.summarize.wrappers import StoppableSummarizer, StoppedError
 
 REQUEST = SummaryRequest("text", aggressive=False, depth=0, target_tokens=10)
 
@@ -29,7 +29,7 @@ class Writer:
 
 async def test_a_call_is_answered_and_another_one_given_up():
     writer = Writer()
-    summarizer = Stoppable(writer)
+    summarizer = StoppableSummarizer(writer)
     assert summarizer.stop() is False
     call = asyncio.ensure_future(summarizer(REQUEST))
     await writer.asked.wait()
@@ -44,7 +44,7 @@ async def test_a_call_is_answered_and_another_one_given_up():
 
 async def test_who_is_cancelled_cancels_the_call():
     writer = Writer()
-    call = asyncio.ensure_future(Stoppable(writer)(REQUEST))
+    call = asyncio.ensure_future(StoppableSummarizer(writer)(REQUEST))
     await writer.asked.wait()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):

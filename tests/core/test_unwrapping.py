@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.summarize.acceptance import Fault, judge_text, unwrapped
+from lcm_core.summarize.acceptance import Fault, judge_text, without_wrapping
 from lcm_core.tokens import Estimator
 
 BODY = (
@@ -44,7 +44,7 @@ WRAPS = [
 
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_what_stands_around_a_summary_is_taken_off(wrap: str):
-    assert unwrapped(wrap.format(BODY)) == BODY
+    assert without_wrapping(wrap.format(BODY)) == BODY
 
 
 @given(st.lists(st.sampled_from([one for one in WRAPS if one != "```\n{}"]), max_size=2))
@@ -53,9 +53,9 @@ def test_one_around_another_is_taken_off_too_and_nothing_inside_is_lost(wraps: l
     text = BODY
     for wrap in wraps:
         text = wrap.format(text)
-    found = unwrapped(text)
+    found = without_wrapping(text)
     assert all(line in found for line in BODY.split("\n"))
-    assert unwrapped(found) == found
+    assert without_wrapping(found) == found
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_one_around_another_is_taken_off_too_and_nothing_inside_is_lost(wraps: l
     ],
 )
 def test_what_is_part_of_a_text_stays(text: str):
-    assert unwrapped(text) == text
+    assert without_wrapping(text) == text
 
 
 @given(st.text(alphabet="`~<>/summary\n :.Herist", max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_nothing_is_made_up_and_something_is_left(text: str):
-    found = unwrapped(text)
+    found = without_wrapping(text)
     assert found in text
     assert bool(found.strip()) == bool(text.strip())
 

@@ -3,7 +3,15 @@
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.resolve import Options, Settings, resolve
 from lcm_core.settings.summary import SummarySettings
-from lcm_core.settings.values import Diagnostic, Json, JsonObject, OutputFormat, Problem, Source, Sourced
+from lcm_core.settings.values import (
+    Diagnostic,
+    Json,
+    JsonObject,
+    OutputFormat,
+    Problem,
+    SettingSource,
+    Sourced,
+)
 
 __all__ = [
     "Diagnostic",
@@ -13,8 +21,8 @@ __all__ = [
     "Options",
     "OutputFormat",
     "Problem",
+    "SettingSource",
     "Settings",
-    "Source",
     "Sourced",
     "SummarySettings",
     "resolve",

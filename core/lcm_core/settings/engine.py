@@ -15,16 +15,16 @@ from lcm_core.settings.hostfile import PluginConfig
 from lcm_core.settings.values import (
     Diagnostic,
     Json,
-    Source,
+    SettingSource,
     Sourced,
     boolean,
     integer,
-    invalid,
-    is_blank,
-    number,
+    invalid_value,
+    is_unset,
     one_of,
+    plain_text,
     provider_models,
-    text,
+    real_number,
     text_list,
     time_zone,
 )
@@ -91,7 +91,7 @@ class EngineSettings:
     stub_large_tool_payloads: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
 
     # When and how far the engine compacts.
-    context_threshold: Sourced[float] = field(default=Sourced(0.75), metadata=_row(number(0, 1)))
+    context_threshold: Sourced[float] = field(default=Sourced(0.75), metadata=_row(real_number(0, 1)))
     leaf_chunk_tokens: Sourced[int] = field(default=Sourced(20_000), metadata=_row(integer(1)))
     leaf_target_tokens: Sourced[int] = field(default=Sourced(2_400), metadata=_row(integer(1)))
     leaf_min_fanout: Sourced[int] = field(default=Sourced(8), metadata=_row(integer(2)))
@@ -139,19 +139,21 @@ class EngineSettings:
     replay_flood_threshold_internal: Sourced[int] = field(default=Sourced(32), metadata=_row(integer(1)))
 
     # Models.
-    summary_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
-    summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
+    summary_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text))
+    summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text))
     large_file_summary_provider: Sourced[str] = field(
-        default=Sourced(""), metadata=_row(text, has_effect=False)
+        default=Sourced(""), metadata=_row(plain_text, has_effect=False)
     )
-    large_file_summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text, has_effect=False))
-    expansion_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(text, has_effect=False))
-    expansion_model: Sourced[str] = field(default=Sourced(""), metadata=_row(text, has_effect=False))
+    large_file_summary_model: Sourced[str] = field(
+        default=Sourced(""), metadata=_row(plain_text, has_effect=False)
+    )
+    expansion_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text, has_effect=False))
+    expansion_model: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text, has_effect=False))
     fallback_providers: Sourced[tuple[str, ...]] = field(
         default=Sourced(()), metadata=_row(provider_models, has_effect=False)
     )
-    custom_instructions: Sourced[str] = field(default=Sourced(""), metadata=_row(text))
-    summary_max_overage_factor: Sourced[float] = field(default=Sourced(3.0), metadata=_row(number(1)))
+    custom_instructions: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text))
+    summary_max_overage_factor: Sourced[float] = field(default=Sourced(3.0), metadata=_row(real_number(1)))
     fallback_max_tokens: Sourced[int] = field(default=Sourced(512), metadata=_row(integer(64)))
     max_expand_tokens: Sourced[int] = field(
         default=Sourced(4_000), metadata=_row(integer(1), has_effect=False)
@@ -203,19 +205,19 @@ def first_valid(
     key: Key, environ: Mapping[str, str], plugin: PluginConfig, diagnostics: list[Diagnostic]
 ) -> Sourced[object] | None:
     """The first value of *key* that is given and fits; those that do not fit are noted. None: not set."""
-    given: list[tuple[Source, str, Json]] = [
-        (Source.ENVIRONMENT, name, environ.get(name)) for name in key.env
+    given: list[tuple[SettingSource, str, Json]] = [
+        (SettingSource.ENVIRONMENT, name, environ.get(name)) for name in key.env
     ]
-    given += [(Source.PLUGIN_CONFIG, plugin.place_of(name), plugin.get(name)) for name in key.plugin]
+    given += [(SettingSource.PLUGIN_CONFIG, plugin.place_of(name), plugin.get(name)) for name in key.plugin]
     for source, name, value in given:
-        if is_blank(value):
+        if is_unset(value):
             continue
         try:
             return Sourced(key.parse(value), source, name)
         except ValueError as error:
             if key.otherwise is not None and isinstance(value, str):
                 then = f"{key.otherwise} stands for it, as for the engine"
-                diagnostics.append(invalid(name, value, str(error), then))
+                diagnostics.append(invalid_value(name, value, str(error), then))
                 return Sourced(key.otherwise, source, name)
-            diagnostics.append(invalid(name, value, str(error)))
+            diagnostics.append(invalid_value(name, value, str(error)))
     return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lcm_core.errors import ConfigurationError
-from lcm_core.settings.values import Diagnostic, Json, JsonObject, Problem, is_blank
+from lcm_core.settings.values import Diagnostic, Json, JsonObject, Problem, is_unset
 
 PLUGIN_ID = "lossless-claw"
 MASK = "***"
@@ -52,7 +52,7 @@ class PluginConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class HostFile:
+class HostConfig:
     """What was read from the host's config file."""
 
     found: bool = False
@@ -60,7 +60,7 @@ class HostFile:
     context_engine: str | None = None  #: ``plugins.slots.contextEngine``
 
 
-def read_host_file(path: Path, *, named: bool, expected: bool, diagnostics: list[Diagnostic]) -> HostFile:
+def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: list[Diagnostic]) -> HostConfig:
     """Read the host's config; a missing file is an empty one.
 
     Args:
@@ -82,7 +82,7 @@ def read_host_file(path: Path, *, named: bool, expected: bool, diagnostics: list
         if expected:
             message = f"There is no config file at {path}; the defaults apply."
             diagnostics.append(Diagnostic(Problem.MISSING_FILE, str(path), message))
-        return HostFile()
+        return HostConfig()
     except (OSError, ValueError) as error:
         reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         if named:
@@ -92,11 +92,11 @@ def read_host_file(path: Path, *, named: bool, expected: bool, diagnostics: list
             ) from None
         message = f"The config file {path} cannot be used: {reason}; the defaults apply."
         diagnostics.append(Diagnostic(Problem.UNREADABLE_FILE, str(path), message))
-        return HostFile()
+        return HostConfig()
     plugins = _mapping(document.get("plugins"))
     engine = _mapping(plugins.get("slots")).get("contextEngine")
     slot = engine if isinstance(engine, str) and engine.strip() else None
-    return HostFile(True, _plugin_block(plugins, slot, diagnostics), slot)
+    return HostConfig(True, _plugin_block(plugins, slot, diagnostics), slot)
 
 
 def _document(path: Path, *, regular_only: bool) -> JsonObject:
@@ -159,7 +159,7 @@ def masked(value: Json, *, known: frozenset[str] = frozenset(), depth: int = 0) 
 
 
 def _names_a_secret(key: str, value: Json, known: frozenset[str]) -> bool:
-    if key in known or is_blank(value):
+    if key in known or is_unset(value):
         return False
     words = [word.lower() for word in _WORD.findall(key)]
     if _SECRET_WORDS.intersection(words) or words[-1:] in (["token"], ["key"], ["auth"]):

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from lcm_core.errors import UsageError
 from lcm_core.settings.engine import KEYS, EngineSettings, Key, first_valid, read_engine
-from lcm_core.settings.hostfile import PluginConfig, masked, read_host_file
+from lcm_core.settings.hostfile import PluginConfig, masked, read_host_config
 from lcm_core.settings.summary import ENV_NAMES as SUMMARY_ENV_NAMES
 from lcm_core.settings.summary import SummarySettings, read_summary
 from lcm_core.settings.userfile import (
@@ -23,13 +23,13 @@ from lcm_core.settings.values import (
     JsonObject,
     OutputFormat,
     Problem,
-    Source,
+    SettingSource,
     Sourced,
-    text,
+    plain_text,
 )
 
-_DATABASE = Key(("dbPath", "databasePath"), ("LCM_DATABASE_PATH",), text)
-_LARGE_FILES = Key(("largeFilesDir",), ("LCM_LARGE_FILES_DIR",), text)
+_DATABASE = Key(("dbPath", "databasePath"), ("LCM_DATABASE_PATH",), plain_text)
+_LARGE_FILES = Key(("largeFilesDir",), ("LCM_LARGE_FILES_DIR",), plain_text)
 _BUDGET = Key((), ("LCM_TUI_BUDGET",), budget_tokens)
 _FORMAT = Key((), ("LCM_TUI_FORMAT",), output_format)
 _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
@@ -103,10 +103,10 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     notes: list[Diagnostic] = []
     state = _state_dir(options, environ, home)
     config = _config_file(options, environ, home, state.value)
-    host = read_host_file(
+    host = read_host_config(
         config.value,
-        named=config.source is Source.COMMAND_LINE,
-        expected=config.source is Source.ENVIRONMENT,
+        named=config.source is SettingSource.COMMAND_LINE,
+        expected=config.source is SettingSource.ENVIRONMENT,
         diagnostics=notes,
     )
     database = _option("--db", options.db, home) or _path(
@@ -153,18 +153,18 @@ def _option(name: str, given: str | PurePath | None, home: Path) -> Sourced[Path
         return None
     if not str(given).strip():
         raise UsageError(f"{name} is empty; give it a path or leave it out.", details={"option": name})
-    return Sourced(expand(given, home), Source.COMMAND_LINE, name)
+    return Sourced(expand(given, home), SettingSource.COMMAND_LINE, name)
 
 
 def _from_environment(name: str, environ: Mapping[str, str], home: Path) -> Sourced[Path] | None:
     given = environ.get(name, "").strip()
-    return Sourced(expand(given, home), Source.ENVIRONMENT, name) if given else None
+    return Sourced(expand(given, home), SettingSource.ENVIRONMENT, name) if given else None
 
 
 def _state_dir(options: Options, environ: Mapping[str, str], home: Path) -> Sourced[Path]:
     """--openclaw-dir, LCM_OPENCLAW_DIR, OPENCLAW_STATE_DIR, OPENCLAW_HOME/.openclaw, HOME/.openclaw."""
     if options.openclaw_dir is not None and str(options.openclaw_dir).strip():
-        return Sourced(expand(options.openclaw_dir, home), Source.COMMAND_LINE, "--openclaw-dir")
+        return Sourced(expand(options.openclaw_dir, home), SettingSource.COMMAND_LINE, "--openclaw-dir")
     for name in _STATE_ENV:
         found = _from_environment(name, environ, home)
         if found is not None:
@@ -199,7 +199,7 @@ def _path(
     if found is None:
         return Sourced(default)
     path = expand(str(found.value), home)
-    if found.source is Source.PLUGIN_CONFIG and not path.is_absolute():
+    if found.source is SettingSource.PLUGIN_CONFIG and not path.is_absolute():
         # The host takes it from its own working folder, which nobody can know here.
         message = f"{found.name} is a relative path; it is taken from the current folder."
         notes.append(Diagnostic(Problem.RELATIVE_PATH, found.name, message))
@@ -212,7 +212,7 @@ def _budget(
     if options.budget is not None:
         if options.budget < 1:
             raise UsageError("--budget must be at least 1 token.", details={"budget": options.budget})
-        return Sourced(options.budget, Source.COMMAND_LINE, "--budget")
+        return Sourced(options.budget, SettingSource.COMMAND_LINE, "--budget")
     found = first_valid(_BUDGET, environ, PluginConfig(), notes)
     if found is not None and isinstance(found.value, int):
         return Sourced(found.value, found.source, found.name)
@@ -223,7 +223,7 @@ def _output_format(
     options: Options, environ: Mapping[str, str], user: UserFile, notes: list[Diagnostic]
 ) -> Sourced[OutputFormat]:
     if options.output_format is not None:
-        return Sourced(options.output_format, Source.COMMAND_LINE, "--format")
+        return Sourced(options.output_format, SettingSource.COMMAND_LINE, "--format")
     found = first_valid(_FORMAT, environ, PluginConfig(), notes)
     if found is not None and isinstance(found.value, OutputFormat):
         return Sourced(found.value, found.source, found.name)

@@ -17,13 +17,13 @@ from lcm_core.settings.values import (
     Diagnostic,
     Json,
     Problem,
-    Source,
+    SettingSource,
     Sourced,
     integer,
-    invalid,
-    is_blank,
-    number,
-    text,
+    invalid_value,
+    is_unset,
+    plain_text,
+    real_number,
 )
 
 #: The table of our config file.
@@ -32,24 +32,24 @@ TABLE: Final = "summary"
 
 def address(value: Json) -> str:
     """A URL. What may be a secret in it is masked, since settings are shown; a masked one is never used."""
-    masked = re.sub(r"(?<=//)[^/@\s]*@", f"{MASK}@", text(value))
+    masked = re.sub(r"(?<=//)[^/@\s]*@", f"{MASK}@", plain_text(value))
     return re.sub(r"(?<=[?#]).*", MASK, masked).rstrip("/")
 
 
-_PROVIDER: Final = Key((), ("LCM_TUI_SUMMARY_PROVIDER", "LCM_SUMMARY_PROVIDER"), text)
-_MODEL: Final = Key((), ("LCM_TUI_SUMMARY_MODEL", "LCM_SUMMARY_MODEL"), text)
+_PROVIDER: Final = Key((), ("LCM_TUI_SUMMARY_PROVIDER", "LCM_SUMMARY_PROVIDER"), plain_text)
+_MODEL: Final = Key((), ("LCM_TUI_SUMMARY_MODEL", "LCM_SUMMARY_MODEL"), plain_text)
 _BASE_URL: Final = Key((), ("LCM_TUI_SUMMARY_BASE_URL", "LCM_SUMMARY_BASE_URL"), address)
 #: The operator's own key; it belongs to the provider that ``LCM_TUI_SUMMARY_PROVIDER`` names.
 API_KEY_VARIABLE: Final = "LCM_TUI_SUMMARY_API_KEY"
 ENV_NAMES: Final = frozenset((*_PROVIDER.env, *_MODEL.env, *_BASE_URL.env, API_KEY_VARIABLE))
 _FIELDS: Final = {
-    "provider": text,
-    "model": text,
+    "provider": plain_text,
+    "model": plain_text,
     "base_url": address,
-    "input_price": number(0),
-    "output_price": number(0),
+    "input_price": real_number(0),
+    "output_price": real_number(0),
     "max_calls": integer(1),
-    "max_cost": number(0),
+    "max_cost": real_number(0),
 }
 
 
@@ -84,7 +84,7 @@ class SummarySettings:
             "max_cost": max_cost,
         }
         given: dict[str, Any] = {
-            name: Sourced(value, Source.COMMAND_LINE, f"--{name.replace('_', '-')}")
+            name: Sourced(value, SettingSource.COMMAND_LINE, f"--{name.replace('_', '-')}")
             for name, value in flags.items()
             if value is not None
         }
@@ -115,7 +115,7 @@ def _table(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, Sourced[A
     if table is None:
         return {}
     if not isinstance(table, Mapping):
-        diagnostics.append(invalid(TABLE, table, "which is not a table"))
+        diagnostics.append(invalid_value(TABLE, table, "which is not a table"))
         return {}
     found: dict[str, Sourced[Any]] = {}
     for name, value in table.items():
@@ -125,9 +125,9 @@ def _table(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, Sourced[A
             known = ", ".join(_FIELDS)
             message = f"{where} is no setting that lcm-tui knows; known are {known}."
             diagnostics.append(Diagnostic(Problem.UNKNOWN_KEY, where, message))
-        elif not is_blank(value):
+        elif not is_unset(value):
             try:
-                found[name] = Sourced(parse(value), Source.USER_CONFIG, where)
+                found[name] = Sourced(parse(value), SettingSource.USER_CONFIG, where)
             except ValueError as error:
-                diagnostics.append(invalid(where, value, str(error)))
+                diagnostics.append(invalid_value(where, value, str(error)))
     return found

@@ -16,15 +16,15 @@ from lcm_core.settings.values import (
     Json,
     OutputFormat,
     Problem,
-    Source,
+    SettingSource,
     Sourced,
     boolean,
     integer,
-    invalid,
-    is_blank,
-    number,
+    invalid_value,
+    is_unset,
     one_of,
-    text,
+    plain_text,
+    real_number,
 )
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _KNOWN = (
 
 budget_tokens = integer(1)
 megabytes = integer(0)
-seconds = number(0, 86_400)
+seconds = real_number(0, 86_400)
 
 
 def output_format(value: Json) -> OutputFormat:
@@ -100,7 +100,7 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
     return UserFile(
         _given("budget", document, budget_tokens, diagnostics),
         _given("format", document, output_format, diagnostics),
-        _given("theme", document, text, diagnostics),
+        _given("theme", document, plain_text, diagnostics),
         _given("backup_offer_mb", document, megabytes, diagnostics),
         _given("write_unknown_schema", document, boolean, diagnostics),
         _given("check_seconds", document, seconds, diagnostics),
@@ -113,12 +113,12 @@ def _given(
     key: str, document: Mapping[str, Json], parse: Callable[[Json], T], diagnostics: list[Diagnostic]
 ) -> Sourced[T] | None:
     value = document.get(key)
-    if is_blank(value):
+    if is_unset(value):
         return None
     try:
-        return Sourced(parse(value), Source.USER_CONFIG, key)
+        return Sourced(parse(value), SettingSource.USER_CONFIG, key)
     except ValueError as error:
-        diagnostics.append(invalid(key, value, str(error)))
+        diagnostics.append(invalid_value(key, value, str(error)))
         return None
 
 
@@ -127,12 +127,12 @@ def _keys(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, str]:
     if table is None:
         return MappingProxyType({})
     if not isinstance(table, Mapping):
-        diagnostics.append(invalid("keys", table, "which is not a table"))
+        diagnostics.append(invalid_value("keys", table, "which is not a table"))
         return MappingProxyType({})
     keys: dict[str, str] = {}
     for action, value in table.items():
         if isinstance(value, str) and value.strip():
             keys[action] = value.strip()
         else:
-            diagnostics.append(invalid(f"keys.{action}", value, "which is not the name of a key"))
+            diagnostics.append(invalid_value(f"keys.{action}", value, "which is not the name of a key"))
     return MappingProxyType(keys)

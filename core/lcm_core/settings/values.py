@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 _SHOWN_CHARACTERS = 60
 
 
-class Source(StrEnum):
+class SettingSource(StrEnum):
     """Where a value came from, strongest first."""
 
     COMMAND_LINE = "command line"
@@ -33,13 +33,13 @@ class Sourced(Generic[T_co]):
     """A value and where it came from; ``name`` is the option, variable or dotted config path."""
 
     value: T_co
-    source: Source = Source.DEFAULT
+    source: SettingSource = SettingSource.DEFAULT
     name: str = ""
 
     @property
     def is_set(self) -> bool:
         """Whether somebody chose this value; a default may be overruled by what a schema implies."""
-        return self.source is not Source.DEFAULT
+        return self.source is not SettingSource.DEFAULT
 
 
 class Problem(StrEnum):
@@ -72,12 +72,12 @@ class OutputFormat(StrEnum):
     TABLE = "table"
 
 
-def is_blank(value: Json) -> bool:
+def is_unset(value: Json) -> bool:
     """Whether a value counts as not given: null, an empty string, only white space."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def invalid(where: str, value: Json, reason: str, then: str = "it is ignored") -> Diagnostic:
+def invalid_value(where: str, value: Json, reason: str, then: str = "it is ignored") -> Diagnostic:
     """The diagnostic for a value that does not fit; *reason* continues "X is Y, ...", *then* ends it."""
     if isinstance(value, Mapping):
         shown = "an object"  # not quoted: there may be a secret in it
@@ -119,7 +119,7 @@ def integer(minimum: int | None = None) -> Callable[[Json], int]:
     return parse
 
 
-def number(minimum: float, maximum: float | None = None) -> Callable[[Json], float]:
+def real_number(minimum: float, maximum: float | None = None) -> Callable[[Json], float]:
     """A finite number in a closed range; numeric text is accepted."""
 
     def parse(value: Json) -> float:
@@ -146,7 +146,7 @@ def boolean(value: Json) -> bool:
     raise ValueError("which is neither true nor false")
 
 
-def text(value: Json) -> str:
+def plain_text(value: Json) -> str:
     """Any text."""
     if not isinstance(value, str):
         raise ValueError("which is not text")
@@ -167,7 +167,7 @@ def one_of(*words: str) -> Callable[[Json], str]:
 def text_list(value: Json) -> tuple[str, ...]:
     """A list of texts; one text is split at commas, as in the variables."""
     items: Sequence[Json] = value.split(",") if isinstance(value, str) else _sequence(value)
-    return tuple(stripped for item in items if (stripped := text(item)))
+    return tuple(stripped for item in items if (stripped := plain_text(item)))
 
 
 def provider_models(value: Json) -> tuple[str, ...]:
@@ -183,8 +183,8 @@ def provider_models(value: Json) -> tuple[str, ...]:
 
 def _provider_model(item: Json) -> str:
     if isinstance(item, Mapping):
-        return f"{text(item.get('provider'))}/{text(item.get('model'))}"
-    return text(item)
+        return f"{plain_text(item.get('provider'))}/{plain_text(item.get('model'))}"
+    return plain_text(item)
 
 
 def _sequence(value: Json) -> Sequence[Json]:
@@ -198,7 +198,7 @@ def time_zone(value: Json) -> str:
 
     Upper and lower case are one, as for the engine.
     """
-    name = text(value).removeprefix(":")
+    name = plain_text(value).removeprefix(":")
     from zoneinfo import ZoneInfo, available_timezones  # without a zone, no start pays for it
 
     try:

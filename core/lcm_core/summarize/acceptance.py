@@ -1,8 +1,8 @@
 """Whether a model's answer can be a draft. A fault refuses it; a caution is shown beside it.
 
 An operator may still choose a refused text by hand; no rule of a batch can. What models put around a
-summary although they were asked not to is removed first (`unwrapped`), for rewrite and repair alone: the
-engine stores an answer as it comes, and so do ``compact`` and `Engine`.
+summary although they were asked not to is removed first (`without_wrapping`), for rewrite and repair alone:
+the engine stores an answer as it comes, and so do ``compact`` and `Engine`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OFFER: Final = re.compile(
 )
 
 
-def unwrapped(text: str) -> str:
+def without_wrapping(text: str) -> str:
     """*text* without a code fence, tags of a summary, or words of introduction around the whole of it.
 
     What stands inside is left as it is. A text of which nothing would be left stays whole.
@@ -156,7 +156,7 @@ class Caution(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DraftVerdict:
     """What was found of one text."""
 
     tokens: int
@@ -170,7 +170,7 @@ class Verdict:
         return not self.faults
 
 
-def judge(reply: SummaryReply, request: SummaryRequest) -> Verdict:
+def judge(reply: SummaryReply, request: SummaryRequest) -> DraftVerdict:
     """Whether the answer to *request* may stand as a draft."""
     return judge_text(
         reply.text,
@@ -192,7 +192,7 @@ def judge_text(
     finished: bool = True,
     stop_reason: str = "end_turn",
     previous: str = "",
-) -> Verdict:
+) -> DraftVerdict:
     """Whether *text*, by a model or by hand, may stand as a draft for *source*.
 
     *previous* is the previous context it was made with, whose rules it may tell too.
@@ -201,7 +201,7 @@ def judge_text(
     faults: list[tuple[Fault, str]] = []
     if stop_reason == HELD_KEY:
         said = "The answer held the key that it was asked with, and is not kept: the source may hold it too."
-        return Verdict(tokens, (Fault.HELD_KEY,), (), (said,))
+        return DraftVerdict(tokens, (Fault.HELD_KEY,), (), (said,))
     if stop_reason == "refusal":
         faults.append((Fault.REFUSED, "The model refused to answer."))
     elif not finished:
@@ -228,7 +228,7 @@ def judge_text(
         cautions.append((Caution.OVER_TARGET, sentence))
     if text.strip(BLANKS):
         cautions += [(caution, sentence) for caution, holds, sentence in _CAUTIONS if holds(text)]
-    return Verdict(
+    return DraftVerdict(
         tokens,
         tuple(fault for fault, _ in faults),
         tuple(caution for caution, _ in cautions),
@@ -240,8 +240,8 @@ def reversal_sentence(turned: Sequence[Reversal]) -> str:
     """Which rule was turned into its opposite, and how many there are."""
     first = turned[0]
     more = f" ({len(turned) - 1:,} more)" if len(turned) > 1 else ""
-    rule, told = (_in_short(one.text) for one in (first.rule, first.told))
-    return f"It reverses a rule of the source: “{rule}” became “{told}” ({first.words}).{more}"
+    rule, draft = (_in_short(one.text) for one in (first.rule, first.draft))
+    return f"It reverses a rule of the source: “{rule}” became “{draft}” ({first.words}).{more}"
 
 
 def _in_short(text: str, most: int = 160) -> str:

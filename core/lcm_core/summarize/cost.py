@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 
 from lcm_core.errors import ConfigurationError, ExitCode
 from lcm_core.settings.summary import SummarySettings
-from lcm_core.summarize.models.providers import PROVIDERS, Choice, Shape, host_of, is_loopback
+from lcm_core.summarize.models.providers import PROVIDERS, ApiShape, ModelChoice, host_of, is_loopback
 from lcm_core.summarize.request import NO_USAGE, SummarizerError, Usage
 
 _MILLION: Final = 1_000_000
@@ -61,7 +61,7 @@ class Price:
 FREE: Final = Price(0.0, 0.0)
 
 
-def price_of(choice: Choice, settings: SummarySettings) -> Price | None:
+def price_of(choice: ModelChoice, settings: SummarySettings) -> Price | None:
     """What *choice* costs; None: not known, which is not nothing.
 
     At the address of its provider a model has that provider's price. Another address is taken to be a gateway
@@ -71,7 +71,7 @@ def price_of(choice: Choice, settings: SummarySettings) -> Price | None:
     if given[0] is not None and given[1] is not None:
         return Price(given[0], given[1], source="your settings")
     at_home = choice.is_local and is_loopback(choice.provider.base_url)  # not a gateway that passes calls on
-    if choice.provider.shape is Shape.EXTRACTIVE or at_home:
+    if choice.provider.shape is ApiShape.EXTRACTIVE or at_home:
         return FREE
     own = choice.host == host_of(choice.provider.base_url)
     lists = price_lists()
@@ -134,7 +134,7 @@ _UNKNOWN: Final = 1.35
 _UNDERCOUNT: Final = 1.4
 
 
-def most_tokens(texts: Iterable[str], choice: Choice) -> int:
+def most_tokens(texts: Iterable[str], choice: ModelChoice) -> int:
     """Tokens that a prompt made of *texts* is at most for whom *choice* asks, as far as can be told."""
     margin = _KNOWN if choice.host == host_of(PROVIDERS["openai"].base_url) else _UNKNOWN
     return math.ceil(sum(map(likely_tokens, texts)) * margin) + _FRAME
@@ -176,7 +176,7 @@ class LimitReachedError(SummarizerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class CallLoad:
     """Calls, and what they take: estimates, told with a ``~``."""
 
     calls: int
@@ -185,39 +185,39 @@ class Load:
     cost_usd: float | None  #: None: the price is not known
 
     @classmethod
-    def of_call(cls, input_tokens: int, output_tokens: int, price: Price | None) -> Load:
+    def of_call(cls, input_tokens: int, output_tokens: int, price: Price | None) -> CallLoad:
         """One call of so many tokens."""
         cost = None if price is None else price.of(input_tokens, output_tokens)
         return cls(1, input_tokens, output_tokens, cost)
 
-    def __add__(self, other: Load) -> Load:
+    def __add__(self, other: CallLoad) -> CallLoad:
         known = self.cost_usd is not None and other.cost_usd is not None
-        return Load(
+        return CallLoad(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
         )
 
-    def times(self, number: int) -> Load:
+    def times(self, number: int) -> CallLoad:
         """The same so many times."""
         cost = None if self.cost_usd is None else self.cost_usd * number
-        return Load(self.calls * number, self.input_tokens * number, self.output_tokens * number, cost)
+        return CallLoad(self.calls * number, self.input_tokens * number, self.output_tokens * number, cost)
 
-    def larger(self, other: Load) -> Load:
+    def larger(self, other: CallLoad) -> CallLoad:
         """What holds both, number by number."""
         known = self.cost_usd is not None and other.cost_usd is not None
-        return Load(
+        return CallLoad(
             max(self.calls, other.calls),
             max(self.input_tokens, other.input_tokens),
             max(self.output_tokens, other.output_tokens),
             max(self.cost_usd or 0.0, other.cost_usd or 0.0) if known else None,
         )
 
-    def within(self, other: Load) -> Load:
+    def within(self, other: CallLoad) -> CallLoad:
         """No more than *other*, number by number."""
         known = self.cost_usd is not None and other.cost_usd is not None
-        return Load(
+        return CallLoad(
             min(self.calls, other.calls),
             min(self.input_tokens, other.input_tokens),
             min(self.output_tokens, other.output_tokens),
@@ -225,19 +225,19 @@ class Load:
         )
 
 
-NO_LOAD: Final = Load(0, 0, 0, 0.0)
+NO_LOAD: Final = CallLoad(0, 0, 0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """What a batch takes when every first answer stands, and what it takes at most."""
 
-    once: Load  #: every question asked once; what is sent is estimated on the dear side
-    most: Load  #: every question repeated as often as it may be, and asked again for a shorter answer
-    largest: Load  #: one call, the largest of all
+    once: CallLoad  #: every question asked once; what is sent is estimated on the dear side
+    most: CallLoad  #: every question repeated as often as it may be, and asked again for a shorter answer
+    largest: CallLoad  #: one call, the largest of all
 
     @classmethod
-    def of(cls, calls: Sequence[Load], times: int) -> Forecast:
+    def of(cls, calls: Sequence[CallLoad], times: int) -> Forecast:
         """One request: the call that is made, and the others that may follow it, each so many times."""
         largest = calls[0]
         for one in calls[1:]:
@@ -268,12 +268,12 @@ class Forecast:
         return self.once.cost_usd
 
 
-NOTHING_FORESEEN: Final = Forecast(NO_LOAD, NO_LOAD, NO_LOAD)
+NO_FORECAST: Final = Forecast(NO_LOAD, NO_LOAD, NO_LOAD)
 
 
-def total(forecasts: Iterable[Forecast]) -> Forecast:
+def total_forecast(forecasts: Iterable[Forecast]) -> Forecast:
     """Several forecasts as one."""
-    return sum(forecasts, NOTHING_FORESEEN)
+    return sum(forecasts, NO_FORECAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class Spent:
 NOTHING_SPENT: Final = Spent()
 
 
-class Budget:
+class CallBudget:
     """What a batch may take and has taken, whoever is asked; it lets no call begin that could pass a limit.
 
     What is in flight counts with the most that it can cost, and *spent* is what earlier runs of the batch
@@ -338,7 +338,7 @@ class Budget:
         self._reserved -= most
         self.spent = replace(self.spent, calls=self.spent.calls - 1)
 
-    def at_most(self, forecast: Forecast) -> Load:
+    def at_most(self, forecast: Forecast) -> CallLoad:
         """The most that *forecast* can take: what is foreseen, or what the limits leave of it."""
         most = forecast.most
         if self.max_calls is not None:
@@ -350,10 +350,10 @@ class Budget:
         return most
 
 
-class Call:
+class MeteredCall:
     """One call that was begun: settled once, by the first that is said of it."""
 
-    def __init__(self, meter: Meter, input_tokens: int, output_tokens: int) -> None:
+    def __init__(self, meter: CallMeter, input_tokens: int, output_tokens: int) -> None:
         self._meter = meter
         self._most = input_tokens, output_tokens
         self._reserved = meter.cost(input_tokens, output_tokens) or 0.0
@@ -388,13 +388,13 @@ class Call:
         return usage
 
 
-class Meter:
+class CallMeter:
     """Counts the calls of one writer, at its price, in the budget of their batch."""
 
-    def __init__(self, price: Price | None, budget: Budget | None = None) -> None:
+    def __init__(self, price: Price | None, budget: CallBudget | None = None) -> None:
         """Without a *budget* there is no limit."""
         self.price = price
-        self.budget = budget or Budget()
+        self.budget = budget or CallBudget()
         if self.budget.max_cost is not None and price is None:
             raise ConfigurationError(
                 "--max-cost cannot be kept: the price of this model is not known. Set input_price and "
@@ -406,10 +406,10 @@ class Meter:
         """What a call of so many tokens costs, in USD; None: the price is not known."""
         return None if self.price is None else self.price.of(input_tokens, output_tokens)
 
-    def begin(self, input_tokens: int, output_tokens: int) -> Call:
+    def begin(self, input_tokens: int, output_tokens: int) -> MeteredCall:
         """Count a call that may take so many tokens.
 
         Raises:
             LimitReachedError: it could pass a limit.
         """
-        return Call(self, input_tokens, output_tokens)
+        return MeteredCall(self, input_tokens, output_tokens)

@@ -24,10 +24,10 @@ from lcm_core.errors import DatabaseError
 from lcm_core.settings.summary import API_KEY_VARIABLE
 from lcm_core.settings.values import Json
 from lcm_core.store.host_keys import profile_documents
-from lcm_core.summarize.models.http import OURS
+from lcm_core.summarize.models.http import RESERVED_HEADERS
 from lcm_core.summarize.models.providers import (
     PROVIDERS,
-    Choice,
+    ModelChoice,
     Provider,
     host_of,
     is_loopback,
@@ -55,7 +55,7 @@ class CredentialError(ProviderAuthError):
     default_code = "CREDENTIAL_MISSING"
 
 
-class Kind(StrEnum):
+class KeyKind(StrEnum):
     """How a key is sent."""
 
     API_KEY = "API key"
@@ -139,7 +139,7 @@ class OwnHeaders:
         words = [word for value in self._values.values() for word in (value, *value.split())]
         return Secrets({**keys, **{one.split()[-1]: "…" for one in keys}}, words)
 
-    def values_for(self, choice: Choice) -> Mapping[str, str]:
+    def values_for(self, choice: ModelChoice) -> Mapping[str, str]:
         """The headers, for the address that they belong to; none for another."""
         return self._values if choice.host == self.host else {}
 
@@ -150,7 +150,7 @@ class OwnHeaders:
         raise TypeError("headers are not stored")
 
 
-def find_headers(choice: Choice, source: KeySource) -> OwnHeaders | None:
+def find_headers(choice: ModelChoice, source: KeySource) -> OwnHeaders | None:
     """The headers that the environment has for *choice*; None where it has none, or has them for another.
 
     They are lines of names and values, and belong to the address to which the provider's own keys belong.
@@ -164,7 +164,7 @@ def find_headers(choice: Choice, source: KeySource) -> OwnHeaders | None:
     for line in given.split("\n"):
         name, colon, value = (one.strip() for one in line.partition(":"))
         usable = _HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable() and value
-        if colon and usable and name.lower() not in OURS:
+        if colon and usable and name.lower() not in RESERVED_HEADERS:
             found[name] = value
     return OwnHeaders(choice.host, variable, found) if found else None
 
@@ -174,14 +174,14 @@ class Credential:
 
     __slots__ = ("_secret", "host", "kind", "origin", "provider")
 
-    def __init__(self, provider: str, host: str, kind: Kind, origin: str, secret: str) -> None:
+    def __init__(self, provider: str, host: str, kind: KeyKind, origin: str, secret: str) -> None:
         self.provider = provider
         self.host = host  #: scheme, name and port
         self.kind = kind
         self.origin = origin  #: where it came from: a variable, a file, a profile
         self._secret = secret
 
-    def secret_for(self, choice: Choice) -> str:
+    def secret_for(self, choice: ModelChoice) -> str:
         """The key itself, for the provider and address that it belongs to.
 
         Raises:
@@ -230,7 +230,7 @@ class KeySource:
         return self.key_variable is not None or self.key_file is not None
 
 
-def find_credential(choice: Choice, source: KeySource) -> Credential | None:
+def find_credential(choice: ModelChoice, source: KeySource) -> Credential | None:
     """The key for *choice*; None where none is needed: on this machine, or when nobody is asked.
 
     Raises:
@@ -267,7 +267,7 @@ def has_anthropic_key(source: KeySource) -> bool:
     return any(one.host == host_of(given) for one in _known(anthropic, source, []))
 
 
-def _missing(choice: Choice, refusals: list[str]) -> CredentialError:
+def _missing(choice: ModelChoice, refusals: list[str]) -> CredentialError:
     own = [*choice.provider.keys, *choice.provider.tokens]
     at_own_address = choice.host == host_of(choice.provider.base_url)
     names = " or ".join(own) if own and at_own_address else f"--api-key-env or {API_KEY_VARIABLE}"
@@ -279,7 +279,7 @@ def _missing(choice: Choice, refusals: list[str]) -> CredentialError:
     )
 
 
-def _named(choice: Choice, source: KeySource) -> Credential:
+def _named(choice: ModelChoice, source: KeySource) -> Credential:
     """The key that the command line names; it belongs to what the same command line asks."""
     if source.key_variable is not None:
         origin, secret = source.key_variable, source.environ.get(source.key_variable, "")
@@ -291,7 +291,7 @@ def _named(choice: Choice, source: KeySource) -> Credential:
             secret = _read(source.key_file)
         except (OSError, ValueError) as error:
             secret, problem = "", f"cannot be read ({getattr(error, 'strerror', None) or error})"
-    kind = Kind.OAUTH if origin in choice.provider.tokens else Kind.API_KEY
+    kind = KeyKind.OAUTH if origin in choice.provider.tokens else KeyKind.API_KEY
     return Credential(choice.provider.name, choice.host, kind, origin, _usable(secret, origin, problem))
 
 
@@ -303,11 +303,11 @@ def _known(provider: Provider, source: KeySource, refusals: list[str]) -> Iterat
         address = environ.get("LCM_TUI_SUMMARY_BASE_URL", "").strip() or provider.base_url
         if own == provider.name and address:
             secret = _usable(environ[API_KEY_VARIABLE], API_KEY_VARIABLE, "is empty")
-            yield Credential(provider.name, host_of(address), Kind.API_KEY, API_KEY_VARIABLE, secret)
+            yield Credential(provider.name, host_of(address), KeyKind.API_KEY, API_KEY_VARIABLE, secret)
         elif not own:
             refusals.append(f"{API_KEY_VARIABLE} needs LCM_TUI_SUMMARY_PROVIDER beside it")
     address = own_address(provider, environ)
-    for kind, names in ((Kind.API_KEY, provider.keys), (Kind.OAUTH, provider.tokens)):
+    for kind, names in ((KeyKind.API_KEY, provider.keys), (KeyKind.OAUTH, provider.tokens)):
         for name in names:
             if environ.get(name, "").strip():
                 yield Credential(
@@ -383,9 +383,9 @@ def _profiles(
             yield Credential(provider.name, host_of(provider.base_url), kind, origin, secret)
 
 
-def _of_profile(profile: Mapping[str, Json]) -> tuple[Kind, str, str]:
+def _of_profile(profile: Mapping[str, Json]) -> tuple[KeyKind, str, str]:
     """How a profile's key is sent, the key, and why it cannot be used (empty: it can)."""
-    kind = Kind.API_KEY if profile.get("type") == "api_key" else Kind.OAUTH
+    kind = KeyKind.API_KEY if profile.get("type") == "api_key" else KeyKind.OAUTH
     field = {"api_key": "key", "token": "token", "oauth": "access"}.get(str(profile.get("type")), "")
     secret = profile.get(field)
     if not isinstance(secret, str) or not secret.strip():

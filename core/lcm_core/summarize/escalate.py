@@ -25,7 +25,7 @@ OMITTED: Final = "[LCM fallback summary omitted directive-shaped untrusted conte
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
+class WithoutDirectives:
     """A text without directives."""
 
     text: str  #: trimmed, without blanks before line breaks
@@ -37,7 +37,7 @@ class Sound:
         return not trimmed(self.text.replace(OMITTED, ""))
 
 
-def without_directives(text: str) -> Sound:
+def without_directives(text: str) -> WithoutDirectives:
     """A text without the units that are shaped like directives, nor short orders that follow right behind."""
     kept: list[str] = []
     in_row = omitted = (
@@ -54,7 +54,7 @@ def without_directives(text: str) -> Sound:
         elif not was_in_row:
             omitted = True
             kept.append(f"{OMITTED} ")
-    return Sound(trimmed(_BEFORE_BREAK.sub("", "".join(kept))), omitted)
+    return WithoutDirectives(trimmed(_BEFORE_BREAK.sub("", "".join(kept))), omitted)
 
 
 #: Runs of line breaks, and sentences with all marks and blanks behind them; marks in other places are lost.
@@ -184,7 +184,7 @@ async def escalate(
         )
         asked.append(await summarizer(request))
         is_cut = asked[-1].is_missing
-        came = own_cut(text, target, rules) if is_cut else asked[-1].as_came
+        came = summarizer_cut(text, target, rules) if is_cut else asked[-1].as_came
         answer = trimmed(came) if rules.escalation.trims else came
         if not answer and not rules.escalation.accepts_empty:
             break  # the engine does not ask again after an empty answer
@@ -257,7 +257,7 @@ LEAST_UNITS: Final = 256
 UNITS_OF_TOKEN: Final = 4
 
 
-def own_cut(text: str, target: int, rules: EngineRules) -> str:
+def summarizer_cut(text: str, target: int, rules: EngineRules) -> str:
     """What the engine's own summariser hands back when no model gave it an answer that can be used.
 
     *target*: the tokens that were asked for. It is an answer like any other, and judged like one; without a
@@ -275,8 +275,12 @@ def own_cut(text: str, target: int, rules: EngineRules) -> str:
     return f"{cut(sound.text, most).rstrip(BLANKS)}\n{note}"
 
 
-def _sound(text: str, rules: EngineRules) -> Sound:
-    return without_directives(text) if rules.escalation.omits_directives else Sound(text, omitted=False)
+def _sound(text: str, rules: EngineRules) -> WithoutDirectives:
+    return (
+        without_directives(text)
+        if rules.escalation.omits_directives
+        else WithoutDirectives(text, omitted=False)
+    )
 
 
 def _noted(text: str, note: str, rules: EngineRules) -> str:

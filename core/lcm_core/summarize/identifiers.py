@@ -17,7 +17,7 @@ from lcm_core.summarize.language import Span
 from lcm_core.summarize.quantities import Quantity, quantities, unit_behind, unit_of
 
 
-class Kind(StrEnum):
+class IdentifierKind(StrEnum):
     """The class of an identifier."""
 
     URL = "URL"
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 class Identifier:
     """One identifier of a text and where it stands there."""
 
-    kind: Kind
+    kind: IdentifierKind
     key: str  #: the same for two ways to write it
     text: str  #: as it is written first
     places: tuple[Span, ...]
@@ -241,29 +241,31 @@ def identifiers(text: str) -> list[Identifier]:
 
 def read_identifiers(text: str) -> tuple[list[Identifier], list[Quantity]]:
     """The identifiers of *text*, and all of its numbers, also those that are no identifiers."""
-    finder = _Finder(folded(text), text)
+    finder = _IdentifierFinder(folded(text), text)
     for take in _TAKERS:
         take(finder)
     found = [
         Identifier(kind, key, text[places[0][0] : places[0][1]], tuple(places), finder.numbers.get(key))
-        if kind is Kind.NUMBER
+        if kind is IdentifierKind.NUMBER
         else Identifier(kind, key, text[places[0][0] : places[0][1]], tuple(places))
         for (kind, key), places in finder.found.items()
     ]
     return found, finder.quantities
 
 
-class _Finder:
+class _IdentifierFinder:
     """A text of which parts are taken one class after the other."""
 
     def __init__(self, rest: str, text: str) -> None:
         self.rest = rest
         self.text = text
-        self.found: dict[tuple[Kind, str], list[Span]] = {}
+        self.found: dict[tuple[IdentifierKind, str], list[Span]] = {}
         self.quantities: list[Quantity] = []
         self.numbers: dict[str, Quantity] = {}
 
-    def add(self, kind: Kind, key: str, start: int, end: int, quantity: Quantity | None = None) -> None:
+    def add(
+        self, kind: IdentifierKind, key: str, start: int, end: int, quantity: Quantity | None = None
+    ) -> None:
         """Note an identifier."""
         if quantity is not None:
             self.numbers.setdefault(key, quantity)
@@ -281,7 +283,7 @@ class _Finder:
         if at:
             self.rest = "".join((*pieces, self.rest[at:]))
 
-    def take_as(self, kind: Kind, pattern: re.Pattern[str], key_of: Callable[[str], str]) -> None:
+    def take_as(self, kind: IdentifierKind, pattern: re.Pattern[str], key_of: Callable[[str], str]) -> None:
         """Note all that *pattern* finds as *kind*."""
 
         def judge(match: re.Match[str]) -> Span:
@@ -291,32 +293,32 @@ class _Finder:
         self.take(pattern, judge)
 
 
-def _urls(finder: _Finder) -> None:
+def _urls(finder: _IdentifierFinder) -> None:
     def judge(match: re.Match[str]) -> Span | None:
         address = match[0].rstrip(".,;:!?'*")
         while address.endswith(")") and address.count("(") < address.count(")"):
             address = address[:-1].rstrip(".,;:!?'*")
         if len(address) < 8:
             return None
-        finder.add(Kind.URL, address.rstrip("/"), match.start(), match.start() + len(address))
+        finder.add(IdentifierKind.URL, address.rstrip("/"), match.start(), match.start() + len(address))
         return match.start(), match.start() + len(address)
 
     finder.take(_URL, judge)
 
 
-def _times(finder: _Finder) -> None:
+def _times(finder: _IdentifierFinder) -> None:
     def date(match: re.Match[str]) -> Span | None:
         month, day = int(match["m"] or match["m2"]), int(match["d"] or match["d2"])
         if not (1 <= month <= 12 and 1 <= day <= 31):
             return None
-        finder.add(Kind.TIME, f"{match['y']}-{month:02}-{day:02}", *match.span())
+        finder.add(IdentifierKind.TIME, f"{match['y']}-{month:02}-{day:02}", *match.span())
         return match.span()
 
     def clock(match: re.Match[str]) -> Span:
         hour = int(match["h"])
         if match["half"] and 1 <= hour <= 12:
             hour = hour % 12 + 12 * (match["half"][0].lower() == "p")
-        finder.add(Kind.TIME, f"{hour:02}:{match['min']}", *match.span())
+        finder.add(IdentifierKind.TIME, f"{hour:02}:{match['min']}", *match.span())
         return match.span()
 
     def european(match: re.Match[str]) -> Span | None:
@@ -325,7 +327,7 @@ def _times(finder: _Finder) -> None:
             day, month = month, day
         if not (1 <= month <= 12 and 1 <= day <= 31):
             return None
-        finder.add(Kind.TIME, f"{match['y']}-{month:02}-{day:02}", *match.span())
+        finder.add(IdentifierKind.TIME, f"{match['y']}-{month:02}-{day:02}", *match.span())
         return match.span()
 
     def in_words(match: re.Match[str]) -> Span | None:
@@ -334,7 +336,7 @@ def _times(finder: _Finder) -> None:
         if not 1 <= day <= 31:
             return None
         year = match["year"] or match["year2"]
-        finder.add(Kind.TIME, f"{year or '-'}-{month:02}-{day:02}", *match.span())
+        finder.add(IdentifierKind.TIME, f"{year or '-'}-{month:02}-{day:02}", *match.span())
         return match.span()
 
     finder.take(_DATE, date)
@@ -344,7 +346,7 @@ def _times(finder: _Finder) -> None:
     finder.take(_CLOCK, clock)
 
 
-def _branches(finder: _Finder) -> None:
+def _branches(finder: _IdentifierFinder) -> None:
     def named(match: re.Match[str]) -> Span | None:
         group = next(name for name, text in match.groupdict().items() if text)
         name = match[group].rstrip(".,;:/")
@@ -362,25 +364,25 @@ def _branches(finder: _Finder) -> None:
         if not wanted or (file and not name.startswith("release/")):
             return None
         start = match.start(group)
-        finder.add(Kind.BRANCH, name, start, start + len(name))
+        finder.add(IdentifierKind.BRANCH, name, start, start + len(name))
         return start, start + len(name)
 
     for pattern in (_BRANCH, _BRANCH_SAID, _BRANCH_AFTER, _ON_DEFAULT):
         finder.take(pattern, named)
 
 
-def _paths(finder: _Finder) -> None:
+def _paths(finder: _IdentifierFinder) -> None:
     def judge(match: re.Match[str]) -> Span | None:
         start, end = _trimmed(match[0])
         path = match[0][start:end]
         if len(path) > LONGEST_PATH or not _is_path(path):
             return None
         start, end = match.start() + start, match.start() + end
-        finder.add(Kind.PATH, path_key(path), start, end)
+        finder.add(IdentifierKind.PATH, path_key(path), start, end)
         return start, end
 
     finder.take(_PATH, judge)
-    finder.take_as(Kind.PATH, _BARE_FILE, path_key)
+    finder.take_as(IdentifierKind.PATH, _BARE_FILE, path_key)
 
 
 def _trimmed(raw: str) -> Span:
@@ -420,7 +422,7 @@ def path_key(path: str) -> str:
     return plain.rstrip("/").removeprefix("./")
 
 
-def _ids(finder: _Finder) -> None:
+def _ids(finder: _IdentifierFinder) -> None:
     """Only words with a digit, a dot or an @ in them are worth the many forms of an id."""
     pieces: list[str] = []
     at = 0
@@ -428,39 +430,39 @@ def _ids(finder: _Finder) -> None:
         for match in _IDS.finditer(finder.rest, word.start(), word.end()):
             if match[0].isdigit() and unit_behind(finder.rest, match.end()):
                 continue  # a number
-            finder.add(Kind.ID, match[0], *match.span())
+            finder.add(IdentifierKind.ID, match[0], *match.span())
             pieces += (finder.rest[at : match.start()], _TAKEN * len(match[0]))
             at = match.end()
     finder.rest = "".join((*pieces, finder.rest[at:]))
 
 
-def _hashes(finder: _Finder) -> None:
-    finder.take_as(Kind.HASH, _HASH, str.lower)
+def _hashes(finder: _IdentifierFinder) -> None:
+    finder.take_as(IdentifierKind.HASH, _HASH, str.lower)
 
 
-def _versions(finder: _Finder) -> None:
+def _versions(finder: _IdentifierFinder) -> None:
     def judge(match: re.Match[str]) -> Span | None:
         if _THOUSANDS.fullmatch(match[0]):
             return None
-        finder.add(Kind.VERSION, match[0].lower().removeprefix("v"), *match.span())
+        finder.add(IdentifierKind.VERSION, match[0].lower().removeprefix("v"), *match.span())
         return match.span()
 
     finder.take(_VERSION, judge)
 
 
-def _named_versions(finder: _Finder) -> None:
+def _named_versions(finder: _IdentifierFinder) -> None:
     """Python 3.10 is no 3.1; what has a unit is a number."""
 
     def judge(match: re.Match[str]) -> Span | None:
         if match["unit"] and unit_of(match["unit"].strip()) is not None:
             return None
-        finder.add(Kind.VERSION, match["version"], *match.span("version"))
+        finder.add(IdentifierKind.VERSION, match["version"], *match.span("version"))
         return match.span("version")
 
     finder.take(_NAMED_VERSION, judge)
 
 
-def _numbers(finder: _Finder) -> None:
+def _numbers(finder: _IdentifierFinder) -> None:
     """Numbers with a unit, and those of three digits or a fraction without one."""
     pieces: list[str] = []
     at = 0
@@ -469,7 +471,7 @@ def _numbers(finder: _Finder) -> None:
         digits = finder.rest[slice(*one.place)]
         if not one.unit and digits.isdigit() and len(digits) < 3:
             continue
-        finder.add(Kind.NUMBER, one.key, *one.place, one)
+        finder.add(IdentifierKind.NUMBER, one.key, *one.place, one)
         pieces += (finder.rest[at : one.place[0]], _TAKEN * (one.place[1] - one.place[0]))
         at = one.place[1]
     finder.rest = "".join((*pieces, finder.rest[at:]))
@@ -480,18 +482,18 @@ def _value(written: str) -> str:
     return plain.rstrip("0").rstrip(".") if "." in plain else plain.lstrip("0") or "0"
 
 
-def _names(finder: _Finder) -> None:
+def _names(finder: _IdentifierFinder) -> None:
     def quoted(match: re.Match[str]) -> Span | None:
         name = " ".join(match[1].split())
         if _TAKEN in name or not 2 <= len(name) <= 80 or not any(map(str.isalpha, name)):
             return None
-        finder.add(Kind.NAME, name.removesuffix("()"), *match.span(1))
+        finder.add(IdentifierKind.NAME, name.removesuffix("()"), *match.span(1))
         return match.span()
 
     def plain(match: re.Match[str]) -> Span | None:
         if match[0].lower() in {"e.g", "i.e"}:
             return None
-        finder.add(Kind.NAME, match[0].removesuffix("()"), *match.span())
+        finder.add(IdentifierKind.NAME, match[0].removesuffix("()"), *match.span())
         return match.span()
 
     finder.take(_QUOTED, quoted)
@@ -502,7 +504,7 @@ def _plain(text: str) -> str:
     return text
 
 
-_TAKERS: Final[tuple[Callable[[_Finder], None], ...]] = (
+_TAKERS: Final[tuple[Callable[[_IdentifierFinder], None], ...]] = (
     _urls,
     _times,
     _branches,
@@ -511,8 +513,8 @@ _TAKERS: Final[tuple[Callable[[_Finder], None], ...]] = (
     _hashes,
     _versions,
     _named_versions,
-    lambda finder: finder.take_as(Kind.FLAG, _FLAG, _plain),
-    lambda finder: finder.take_as(Kind.VARIABLE, _VARIABLE, _plain),
+    lambda finder: finder.take_as(IdentifierKind.FLAG, _FLAG, _plain),
+    lambda finder: finder.take_as(IdentifierKind.VARIABLE, _VARIABLE, _plain),
     _numbers,
     _names,
 )

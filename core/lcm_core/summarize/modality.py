@@ -65,7 +65,7 @@ class Clause:
     words: tuple[str, ...]  #: as written, in lower case; runs of a dense script as pairs of characters
     head: frozenset[str]  #: terms right beside the words that give the force: most often the verb
     exception: frozenset[str] | None = None  #: terms behind unless, without; None: there is no exception
-    until: bool = False  #: a time is given that may be told from the other side
+    until: bool = False  #: a time is given that may be said from the other side
     bound: int = 0  #: -1 at most, 1 at least
 
 
@@ -168,7 +168,7 @@ def _fitting(
 
 
 @dataclass(slots=True)
-class _Part:
+class _ClausePart:
     """A piece of a sentence between two stops."""
 
     content: list[str]  #: words that give no force, as written
@@ -185,18 +185,18 @@ def _plain(sentence: str) -> str:
     return _ARABIC_SIGNS.sub("", text) if max(text, default="") >= "\u0600" else text
 
 
-def _parts(text: str) -> Iterator[_Part]:
+def _parts(text: str) -> Iterator[_ClausePart]:
     """The pieces between stops and contrasting words."""
     matches = list(_TOKEN.finditer(text))
     lowered = [match[0].lower() if match.lastgroup == "word" else "\n" for match in matches]
     no_is_in = "no" in lowered and _is_portuguese(lowered)
-    part = _Part([], [])
+    part = _ClausePart([], [])
     at = 0
     while at < len(matches):
         match = matches[at]
         if match.lastgroup == "stop":
             yield part
-            part = _Part([], [])
+            part = _ClausePart([], [])
             at += 1
             continue
         if _DENSE_CHARACTER.search(match[0]):
@@ -216,7 +216,7 @@ def _parts(text: str) -> Iterator[_Part]:
         if found is None:
             if lowered[at] in CONTRASTS:
                 yield part
-                part = _Part([], [])
+                part = _ClausePart([], [])
             elif lowered[at] in ("que", "qu'") and _ne_que(part):
                 part.atoms = [one for one in part.atoms if one[0] is not Atom.NOT]
                 part.atoms.append((Atom.ONLY, len(part.content)))
@@ -237,13 +237,13 @@ def _is_portuguese(words: Sequence[str]) -> bool:
     return here > there or (here == there and any(set(word) & _PORTUGUESE_LETTERS for word in said))
 
 
-def _ne_que(part: _Part) -> bool:
+def _ne_que(part: _ClausePart) -> bool:
     """French ``ne … que`` is only."""
     negations = [place for atom, place in part.atoms if atom in _NEGATIONS]
     return len(negations) == 1 and len(part.content) - negations[0] in (1, 2, 3)
 
 
-def _add(part: _Part, atoms: Sequence[Atom]) -> None:
+def _add(part: _ClausePart, atoms: Sequence[Atom]) -> None:
     place = len(part.content)
     for atom in atoms:
         if atom is Atom.IF:
@@ -259,7 +259,7 @@ def _add(part: _Part, atoms: Sequence[Atom]) -> None:
             part.atoms.append((atom, place))
 
 
-def _add_dense(part: _Part, text: str) -> None:
+def _add_dense(part: _ClausePart, text: str) -> None:
     """A run of Chinese, Japanese or Korean."""
     at = 0
     for match in DENSE.finditer(text):
@@ -290,7 +290,7 @@ def clauses(sentence: str) -> list[Clause]:
         return []
     text = _plain(sentence)
     parts = [part for part in _parts(text) if part.content or part.atoms]
-    merged: list[_Part] = []
+    merged: list[_ClausePart] = []
     for part in parts:
         if merged and not (part.strong() and part.content and merged[-1].strong() and _says(merged[-1])):
             _join(merged[-1], part)
@@ -304,11 +304,11 @@ def is_rule(sentence: str) -> bool:
     return any(clause.force in RULES for clause in clauses(sentence))
 
 
-def _says(part: _Part) -> bool:
+def _says(part: _ClausePart) -> bool:
     return any(len(word) > 1 for word in part.content)
 
 
-def _join(part: _Part, more: _Part) -> None:
+def _join(part: _ClausePart, more: _ClausePart) -> None:
     """Put what gives no force of its own to what stands before it."""
     shift = len(part.content)
     if part.exception is not None:
@@ -321,7 +321,7 @@ def _join(part: _Part, more: _Part) -> None:
     part.condition_from = None
 
 
-def _clause(part: _Part, sentence: str) -> Clause | None:
+def _clause(part: _ClausePart, sentence: str) -> Clause | None:
     content = part.content[:_LONGEST]
     force = _force(part, sentence)
     about = frozenset(_about(" ".join(content)))
@@ -364,7 +364,7 @@ def _words(content: Sequence[str]) -> Iterator[str]:
             yield word.lower()
 
 
-def _beside(part: _Part, content: Sequence[str], sentence: str) -> Iterator[str]:
+def _beside(part: _ClausePart, content: Sequence[str], sentence: str) -> Iterator[str]:
     """Terms of the word that the force most often falls on.
 
     That is the next one; where nothing follows, and in Japanese and Korean, the one before; in German the
@@ -389,7 +389,7 @@ def _beside(part: _Part, content: Sequence[str], sentence: str) -> Iterator[str]
         at += step
 
 
-def _force(part: _Part, sentence: str) -> Force:
+def _force(part: _ClausePart, sentence: str) -> Force:
     kinds = {atom for atom, _ in part.atoms}
     negated = _negated(part)
     if Atom.OPTIONAL in kinds:
@@ -407,7 +407,7 @@ def _force(part: _Part, sentence: str) -> Force:
     return _without_obligation(part, kinds, negated, sentence)
 
 
-def _needed(part: _Part, sentence: str) -> Force:
+def _needed(part: _ClausePart, sentence: str) -> Force:
     """Not needed, or needed not to; German *muss nicht* takes the need away wherever the negation is."""
     need = min(place for atom, place in part.atoms if atom is Atom.NEED)
     first = next(atom for atom, _ in part.atoms if atom in _NEGATIONS or atom in (Atom.NEED, Atom.AVOID))
@@ -415,7 +415,7 @@ def _needed(part: _Part, sentence: str) -> Force:
     return Force.MUST_NOT if late and not _GERMAN.search(sentence.lower()) else Force.NEED_NOT
 
 
-def _without_obligation(part: _Part, kinds: set[Atom], negated: bool, sentence: str) -> Force:
+def _without_obligation(part: _ClausePart, kinds: set[Atom], negated: bool, sentence: str) -> Force:
     if kinds & {Atom.MAY, Atom.CAN}:
         if negated:
             return Force.MUST_NOT
@@ -435,7 +435,7 @@ def _hard(kinds: set[Atom]) -> bool:
     return bool(kinds & {Atom.MUST, Atom.MAY, Atom.CAN, Atom.NEVER})
 
 
-def _negated(part: _Part) -> bool:
+def _negated(part: _ClausePart) -> bool:
     """Whether the negations leave one; several words are one in most languages (ne … pas, никогда не)."""
     kinds = [atom for atom, _ in part.atoms]
     count = int(any(kind in _NEGATIONS for kind in kinds))
@@ -445,7 +445,7 @@ def _negated(part: _Part) -> bool:
     return count % 2 == 1
 
 
-def _begins_negated(part: _Part, sentence: str) -> bool:
+def _begins_negated(part: _ClausePart, sentence: str) -> bool:
     """An order without a modal begins with its negation: *Nicht löschen*, *No borres*, *Не трогать*.
 
     English *No* begins an order only where no verb tells of an event: *No deploys on Fridays*.
@@ -483,31 +483,31 @@ _CONTRADICT: Final = {
 }
 
 
-def relation(rule: Clause, told: Clause) -> Relation:
-    """How *told* agrees with *rule*, both about the same thing."""
-    if rule.bound and told.bound and rule.bound != told.bound:
+def relation(rule: Clause, claim: Clause) -> Relation:
+    """How *claim* agrees with *rule*, both about the same thing."""
+    if rule.bound and claim.bound and rule.bound != claim.bound:
         return Relation.OPPOSITE
-    one, other = rule.exception is not None, told.exception is not None
+    one, other = rule.exception is not None, claim.exception is not None
     if one != other:
         # Never without approval, and: only with approval.
-        exception = rule.exception if one else told.exception
-        there = told if one else rule
+        exception = rule.exception if one else claim.exception
+        there = claim if one else rule
         shared = len((exception or frozenset()) & there.terms)
         if exception and 2 * shared >= len(exception):
-            signs = [_sign(rule.force) * (-1 if one else 1), _sign(told.force) * (-1 if other else 1)]
+            signs = [_sign(rule.force) * (-1 if one else 1), _sign(claim.force) * (-1 if other else 1)]
             if 0 not in signs:
                 return Relation.SAME if signs[0] == signs[1] else Relation.OPPOSITE
-        if rule.force in (Force.MUST_NOT, Force.ONLY) and told.force in RULES:
-            return Relation.OTHER if told.force is not Force.MUST else _plainly(rule, told)
-    if rule.until != told.until and _plainly(rule, told) is Relation.OPPOSITE and told.force in RULES:
+        if rule.force in (Force.MUST_NOT, Force.ONLY) and claim.force in RULES:
+            return Relation.OTHER if claim.force is not Force.MUST else _plainly(rule, claim)
+    if rule.until != claim.until and _plainly(rule, claim) is Relation.OPPOSITE and claim.force in RULES:
         return Relation.OTHER
-    return _plainly(rule, told)
+    return _plainly(rule, claim)
 
 
-def _plainly(rule: Clause, told: Clause) -> Relation:
-    if told.force in _AGREE[rule.force]:
+def _plainly(rule: Clause, claim: Clause) -> Relation:
+    if claim.force in _AGREE[rule.force]:
         return Relation.SAME
-    if told.force in _CONTRADICT.get(rule.force, ()):
+    if claim.force in _CONTRADICT.get(rule.force, ()):
         return Relation.OPPOSITE
     return Relation.OTHER
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from lcm_core.summarize.identifiers import Identifier, Kind
+from lcm_core.summarize.identifiers import Identifier, IdentifierKind
 from lcm_core.summarize.language import Span, sentences
 from lcm_core.summarize.quantities import unit_of
 
@@ -85,7 +85,7 @@ _TITLED: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class SourceNames:
     """What a text names besides identifiers."""
 
     weekdays: frozenset[int]  #: 0 Monday
@@ -93,7 +93,7 @@ class Named:
     capitals: frozenset[str]  #: words with a capital inside a sentence
 
 
-def read_names(text: str, days: frozenset[date] = frozenset()) -> Named:
+def read_names(text: str, days: frozenset[date] = frozenset()) -> SourceNames:
     """The words of a source; *days*: its dates, which name weekdays where it says none."""
     words = frozenset(_bare(word) for word in _WORD.findall(text.lower()))
     # Where a source never says a weekday, its dates do.
@@ -103,17 +103,17 @@ def read_names(text: str, days: frozenset[date] = frozenset()) -> Named:
         for match in _NAME.finditer(text)
         if not _OPENS.search(text[max(match.start() - 12, 0) : match.start()])
     )
-    return Named(weekdays, words, capitals)
+    return SourceNames(weekdays, words, capitals)
 
 
-def invented_names(text: str, source: Named, source_text: str) -> list[Identifier]:
+def invented_names(text: str, source: SourceNames, source_text: str) -> list[Identifier]:
     """Weekdays and people of a draft that its source does not name."""
-    found: dict[tuple[Kind, str], list[Span]] = {}
+    found: dict[tuple[IdentifierKind, str], list[Span]] = {}
     for day, place in _weekdays(text):
         if day not in source.weekdays:
-            found.setdefault((Kind.WEEKDAY, _NAMES[day]), []).append(place)
+            found.setdefault((IdentifierKind.WEEKDAY, _NAMES[day]), []).append(place)
     for name, place in _people(text, source, source_text):
-        found.setdefault((Kind.PERSON, name), []).append(place)
+        found.setdefault((IdentifierKind.PERSON, name), []).append(place)
     return [
         Identifier(kind, key, text[slice(*places[0])], tuple(places)) for (kind, key), places in found.items()
     ]
@@ -163,7 +163,7 @@ def _weekdays(text: str) -> Iterator[tuple[int, Span]]:
                 yield day, match.span()
 
 
-def _people(text: str, source: Named, source_text: str) -> Iterator[tuple[str, Span]]:
+def _people(text: str, source: SourceNames, source_text: str) -> Iterator[tuple[str, Span]]:
     """Words with a capital that the source has in no form.
 
     Within a sentence the capital tells; at its beginning only the words behind it do, where the source has a
@@ -186,7 +186,7 @@ def _people(text: str, source: Named, source_text: str) -> Iterator[tuple[str, S
                 yield name, place
 
 
-def _known(word: str, source: Named) -> bool:
+def _known(word: str, source: SourceNames) -> bool:
     """Whether the source has the word, or another form of it."""
     if word in source.words or _bare(word) in source.words:
         return True
@@ -202,7 +202,7 @@ def _is_title(sentence: str) -> bool:
     return bool(words) and sum(word[0].isupper() for word in words) > _TITLED * len(words)
 
 
-def _in_the_place_of_a_name(name: str, behind: str, source: Named, source_text: str) -> bool:
+def _in_the_place_of_a_name(name: str, behind: str, source: SourceNames, source_text: str) -> bool:
     """Whether the source has a name of its own before the words that follow."""
     following = re.match(r"(?:'s|’s)?\s+([^\W\d_]+(?:\s+[^\W\d_]+)?)", behind)
     if following is None:

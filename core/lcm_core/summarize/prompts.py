@@ -57,7 +57,7 @@ class PromptError(ConfigurationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class PromptTemplate:
     """One template as it is used."""
 
     name: str
@@ -79,22 +79,22 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class SummaryPrompt:
     """What is sent: a system prompt and one user message."""
 
     system: str
     user: str
-    template: Template
+    template: PromptTemplate
 
 
 @dataclass(frozen=True, slots=True)
-class Prompts:
+class PromptTemplates:
     """The templates in force; *folder* may hold the operator's own, or *file* is the one for all depths."""
 
     folder: Path | None = None
     file: Path | None = None
 
-    def template(self, name: str) -> Template:
+    def template(self, name: str) -> PromptTemplate:
         """The template *name*: the operator's when there is one.
 
         Raises:
@@ -120,7 +120,7 @@ class Prompts:
         version = _version_of(text)
         if version is None and self.file is not None:  # made for the occasion, it replaces nothing
             version = built_in.version
-        return Template(name, text, version, built_in.built_in_version, path)
+        return PromptTemplate(name, text, version, built_in.built_in_version, path)
 
     def path_of(self, name: str) -> Path | None:
         """Where the operator's version of *name* would stand."""
@@ -128,7 +128,7 @@ class Prompts:
             return self.file
         return None if self.folder is None else self.folder / (name + SUFFIX)
 
-    def all(self) -> tuple[Template, ...]:
+    def all(self) -> tuple[PromptTemplate, ...]:
         """The four templates as they are used."""
         return tuple(map(self.template, TEMPLATES))
 
@@ -138,7 +138,7 @@ class Prompts:
         used = f"Your own prompts are used: {', '.join(map(str, own))}."
         return (used, *(one.warning for one in own.values() if one.warning)) if own else ()
 
-    def render(self, request: SummaryRequest) -> Prompt:
+    def render(self, request: SummaryRequest) -> SummaryPrompt:
         """The prompt for *request*.
 
         Raises:
@@ -149,24 +149,24 @@ class Prompts:
         system, user = _rendered(template, values)
         if not system:
             system, _ = _rendered(built_in_template(template.name), values)
-        return Prompt(system, user, template)
+        return SummaryPrompt(system, user, template)
 
 
-def operators_prompts(config_file: Path) -> Prompts:
+def operators_prompts(config_file: Path) -> PromptTemplates:
     """The templates in force when the operator's own stand beside our *config_file*."""
-    return Prompts(config_file.parent / _FOLDER)
+    return PromptTemplates(config_file.parent / _FOLDER)
 
 
-def prompts_at(path: Path) -> Prompts:
+def prompts_at(path: Path) -> PromptTemplates:
     """The templates in force when the operator names a folder of them, or one file.
 
     Raises:
         PromptError: there is neither.
     """
     if path.is_dir():
-        return Prompts(path)
+        return PromptTemplates(path)
     if path.is_file():
-        return Prompts(file=path)
+        return PromptTemplates(file=path)
     raise PromptError(f"There is no prompt at {path}.", details={"path": str(path)})
 
 
@@ -175,7 +175,7 @@ def name_for(depth: int) -> str:
     return TEMPLATES[min(max(depth, 0), len(TEMPLATES) - 1)]
 
 
-def built_in_template(name: str) -> Template:
+def built_in_template(name: str) -> PromptTemplate:
     """The built-in template *name*.
 
     Raises:
@@ -189,7 +189,7 @@ def built_in_template(name: str) -> Template:
         )
     text = template_source(name)
     version = _version_of(text)
-    return Template(name, text, version, version or 0)
+    return PromptTemplate(name, text, version, version or 0)
 
 
 def sendable(text: str) -> str:
@@ -231,7 +231,7 @@ def _boundary(*texts: str) -> str:
         digest.update(b"again")
 
 
-def _rendered(template: Template, values: Mapping[str, str | int]) -> tuple[str, str]:
+def _rendered(template: PromptTemplate, values: Mapping[str, str | int]) -> tuple[str, str]:
     """System prompt (empty when the template has none) and request."""
     from jinja2 import TemplateError, TemplateSyntaxError
 

@@ -567,7 +567,7 @@ def _continues(one: Quantity, other: Quantity, text: str) -> bool:
     )
 
 
-class Known:
+class KnownQuantities:
     """The numbers of a source, to look others up in."""
 
     def __init__(self, found: Iterable[Quantity]) -> None:

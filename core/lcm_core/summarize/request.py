@@ -91,13 +91,13 @@ class SummarizerError(LcmError):
     default_code: ClassVar[str] = "SUMMARY_FAILED"
 
 
-class HopelessError(SummarizerError):
+class ProviderUnavailableError(SummarizerError):
     """No other request to this provider would be answered for now either: others need not be tried."""
 
     default_code: ClassVar[str] = "PROVIDER_UNAVAILABLE"
 
 
-class NotServedError(HopelessError, ConfigurationError):
+class NotServedError(ProviderUnavailableError, ConfigurationError):
     """The provider serves this model, or this account, not at all until somebody changes that."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.CONFIGURATION

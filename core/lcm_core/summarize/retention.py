@@ -20,7 +20,7 @@ from typing import Final
 from lcm_core.summarize.identifiers import (
     LONGEST_PATH,
     Identifier,
-    Kind,
+    IdentifierKind,
     folded,
     identifiers,
     numbers_in,
@@ -29,8 +29,8 @@ from lcm_core.summarize.identifiers import (
 )
 from lcm_core.summarize.language import HEADER, terms
 from lcm_core.summarize.modality import RULES
-from lcm_core.summarize.names import Named, invented_names, people_checked, read_names
-from lcm_core.summarize.quantities import Known, Quantity
+from lcm_core.summarize.names import SourceNames, invented_names, people_checked, read_names
+from lcm_core.summarize.quantities import KnownQuantities, Quantity
 from lcm_core.summarize.rulebook import Reversal, Rulebook, Sentence
 from lcm_core.tokens import Estimator, estimate
 
@@ -50,40 +50,41 @@ _DEFAULT: Final = re.compile(
 _DEFAULTS: Final = frozenset({"main", "master", "develop", "trunk", "dev"})
 
 
-class Index:
+class IdentifierIndex:
     """A text to look identifiers up in."""
 
     def __init__(self, text: str, found: Sequence[Identifier], numbers: Iterable[Quantity]) -> None:
         self._text = folded(text)
         self._keys = frozenset((one.kind, one.key) for one in found)
-        self._known = Known(numbers)
+        self._known = KnownQuantities(numbers)
         self._numbers = numbers_in(self._text)
         self._written = written_numbers(self._text)
         self._tokens = frozenset(_TOKEN.findall(self._text))
-        self._hashes = sorted({one.key for one in found if one.kind is Kind.HASH})
-        self._paths = frozenset(one.key for one in found if one.kind is Kind.PATH)
+        self._hashes = sorted({one.key for one in found if one.kind is IdentifierKind.HASH})
+        self._paths = frozenset(one.key for one in found if one.kind is IdentifierKind.PATH)
         self._ends = frozenset(end for path in self._paths for end in ends_of(path))
         self._by_kind = {
-            kind: frozenset(one.key for one in found if one.kind is kind) for kind in (Kind.URL, Kind.BRANCH)
+            kind: frozenset(one.key for one in found if one.kind is kind)
+            for kind in (IdentifierKind.URL, IdentifierKind.BRANCH)
         }
 
     @staticmethod
-    def of(text: str) -> Index:
+    def of(text: str) -> IdentifierIndex:
         """Read a text."""
-        return Index(text, *read_identifiers(text))
+        return IdentifierIndex(text, *read_identifiers(text))
 
     def keeps(self, one: Identifier) -> bool:
         """Whether this text tells *one* of its source, be it in short."""
         if (one.kind, one.key) in self._keys:
             return True
         match one.kind:
-            case Kind.TIME:
+            case IdentifierKind.TIME:
                 return False
-            case Kind.NUMBER:
+            case IdentifierKind.NUMBER:
                 return self._has_number(one)
-            case Kind.PATH:
+            case IdentifierKind.PATH:
                 return one.key in self._ends or any(end in self._paths for end in ends_of(one.key))
-            case Kind.HASH:
+            case IdentifierKind.HASH:
                 return any(_begins(one.key, other) or _begins(other, one.key) for other in self._hashes)
             case _:
                 return self._says(one.key)
@@ -93,21 +94,21 @@ class Index:
         if (one.kind, one.key) in self._keys:
             return True
         match one.kind:
-            case Kind.TIME:
+            case IdentifierKind.TIME:
                 return self._knows_time(one.key)
-            case Kind.NUMBER:
+            case IdentifierKind.NUMBER:
                 return self._has_number(one)
-            case Kind.PATH:
+            case IdentifierKind.PATH:
                 return self._knows_path(one.key)
-            case Kind.HASH:
+            case IdentifierKind.HASH:
                 return any(_begins(other, one.key) for other in self._hashes) or self._says(one.text)
-            case Kind.URL:
+            case IdentifierKind.URL:
                 return one.key in self._beginnings
-            case Kind.BRANCH:
+            case IdentifierKind.BRANCH:
                 return self._knows_branch(one.key)
-            case Kind.VERSION:
+            case IdentifierKind.VERSION:
                 return self._knows_version(one)
-            case Kind.FLAG:
+            case IdentifierKind.FLAG:
                 return self._says(one.key, whole=True)
             case _:
                 return self._says(one.key)
@@ -123,14 +124,14 @@ class Index:
     def _knows_time(self, key: str) -> bool:
         """A day without a year is known by any year."""
         return key.startswith("--") and any(
-            kind is Kind.TIME and known.endswith(key[1:]) for kind, known in self._keys
+            kind is IdentifierKind.TIME and known.endswith(key[1:]) for kind, known in self._keys
         )
 
     def _knows_version(self, one: Identifier) -> bool:
         series = f"{one.key}."
         if one.key in self._written:
             return True
-        return any(kind is Kind.VERSION and key.startswith(series) for kind, key in self._keys)
+        return any(kind is IdentifierKind.VERSION and key.startswith(series) for kind, key in self._keys)
 
     def _knows_path(self, key: str) -> bool:
         """A run of the folders of a path of the source; or such a run below a folder that it names."""
@@ -145,7 +146,7 @@ class Index:
         return False
 
     def _knows_branch(self, name: str) -> bool:
-        if name in self._by_kind[Kind.BRANCH]:
+        if name in self._by_kind[IdentifierKind.BRANCH]:
             return True
         if name in _DEFAULTS:
             return name in self._default_branches
@@ -192,7 +193,7 @@ class Index:
     @cached_property
     def _beginnings(self) -> frozenset[str]:
         """The URLs, and what is left when they are cut at a sign that parts them."""
-        return frozenset(begun for url in self._by_kind[Kind.URL] for begun in _cut(url))
+        return frozenset(begun for url in self._by_kind[IdentifierKind.URL] for begun in _cut(url))
 
 
 def _cut(url: str) -> Iterator[str]:
@@ -239,10 +240,10 @@ _CLOSING: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class ClassCount:
+class KindCount:
     """Identifiers of one class: how many different ones."""
 
-    kind: Kind
+    kind: IdentifierKind
     in_source: int
     kept: int
     invented: int
@@ -288,7 +289,7 @@ class Retention:
 
     tokens: int
     source_tokens: int
-    classes: tuple[ClassCount, ...]  #: those that either side has
+    classes: tuple[KindCount, ...]  #: those that either side has
     kept: tuple[Identifier, ...]  #: places in the source
     lost: tuple[Identifier, ...]  #: places in the source; the most frequent first, then the most recent
     invented: tuple[Identifier, ...]  #: places in the text
@@ -315,7 +316,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RetentionSource:
     """A source text, read once for any number of summaries of it."""
 
     text: str
@@ -325,19 +326,21 @@ class Source:
     rulebook: Rulebook
     span: tuple[datetime, datetime] | None
     shingles: frozenset[int]
-    names: Named
-    _index: Index
-    _before: Index | None  #: the previous context, which no summary invents
+    names: SourceNames
+    _index: IdentifierIndex
+    _before: IdentifierIndex | None  #: the previous context, which no summary invents
 
 
-def read_source(text: str, *, previous: str = "", estimator: Estimator = Estimator.WEIGHTED) -> Source:
+def read_retention_source(
+    text: str, *, previous: str = "", estimator: Estimator = Estimator.WEIGHTED
+) -> RetentionSource:
     """Find what there is to keep in a source text; *previous* is the previous context it was given with."""
     body = HEADER.sub(lambda header: "\x00" * len(header[0]), text)
     found, numbers = read_identifiers(body)
     headers = list(HEADER.finditer(text))
     moments = [moment for header in headers if (moment := _moment(header["first"]))]
     moments += [moment for header in headers if (moment := _moment(header["last"]))]
-    return Source(
+    return RetentionSource(
         text=text,
         tokens=estimate(text, estimator),
         estimator=estimator,
@@ -347,22 +350,22 @@ def read_source(text: str, *, previous: str = "", estimator: Estimator = Estimat
         shingles=frozenset(_shingles(text)),
         names=read_names(
             f"{text}\n{previous}",
-            frozenset(day for one in found if one.kind is Kind.TIME and (day := _day(one.key)))
+            frozenset(day for one in found if one.kind is IdentifierKind.TIME and (day := _day(one.key)))
             | {moment.date() for moment in moments},
         ),
-        _index=Index(
+        _index=IdentifierIndex(
             text,
             [*found, *identifiers("\n".join(dict.fromkeys(header[0] for header in headers)))],
             numbers,
         ),
-        _before=Index.of(previous) if previous else None,
+        _before=IdentifierIndex.of(previous) if previous else None,
     )
 
 
-def measure(source: Source, text: str) -> Retention:
+def measure(source: RetentionSource, text: str) -> Retention:
     """What *text* kept, lost and invented of *source*."""
     found, numbers = read_identifiers(text)
-    index = Index(text, found, numbers)
+    index = IdentifierIndex(text, found, numbers)
     kept = [one for one in source.identifiers if index.keeps(one)]
     there = {(one.kind, one.key) for one in kept}
     lost = [one for one in source.identifiers if (one.kind, one.key) not in there]
@@ -389,22 +392,26 @@ def measure(source: Source, text: str) -> Retention:
     )
 
 
-def _is_known(one: Identifier, source: Source) -> bool:
+def _is_known(one: Identifier, source: RetentionSource) -> bool:
     return source._index.knows(one) or (source._before is not None and source._before.knows(one))
 
 
 def _counts(
     all_: Iterable[Identifier], kept: Iterable[Identifier], invented: Iterable[Identifier]
-) -> Iterable[ClassCount]:
+) -> Iterable[KindCount]:
     there, here, new = (Counter(one.kind for one in group) for group in (all_, kept, invented))
-    return (ClassCount(kind, there[kind], here[kind], new[kind]) for kind in Kind if there[kind] or new[kind])
+    return (
+        KindCount(kind, there[kind], here[kind], new[kind])
+        for kind in IdentifierKind
+        if there[kind] or new[kind]
+    )
 
 
 def _worst_first(one: Identifier) -> tuple[int, int]:
     return -one.count, -one.places[-1][0]
 
 
-def _share(source: Source, kept: set[tuple[Kind, str]]) -> float | None:
+def _share(source: RetentionSource, kept: set[tuple[IdentifierKind, str]]) -> float | None:
     """Of the weight of the identifiers that count most; what stands at the end weighs double."""
     size = max(len(source.text), 1)
     weighed = sorted(
@@ -415,15 +422,15 @@ def _share(source: Source, kept: set[tuple[Kind, str]]) -> float | None:
     return sum(weight for weight, key in weighed if key in kept) / whole if whole else None
 
 
-def _file_list(source: Source, text: str) -> FileList:
+def _file_list(source: RetentionSource, text: str) -> FileList:
     lines = list(_FILES.finditer(text))
     listed: list[Identifier] = []
     for line in lines:
         # Blanked before it, so that places are places in the text.
         blanked = "\x00" * line.start("rest") + text[line.start("rest") : line.end("rest")]
-        listed += [one for one in identifiers(blanked) if one.kind is Kind.PATH]
+        listed += [one for one in identifiers(blanked) if one.kind is IdentifierKind.PATH]
     named = frozenset(end for one in listed for end in ends_of(one.key))
-    paths = [one for one in source.identifiers if one.kind is Kind.PATH]
+    paths = [one for one in source.identifiers if one.kind is IdentifierKind.PATH]
     return FileList(
         stated=bool(lines),
         says_none=bool(lines) and all(_NONE.fullmatch(line["rest"]) for line in lines),
@@ -456,7 +463,10 @@ def _day(key: str) -> date | None:
 def _moments(text: str, only_day: datetime | None) -> list[datetime]:
     """The times that *text* names, in order; a clock belongs to the date before it, or to *only_day*."""
     times = sorted(
-        (place, one.key) for one in identifiers(text) if one.kind is Kind.TIME for place in one.places
+        (place, one.key)
+        for one in identifiers(text)
+        if one.kind is IdentifierKind.TIME
+        for place in one.places
     )
     day = only_day
     found: list[datetime] = []

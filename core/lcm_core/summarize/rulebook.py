@@ -16,14 +16,14 @@ _MAX_RULES: Final = 200
 #: Statements that a draft is held against; the latest. What stands there word for word is always known.
 _MAX_STATED: Final = 4_000
 #: Statements of a draft that are looked at.
-_MAX_TOLD: Final = 2_000
+_MAX_CLAIMS: Final = 2_000
 _LONGEST: Final = 500
 #: Terms of a rule, of at most so many, that have to come through together.
 _TERMS: Final = 10
 _SHARED: Final = 0.5
-#: Share of a rule's terms from which it counts as told, whatever else the sentence tells.
+#: Share of a rule's terms from which the rule counts as kept, whatever else the sentence says.
 _WHOLE: Final = 0.8
-#: How much less alike than the best two rules may be to be told by one sentence.
+#: How much less alike than the best two rules may be to be kept by one sentence.
 _NEAR: Final = 0.05
 _EDGES: Final = re.compile(r"^[\s\-*•>#\d.)]+|[\s.!。！;,]+$")
 _MARKUP: Final = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)")
@@ -46,7 +46,7 @@ class Reversal:
     """A rule of the source and the sentence that says its opposite."""
 
     rule: Sentence  #: place in the source
-    told: Sentence  #: place in the text
+    draft: Sentence  #: place in the draft
     was: Force
     now: Force
 
@@ -80,9 +80,9 @@ class Rulebook:
         self._texts = [sentence for sentence, _ in found]
         #: The rules, each once, the latest first.
         self.rules: tuple[Sentence, ...] = tuple(_rules(found))
-        stated = [_Stated(clause, number) for number, (_, told) in enumerate(found) for clause in told]
+        stated = [_Stated(clause, number) for number, (_, said) in enumerate(found) for clause in said]
         self._stated = stated[-_MAX_STATED:]
-        self._stated += [_Stated(clause, -1) for _, told in _stated(previous) for clause in told][-500:]
+        self._stated += [_Stated(clause, -1) for _, said in _stated(previous) for clause in said][-500:]
         self._verbatim = frozenset(_normal(text[first:last]) for first, last in sentences(text))
         self._verbatim |= frozenset(_normal(previous[first:last]) for first, last in sentences(previous))
         self._index: dict[str, list[int]] = {}
@@ -96,49 +96,49 @@ class Rulebook:
             return RulesKept((), ())
         kept: set[int] = set()
         suspects: list[tuple[int, Reversal, float]] = []
-        for sentence, told in _told(text):
+        for sentence, claims in _claims(text):
             copied = _normal(sentence.text) in self._verbatim
-            for clause in told:
-                same, opposite = self._against(clause, len(told) == 1, sentence.text)
+            for claim in claims:
+                same, opposite = self._against(claim, len(claims) == 1, sentence.text)
                 kept.update(same)
                 if opposite is not None and not copied:
                     number, alike = opposite
                     rule = self._stated[number]
-                    reversal = Reversal(self._texts[rule.sentence], sentence, rule.clause.force, clause.force)
+                    reversal = Reversal(self._texts[rule.sentence], sentence, rule.clause.force, claim.force)
                     suspects.append((rule.sentence, reversal, alike))
         found = [(number, one) for number, one, alike in suspects if number not in kept or alike >= _WHOLE]
         reversed_rules = {_normal(one.rule.text) for _, one in found}
-        told_rules = {_normal(self._texts[number].text) for number in kept} | reversed_rules
-        lost = tuple(one for one in self.rules if _normal(one.text) not in told_rules)
-        unique = {(one.rule.place, one.told.place): one for _, one in found}
+        accounted = {_normal(self._texts[number].text) for number in kept} | reversed_rules
+        lost = tuple(one for one in self.rules if _normal(one.text) not in accounted)
+        unique = {(one.rule.place, one.draft.place): one for _, one in found}
         return RulesKept(lost, tuple(unique.values()))
 
     def _against(
-        self, told: Clause, alone: bool, sentence: str
+        self, claim: Clause, alone: bool, sentence: str
     ) -> tuple[Iterable[int], tuple[int, float] | None]:
         """The sentences that a statement keeps, and the statement of the source that it turns round."""
-        shared = Counter(number for term in told.terms for number in self._index.get(term, ()))
+        shared = Counter(number for term in claim.terms for number in self._index.get(term, ()))
         agree: list[tuple[float, float, int]] = []
         best_same, best_opposite = 0.0, (0.0, -1)
         for number, count in shared.items():
             rule = self._stated[number].clause
-            if rule.marks and told.marks and rule.marks.isdisjoint(told.marks):
+            if rule.marks and claim.marks and rule.marks.isdisjoint(claim.marks):
                 continue
-            alike = count / (len(rule.terms) + len(told.terms) - count)
-            how = relation(rule, told)
-            if told.force is Force.PLAIN:
+            alike = count / (len(rule.terms) + len(claim.terms) - count)
+            how = relation(rule, claim)
+            if claim.force is Force.PLAIN:
                 if (
                     alone
                     and rule.force is Force.MUST_NOT
                     and rule.exception is None
-                    and _dropped(rule, told)
+                    and _dropped(rule, claim)
                     and not _PAST.search(sentence)
                 ):
                     best_opposite = max(best_opposite, (alike, number))
             elif how is Relation.SAME:
                 best_same = max(best_same, alike)
                 agree.append((alike, count / min(len(rule.terms), _TERMS), number))
-            elif how is Relation.OPPOSITE and _about_the_same(rule, told, count):
+            elif how is Relation.OPPOSITE and _about_the_same(rule, claim, count):
                 best_opposite = max(best_opposite, (alike, number))
         kept = [
             self._stated[number].sentence
@@ -146,7 +146,7 @@ class Rulebook:
             if cover >= _SHARED
             and self._stated[number].sentence >= 0
             and (alike >= best_same - _NEAR or cover >= _WHOLE)
-            and self._marks_told(self._stated[number].clause, told)
+            and self._keeps_marks(self._stated[number].clause, claim)
         ]
         opposite = None
         alike, number = best_opposite
@@ -154,8 +154,8 @@ class Rulebook:
             opposite = number, alike
         return kept, opposite
 
-    def _marks_told(self, rule: Clause, told: Clause) -> bool:
-        return not rule.marks or 2 * len(rule.marks & told.terms) >= len(rule.marks)
+    def _keeps_marks(self, rule: Clause, claim: Clause) -> bool:
+        return not rule.marks or 2 * len(rule.marks & claim.terms) >= len(rule.marks)
 
 
 def _normal(sentence: str) -> str:
@@ -199,15 +199,15 @@ def _stated(text: str) -> Iterator[tuple[Sentence, list[Clause]]]:
             yield sentence, kept
 
 
-def _told(text: str) -> Iterator[tuple[Sentence, list[Clause]]]:
+def _claims(text: str) -> Iterator[tuple[Sentence, list[Clause]]]:
     count = 0
     for sentence, said in _read(text):
-        told = [one for one in said if one.terms]
-        count += len(told)
-        if count > _MAX_TOLD:
+        claims = [one for one in said if one.terms]
+        count += len(claims)
+        if count > _MAX_CLAIMS:
             return
-        if told:
-            yield sentence, told
+        if claims:
+            yield sentence, claims
 
 
 def _rules(found: Sequence[tuple[Sentence, Sequence[Clause]]]) -> list[Sentence]:
@@ -218,23 +218,23 @@ def _rules(found: Sequence[tuple[Sentence, Sequence[Clause]]]) -> list[Sentence]
     return sorted(rules.values(), key=lambda one: -one.place[0])[:_MAX_RULES]
 
 
-def _about_the_same(rule: Clause, told: Clause, shared: int) -> bool:
+def _about_the_same(rule: Clause, claim: Clause, shared: int) -> bool:
     """Whether two statements share so much that one is the other turned round."""
-    of_rule, of_told = shared / len(rule.terms), shared / len(told.terms)
+    of_rule, of_claim = shared / len(rule.terms), shared / len(claim.terms)
     # Each says what the other does not: always run, and never skip, are no opposites.
-    both_say_more = shared < len(rule.terms) and shared < len(told.terms)
-    heads = bool(rule.head and told.head)
-    if both_say_more and heads and rule.head.isdisjoint(told.terms) and told.head.isdisjoint(rule.terms):
+    both_say_more = shared < len(rule.terms) and shared < len(claim.terms)
+    heads = bool(rule.head and claim.head)
+    if both_say_more and heads and rule.head.isdisjoint(claim.terms) and claim.head.isdisjoint(rule.terms):
         return False
     return (
-        (of_rule >= _WHOLE and of_told >= 1 / 3)
-        or (of_rule >= 0.6 and of_told >= 0.5)
-        or (of_told >= _WHOLE and of_rule >= 0.4 and shared >= 2)
+        (of_rule >= _WHOLE and of_claim >= 1 / 3)
+        or (of_rule >= 0.6 and of_claim >= 0.5)
+        or (of_claim >= _WHOLE and of_rule >= 0.4 and shared >= 2)
     )
 
 
-def _dropped(rule: Clause, told: Clause) -> bool:
-    """Whether a prohibition is told in its own words without the negation."""
-    there, here = Counter(rule.words), Counter(told.words)
+def _dropped(rule: Clause, claim: Clause) -> bool:
+    """Whether a prohibition is repeated in its own words without the negation."""
+    there, here = Counter(rule.words), Counter(claim.words)
     most = max(there.total(), here.total())
     return there.total() > 1 and (there & here).total() >= _WHOLE * most

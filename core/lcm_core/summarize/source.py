@@ -31,21 +31,21 @@ from lcm_core.tokens import as_engine_read, has_surrogates
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMessage:
+class WholeMessage:
     """A message with its parts, whole."""
 
     message: Message
     parts: tuple[MessagePart, ...] = ()
 
 
-def leaf_source(messages: Iterable[SourceMessage], rules: SourceRules, zone: tzinfo | None) -> str:
+def leaf_source(messages: Iterable[WholeMessage], rules: SourceRules, zone: tzinfo | None) -> str:
     """The source text of a leaf; empty when no message says anything, and then nothing is to be summarised.
 
     Times are shown in *zone* (None: that of this machine).
     """
     blocks = []
     for one in messages:
-        text = said(one, rules)
+        text = message_source_text(one, rules)
         if text or not rules.meaningful_only:
             blocks.append(f"[{_message_header(one.message, rules, zone)}]\n{text}")
     return paired(trimmed("\n\n".join(blocks)))
@@ -59,7 +59,7 @@ def condensed_source(sources: Iterable[SummaryText], rules: SourceRules, zone: t
     blocks = []
     for source in sources:
         summary = source.summary
-        text = said_by(source.content, rules)
+        text = summary_source_text(source.content, rules)
         if text or not rules.meaningful_only:
             earliest = _label(summary.earliest_at or summary.created_at, zone)
             latest = _label(summary.latest_at or summary.created_at, zone)
@@ -67,7 +67,7 @@ def condensed_source(sources: Iterable[SummaryText], rules: SourceRules, zone: t
     return paired(trimmed("\n\n".join(blocks)))
 
 
-def said_by(summary: str, rules: SourceRules) -> str:
+def summary_source_text(summary: str, rules: SourceRules) -> str:
     """What the text of a summary says: at the present engine what is meaningful of it, maybe nothing."""
     text = as_engine_read(summary)
     if not rules.meaningful_only:
@@ -75,16 +75,16 @@ def said_by(summary: str, rules: SourceRules) -> str:
     return summary_says(text) if rules.reads_structure else plain(text)
 
 
-def said(source: SourceMessage, rules: SourceRules) -> str:
+def message_source_text(source: WholeMessage, rules: SourceRules) -> str:
     """What a message says, without header: at the present engine what is meaningful of it, maybe nothing."""
-    text = text_of(source, rules)
+    text = uncut_message_text(source, rules)
     if not rules.meaningful_only:
         return text
     text = _without_injected(text, rules.strip_injected_context_tags)
     return message_says(text) if rules.reads_structure else plain(text)
 
 
-def text_of(source: SourceMessage, rules: SourceRules) -> str:
+def uncut_message_text(source: WholeMessage, rules: SourceRules) -> str:
     """The text of a message before injected elements go: what it says, or what its parts say."""
     content = as_engine_read(source.message.content)
     if not rules.meaningful_only:
@@ -255,36 +255,40 @@ class Rendering:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SummarySource:
     """What a summary is made from: messages, or summaries, and the text of them."""
 
     text: str  #: empty when they say nothing
-    messages: tuple[SourceMessage, ...] = ()
+    messages: tuple[WholeMessage, ...] = ()
     summaries: tuple[SummaryText, ...] = ()
     gone: tuple[int | str, ...] = ()  #: ids whose rows are not there any more
 
 
 async def source_of_messages(
     reader: Reader, message_ids: Sequence[MessageId], rendering: Rendering
-) -> Source:
+) -> SummarySource:
     """The source of a leaf that is made from some messages, in their order."""
-    messages = tuple(SourceMessage(*one) for one in await whole_messages(reader, message_ids))
+    messages = tuple(WholeMessage(*one) for one in await whole_messages(reader, message_ids))
     present = {one.message.message_id for one in messages}
     text = leaf_source(messages, rendering.rules.source, rendering.zone)
-    return Source(text, messages=messages, gone=tuple(one for one in message_ids if one not in present))
+    return SummarySource(
+        text, messages=messages, gone=tuple(one for one in message_ids if one not in present)
+    )
 
 
 async def source_of_summaries(
     reader: Reader, summary_ids: Sequence[SummaryId], rendering: Rendering
-) -> Source:
+) -> SummarySource:
     """The source of a condensed summary that is made from some summaries, in their order."""
     summaries = tuple(await summary_store.texts_of(reader, summary_ids))
     present = {one.summary.summary_id for one in summaries}
     text = condensed_source(summaries, rendering.rules.source, rendering.zone)
-    return Source(text, summaries=summaries, gone=tuple(one for one in summary_ids if one not in present))
+    return SummarySource(
+        text, summaries=summaries, gone=tuple(one for one in summary_ids if one not in present)
+    )
 
 
-async def source_of(reader: Reader, summary_id: SummaryId, rendering: Rendering) -> Source:
+async def source_of(reader: Reader, summary_id: SummaryId, rendering: Rendering) -> SummarySource:
     """The true sources of a summary that is there, by its links.
 
     Raises:
@@ -302,7 +306,7 @@ def previous_rules(rules: EngineRules) -> PreviousRules:
     """How an engine reads the summaries that stand before a leaf, and which of them it passes over."""
 
     def reading(summary: str) -> str:
-        return trimmed(said_by(summary, rules.source))
+        return trimmed(summary_source_text(summary, rules.source))
 
     return PreviousRules(reading, rules.compaction.meaningful_fanout, rules.compaction.sweeps_only)
 

@@ -23,7 +23,7 @@ class StoppedError(SummarizerError):
     default_code: ClassVar[str] = "CANCELLED"
 
 
-class Stoppable:
+class StoppableSummarizer:
     """Passes requests on to *writer*; `stop` really cancels the one that is being answered.
 
     Whoever called gets a `StoppedError`, as for a call that failed: a commit that runs meanwhile goes on.
@@ -65,10 +65,10 @@ class Stoppable:
 
 
 #: Answers that are kept; of more, the oldest go. One is seldom longer than some thousand characters.
-MOST: Final = 64
+MOST_REPLIES: Final = 64
 
 
-class Kept:
+class ReplyCache:
     """Answers by who was asked for what. It may be shared by several writers, one after the other."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Kept:
     def keep(self, who: str, request: SummaryRequest, reply: SummaryReply) -> None:
         """Keep an answer."""
         self._held[who, request] = reply
-        while len(self._held) > MOST:
+        while len(self._held) > MOST_REPLIES:
             self._held.popitem(last=False)
 
     def forget(self, who: str, request: SummaryRequest) -> None:
@@ -92,10 +92,10 @@ class Kept:
         self._held.pop((who, request), None)
 
 
-class Remembering:
+class CachingSummarizer:
     """A summariser that asks *writer* only for what is not among the *kept* answers."""
 
-    def __init__(self, writer: Summarizer, who: str, kept: Kept) -> None:
+    def __init__(self, writer: Summarizer, who: str, kept: ReplyCache) -> None:
         """*who* names the writer: the answer of another one is another answer."""
         self._writer = writer
         self._who = who

@@ -25,7 +25,7 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.standing import StandingRow, context_rows, standing_refs, standing_rows
 from lcm_core.store.typed import GREATEST, LEAST
 from lcm_core.summarize.escalate import Escalated, Level
-from lcm_core.summarize.source import Rendering, Source, text_of
+from lcm_core.summarize.source import Rendering, SummarySource, uncut_message_text
 from lcm_core.times import engine_moment, iso_z, sql_utc
 from lcm_core.tokens import estimate
 
@@ -129,7 +129,7 @@ def _whole(schema: Schema, table: str, values: Mapping[str, Cell]) -> Cells:
 
 
 def _summary(
-    conversation_id: ConversationId, draft: Draft, source: Source, rules: SourceRules, stamp: str
+    conversation_id: ConversationId, draft: Draft, source: SummarySource, rules: SourceRules, stamp: str
 ) -> dict[str, Cell]:
     below, is_leaf = source.summaries, draft.chunk.due.is_leaf
     earliest, latest = _range(source)
@@ -159,7 +159,7 @@ def _summary(
     }
 
 
-def _range(source: Source) -> tuple[str | None, str | None]:
+def _range(source: SummarySource) -> tuple[str | None, str | None]:
     """The times that a summary covers, as the engine stores them; none where one cannot be read.
 
     docs/engine/compaction.md, "Running total".
@@ -175,14 +175,14 @@ def _range(source: Source) -> tuple[str | None, str | None]:
     return iso_z(min(filter(None, first))), iso_z(max(filter(None, last)))
 
 
-def file_ids(source: Source, rules: SourceRules) -> list[str]:
+def file_ids(source: SummarySource, rules: SourceRules) -> list[str]:
     """The files that a summary's sources name, each once, in order.
 
     Those of a message stand in what it says before injected elements go (docs/engine/texts.md).
     """
     found: dict[str, None] = {}
     for message in source.messages:
-        found.update(dict.fromkeys(_named_files(text_of(message, rules))))
+        found.update(dict.fromkeys(_named_files(uncut_message_text(message, rules))))
     for summary in source.summaries:
         found.update(dict.fromkeys(_recorded_files(summary)))
         found.update(dict.fromkeys(_named_files(summary.content)))

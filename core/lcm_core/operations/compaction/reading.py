@@ -22,12 +22,12 @@ from lcm_core.store.standing import contents_of, standing_rows
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.summarize.source import (
     Rendering,
-    Source,
+    SummarySource,
     previous_rules,
-    said_by,
     source_of_messages,
     source_of_summaries,
     speaker_label,
+    summary_source_text,
 )
 from lcm_core.tokens import Estimator, as_engine_read, estimate
 
@@ -47,7 +47,7 @@ class Chunk:
     due: Pass
     refs: tuple[int | str, ...]  #: message ids or summary ids, in order
     tokens: int  #: that the pass takes out of the running total
-    source: Source
+    source: SummarySource
     previous: str | None  #: None: nothing is given; at 0.1 an empty summary is handed on as an empty text
 
 
@@ -63,7 +63,7 @@ async def load_context(reader: Reader, conversation_id: ConversationId, renderin
     texts = await _texts(reader, summaries, tokens, rendering)
     blank: set[str] = set()
     if rendering.rules.compaction.meaningful_fanout:
-        blank = {one for one, text in texts.items() if not said_by(text, rendering.rules.source)}
+        blank = {one for one, text in texts.items() if not summary_source_text(text, rendering.rules.source)}
     sound = [owner == conversation_id and copies[ref] == 1 for owner, ref in zip(owners, refs, strict=True)]
     says_nothing = list(map(blank.__contains__, summaries))
     weights = list(tokens)
@@ -159,7 +159,7 @@ async def read_chunk(reader: Reader, context: Context, due: Pass, rendering: Ren
     return Chunk(due, refs, context.removed(due.run, is_leaf=due.is_leaf), source, previous)
 
 
-async def read_source(reader: Reader, refs: Iterable[int | str], rendering: Rendering) -> Source:
+async def read_source(reader: Reader, refs: Iterable[int | str], rendering: Rendering) -> SummarySource:
     """The source text of messages, or of summaries."""
     wanted = list(refs)
     summaries = [SummaryId(ref) for ref in wanted if isinstance(ref, str)]

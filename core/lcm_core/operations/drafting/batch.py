@@ -24,7 +24,7 @@ from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedErro
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Database
 from lcm_core.summarize.cost import LimitReachedError
-from lcm_core.summarize.request import HopelessError, ProviderAuthError, Summarizer, Usage
+from lcm_core.summarize.request import ProviderAuthError, ProviderUnavailableError, Summarizer, Usage
 
 #: Calls in flight unless somebody says otherwise.
 IN_FLIGHT = 4
@@ -185,7 +185,7 @@ class Batch:
         except asyncio.CancelledError:
             self._set(broken_off(self.item(summary_id)))
             raise
-        except (ProviderAuthError, HopelessError, LimitReachedError, DatabaseError) as error:
+        except (ProviderAuthError, ProviderUnavailableError, LimitReachedError, DatabaseError) as error:
             self._set(replace(self.item(summary_id), state=State.WAITING, why=error.message))
             self._end(error)
         except LcmError as error:

@@ -10,7 +10,7 @@ from lcm_core.operations.drafting.items import Item, State
 from lcm_core.operations.drafting.making import Draft, Origin
 from lcm_core.operations.drafting.material import Base
 from lcm_core.records import ConversationId, SummaryId
-from lcm_core.summarize.acceptance import Caution, Fault, Verdict
+from lcm_core.summarize.acceptance import Caution, DraftVerdict, Fault
 from lcm_core.summarize.cost import NOTHING_SPENT, Spent
 from lcm_core.summarize.request import Usage
 
@@ -114,7 +114,7 @@ def draft_from(summary_id: SummaryId, document: Mapping[str, Json]) -> Draft:
     if not isinstance(usage, dict):
         raise DamagedError("usage")
     try:
-        verdict = Verdict(
+        verdict = DraftVerdict(
             _number(document, "tokens"),
             tuple(map(Fault, _texts(document, "faults"))),
             tuple(map(Caution, _texts(document, "cautions"))),

@@ -12,10 +12,10 @@ from typing import Final
 
 from lcm_core.operations.drafting.material import Base, Material, Setting, request_for
 from lcm_core.records import SummaryId
-from lcm_core.summarize.acceptance import Verdict, judge, judge_text, unwrapped
+from lcm_core.summarize.acceptance import DraftVerdict, judge, judge_text, without_wrapping
 from lcm_core.summarize.escalate import fallback
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
-from lcm_core.summarize.retention import Retention, measure, read_source
+from lcm_core.summarize.retention import Retention, measure, read_retention_source
 from lcm_core.times import iso_z
 from lcm_core.tokens import estimate
 
@@ -45,7 +45,7 @@ class Draft:
     origin: Origin
     text: str
     model: str  #: what ``summaries.model`` would record
-    verdict: Verdict
+    verdict: DraftVerdict
     source_tokens: int
     target_tokens: int
     usage: Usage
@@ -110,7 +110,7 @@ def answered(
     material: Material, request: SummaryRequest, reply: SummaryReply, origin: Origin, number: int
 ) -> Draft:
     """A model's answer as a draft, without what it put around the summary."""
-    text = unwrapped(storable(reply.text))
+    text = without_wrapping(storable(reply.text))
     cleaned = SummaryReply(text, reply.model, reply.finished, reply.stop_reason, reply.usage)
     return _draft(material, request, origin, number, text, reply.model, judge(cleaned, request), reply.usage)
 
@@ -129,7 +129,7 @@ def written(material: Material, setting: Setting, text: str, number: int) -> Dra
     return _draft(material, request, Origin.MANUAL, number, text, MANUAL, _verdict(text, request), NO_USAGE)
 
 
-def _verdict(text: str, request: SummaryRequest) -> Verdict:
+def _verdict(text: str, request: SummaryRequest) -> DraftVerdict:
     return judge_text(
         text,
         source=request.text,
@@ -146,7 +146,7 @@ def _draft(
     number: int,
     text: str,
     model: str,
-    verdict: Verdict,
+    verdict: DraftVerdict,
     usage: Usage,
 ) -> Draft:
     return Draft(
@@ -171,7 +171,9 @@ async def retention_of(material: Material, text: str, setting: Setting) -> Reten
 
     def work() -> Retention:
         estimator = setting.rendering.rules.estimator
-        source = read_source(material.source.text, previous=material.previous.text, estimator=estimator)
+        source = read_retention_source(
+            material.source.text, previous=material.previous.text, estimator=estimator
+        )
         return measure(source, text)
 
     return await asyncio.to_thread(work)

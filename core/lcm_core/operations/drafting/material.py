@@ -14,7 +14,7 @@ from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 from lcm_core.summarize.escalate import target_tokens
 from lcm_core.summarize.request import SummaryRequest
-from lcm_core.summarize.source import Rendering, Source, condensed_source, previous_of, source_of
+from lcm_core.summarize.source import Rendering, SummarySource, condensed_source, previous_of, source_of
 from lcm_core.tokens import estimate
 
 #: Texts that sources are taken to have: drafts that are not committed yet.
@@ -45,7 +45,7 @@ class Material:
     summary: Summary
     base: Base
     broken: BrokenKind | None  #: what is wrong with the present text
-    source: Source
+    source: SummarySource
     previous: PreviousChoice  #: never a later summary, never a broken one; empty where none is given
 
     @property
@@ -96,7 +96,7 @@ async def read_material(
     )
 
 
-def overridden(source: Source, overrides: Overrides, rendering: Rendering) -> Source:
+def overridden(source: SummarySource, overrides: Overrides, rendering: Rendering) -> SummarySource:
     """A source as it will be once some drafts have been committed."""
     if not any(one.summary.summary_id in overrides for one in source.summaries):
         return source
@@ -108,12 +108,12 @@ def overridden(source: Source, overrides: Overrides, rendering: Rendering) -> So
     return replace(source, text=text, summaries=summaries)
 
 
-def digest_of(source: Source) -> str:
+def digest_of(source: SummarySource) -> str:
     """Another one when what a summary is made from has changed, whatever the time zone."""
     return _digest(_pieces(source, whole=True), size=20)
 
 
-def earlier_digest_of(source: Source) -> str:
+def earlier_digest_of(source: SummarySource) -> str:
     """The digest that drafts of version 0.1 carry: it knows messages and parts by their texts alone."""
     return _digest(_pieces(source, whole=False), size=16)
 
@@ -126,7 +126,7 @@ def _digest(pieces: Iterable[str], size: int) -> str:
     return made.hexdigest()
 
 
-def _pieces(source: Source, *, whole: bool) -> Iterator[str]:
+def _pieces(source: SummarySource, *, whole: bool) -> Iterator[str]:
     for one in source.messages:
         yield from (str(one.message.message_id), one.message.content)
         if whole:

@@ -18,16 +18,16 @@ from typing import Final
 
 from lcm_core.checks.texts import gives_orders, says_something
 from lcm_core.dag.markers import MARKER_LIKE
-from lcm_core.summarize.cost import FREE, NOTHING_FORESEEN, Forecast, Meter
-from lcm_core.summarize.identifiers import Identifier, Kind, identifiers
+from lcm_core.summarize.cost import FREE, NO_FORECAST, CallMeter, Forecast
+from lcm_core.summarize.identifiers import Identifier, IdentifierKind, identifiers
 from lcm_core.summarize.language import HEADER, Cue, has_cue, is_dense, sentences, terms
 from lcm_core.summarize.modality import RULES, Force, clauses
-from lcm_core.summarize.models.providers import EXTRACTIVE, Choice
+from lcm_core.summarize.models.providers import EXTRACTIVE, ModelChoice
 from lcm_core.summarize.prompts import CLOSING, FILES
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 from lcm_core.tokens import Estimator, estimate
 
-MODEL: Final = "extractive"
+EXTRACTIVE_MODEL: Final = "extractive"
 #: Longer sentences are logs and dumps; they are cut into pieces of this size at blanks.
 _LONGEST: Final = 400
 #: What a sentence adds, each thing once: a rule, a decision, an open end.
@@ -36,7 +36,7 @@ _PROHIBITION: Final = 4.0
 _WEIGHTS: Final = {Cue.DECISION: 2.0, Cue.OPEN: 2.0}
 #: What one identifier adds; times and bare numbers fill logs, and names fill code.
 _IDENTIFIER: Final = 1.0
-_SLIGHT: Final = {Kind.TIME: 0.2, Kind.NAME: 0.4}
+_SLIGHT: Final = {IdentifierKind.TIME: 0.2, IdentifierKind.NAME: 0.4}
 _BARE_NUMBER: Final = 0.2
 #: What words that were not there yet add: all of them, to a sentence that adds nothing else.
 _WORDS: Final = 0.6
@@ -55,7 +55,16 @@ _FILES_SHARE: Final = 0.2
 _CLOSING_SHARE: Final = 0.12
 #: Names in the closing line, and the kinds that say enough by themselves; others come after them.
 _MOST_NAMED: Final = 60
-_TELLING: Final = frozenset({Kind.ID, Kind.HASH, Kind.URL, Kind.VERSION, Kind.BRANCH, Kind.PATH})
+_TELLING: Final = frozenset(
+    {
+        IdentifierKind.ID,
+        IdentifierKind.HASH,
+        IdentifierKind.URL,
+        IdentifierKind.VERSION,
+        IdentifierKind.BRANCH,
+        IdentifierKind.PATH,
+    }
+)
 _BULLETS: Final = re.compile(r"^(?:[-*•]\s+)+")
 _TAGS: Final = re.compile(
     r"</?\s*(?:think|thinking|thought|analysis|reasoning|scratchpad|antthinking)\s*>", re.I
@@ -97,18 +106,18 @@ class _Sentence:
 class ExtractiveSummarizer:
     """The writer that needs no key, no network and no model."""
 
-    def __init__(self, meter: Meter | None = None) -> None:
-        self.choice = Choice(EXTRACTIVE, MODEL)
-        self.meter = meter or Meter(FREE)
+    def __init__(self, meter: CallMeter | None = None) -> None:
+        self.choice = ModelChoice(EXTRACTIVE, EXTRACTIVE_MODEL)
+        self.meter = meter or CallMeter(FREE)
 
     async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
         """Choose sentences, off the event loop."""
         text = await asyncio.to_thread(extract, request)
-        return SummaryReply(text, MODEL)
+        return SummaryReply(text, EXTRACTIVE_MODEL)
 
     def forecast(self, request: SummaryRequest, again: SummaryRequest | None = None) -> Forecast:
         """Nothing is sent and nothing is spent."""
-        return NOTHING_FORESEEN
+        return NO_FORECAST
 
     async def aclose(self) -> None:
         """There is nothing to close."""
@@ -207,7 +216,7 @@ def _named(found: Sequence[Identifier], starts: Sequence[int]) -> list[list[Iden
 
 
 def _weight_of(one: Identifier) -> float:
-    if one.kind is Kind.NUMBER and (one.quantity is None or not one.quantity.unit):
+    if one.kind is IdentifierKind.NUMBER and (one.quantity is None or not one.quantity.unit):
         return _BARE_NUMBER
     return _SLIGHT.get(one.kind, _IDENTIFIER)
 
@@ -229,7 +238,9 @@ def _add_statements(adds: dict[object, float], text: str, aggressive: bool) -> b
 
 def _is_code(text: str, named: Sequence[Identifier]) -> bool:
     """A fragment of code that names nothing but its own words."""
-    if any(one.kind not in (Kind.NAME, Kind.NUMBER, Kind.TIME) for one in named):
+    if any(
+        one.kind not in (IdentifierKind.NAME, IdentifierKind.NUMBER, IdentifierKind.TIME) for one in named
+    ):
         return False
     if any(one.quantity is not None and one.quantity.unit for one in named):
         return False
@@ -260,7 +271,7 @@ def _written(
     room = limit - spent - math.ceil(limit * _CLOSING_SHARE)
     best = ""
     for _ in range(_ATTEMPTS):
-        chosen = _Choice(candidates, blocks, room, limit, request.estimator).chosen()
+        chosen = _SentenceChooser(candidates, blocks, room, limit, request.estimator).chosen()
         body = _body(chosen, blocks)
         left = limit - estimate(f"{body}\n{files}\n", request.estimator)
         closing = _closing_line(f"{body}\n{files}", found, left, request.estimator)
@@ -279,7 +290,7 @@ def _written(
     return best or text
 
 
-class _Choice:
+class _SentenceChooser:
     """Takes, again and again, what adds most for its length, until the room is used."""
 
     def __init__(
@@ -389,7 +400,8 @@ def _body(chosen: Sequence[_Sentence], blocks: Sequence[str]) -> str:
 def _files_line(found: Sequence[Identifier], limit: int, estimator: Estimator) -> str:
     """The paths that the source names most, as many as fit."""
     paths = sorted(
-        (one for one in found if one.kind is Kind.PATH), key=lambda one: (-one.count, -one.places[-1][0])
+        (one for one in found if one.kind is IdentifierKind.PATH),
+        key=lambda one: (-one.count, -one.places[-1][0]),
     )
     line = f"{FILES} none"
     named: list[str] = []
@@ -408,7 +420,9 @@ def _closing_line(told: str, found: Sequence[Identifier], limit: int, estimator:
         (
             one
             for one in found
-            if one.kind not in (Kind.TIME, Kind.NUMBER) and one.text not in told and one.key not in told
+            if one.kind not in (IdentifierKind.TIME, IdentifierKind.NUMBER)
+            and one.text not in told
+            and one.key not in told
         ),
         key=lambda one: (one.kind not in _TELLING, -one.count, -one.places[-1][0]),
     )[:_MOST_NAMED]

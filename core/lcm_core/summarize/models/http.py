@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lcm_core.errors import ConfigurationError
 from lcm_core.settings.values import Json
-from lcm_core.summarize.models.providers import Choice, host_of
-from lcm_core.summarize.models.wire import Trouble, WireError
+from lcm_core.summarize.models.providers import ModelChoice, host_of
+from lcm_core.summarize.models.wire import FailureKind, WireError
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,7 +31,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "User-Agent": "lcm-tui",
 }
 #: Headers that nobody but we may set: how a request is carried, and the key.
-OURS: Final = frozenset(
+RESERVED_HEADERS: Final = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
         *("expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"),
@@ -41,7 +41,7 @@ OURS: Final = frozenset(
 _DONE: Final = "[DONE]"
 
 
-def client_for(choice: Choice, headers: Mapping[str, str], timeout: float) -> httpx2.AsyncClient:
+def http_client(choice: ModelChoice, headers: Mapping[str, str], timeout: float) -> httpx2.AsyncClient:
     """A client that sends *headers* and ours to the address of *choice*, and nothing else to nobody else.
 
     A redirect is not followed. There is no proxy on the way to this machine; on any other way the proxy of
@@ -54,7 +54,7 @@ def client_for(choice: Choice, headers: Mapping[str, str], timeout: float) -> ht
 
     async def only_ours(request: httpx2.Request) -> None:
         if host_of(str(request.url)) != choice.host:
-            raise WireError(Trouble.REQUEST, "it would have gone to another address", unsent=True)
+            raise WireError(FailureKind.REQUEST, "it would have gone to another address", unsent=True)
         body = await request.aread()
         request.headers = httpx2.Headers(
             {
@@ -96,7 +96,7 @@ def _bounded(stream: Any, *, refused: bool) -> Any:
                 if room < 0 and refused:
                     return
                 if room < 0:
-                    raise too_long()
+                    raise answer_too_long()
                 yield chunk
 
         async def aclose(self) -> None:
@@ -105,12 +105,12 @@ def _bounded(stream: Any, *, refused: bool) -> Any:
     return Bounded()
 
 
-def too_long() -> WireError:
+def answer_too_long() -> WireError:
     """The answer has more bytes than any has."""
-    return WireError(Trouble.TOO_LONG, f"the answer is larger than {MOST_BYTES // 1024 // 1024} MB")
+    return WireError(FailureKind.TOO_LONG, f"the answer is larger than {MOST_BYTES // 1024 // 1024} MB")
 
 
-async def documents(response: httpx2.Response) -> AsyncGenerator[Mapping[str, Json], None]:
+async def answer_documents(response: httpx2.Response) -> AsyncGenerator[Mapping[str, Json], None]:
     """What came back, document by document: one of an answer without a stream, else one of each event.
 
     Which of them it is, is seen by how it begins: servers and gateways do not always say it, or say it wrong.
@@ -120,11 +120,11 @@ async def documents(response: httpx2.Response) -> AsyncGenerator[Mapping[str, Js
         httpx2.TransportError: the connection broke.
     """
     whole: bytearray | None = None
-    begun, events, read = b"", Events(), 0
+    begun, events, read = b"", EventStream(), 0
     async for chunk in response.aiter_bytes():
         read += len(chunk)  # as it is unpacked
         if read > MOST_BYTES:
-            raise too_long()
+            raise answer_too_long()
         if whole is None and not events.begun:
             begun += chunk
             chunk = begun.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -144,7 +144,7 @@ async def documents(response: httpx2.Response) -> AsyncGenerator[Mapping[str, Js
         yield _parsed(whole.decode("utf-8", "replace"))
 
 
-class Events:
+class EventStream:
     """Server-sent events: the data of each, out of pieces that end anywhere."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ def _parsed(text: str) -> Mapping[str, Json]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        raise WireError(Trouble.MALFORMED, "what came back is no answer (not JSON)") from None
+        raise WireError(FailureKind.MALFORMED, "what came back is no answer (not JSON)") from None
     if not isinstance(document, Mapping):
-        raise WireError(Trouble.MALFORMED, "what came back is no answer (not an object)")
+        raise WireError(FailureKind.MALFORMED, "what came back is no answer (not an object)")
     return document

@@ -18,7 +18,7 @@ from lcm_core.settings.hostfile import MASK
 from lcm_core.settings.summary import SummarySettings
 
 
-class Shape(StrEnum):
+class ApiShape(StrEnum):
     """The form in which a provider is asked."""
 
     ANTHROPIC = "anthropic"  #: the Messages API
@@ -37,7 +37,7 @@ class Provider:
     """A kind of server."""
 
     name: str
-    shape: Shape
+    shape: ApiShape
     base_url: str = ""  #: its own address; empty: it has none and must be given one
     base_url_variable: str = ""  #: its own variable for another address, which belongs with its own keys
     keys: tuple[str, ...] = ()  #: variables that hold its API key
@@ -53,10 +53,10 @@ _NOT_CLAUDE: Final = re.compile(
     re.IGNORECASE,
 )
 _NOT_GPT: Final = re.compile(r"claude|gemini|llama|qwen|mi[sx]tral|deepseek|grok|minimax", re.IGNORECASE)
-EXTRACTIVE: Final = Provider("extractive", Shape.EXTRACTIVE, default_model="extractive")
+EXTRACTIVE: Final = Provider("extractive", ApiShape.EXTRACTIVE, default_model="extractive")
 ANTHROPIC: Final = Provider(
     "anthropic",
-    Shape.ANTHROPIC,
+    ApiShape.ANTHROPIC,
     "https://api.anthropic.com",
     "ANTHROPIC_BASE_URL",
     ("ANTHROPIC_API_KEY",),
@@ -71,24 +71,24 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
         ANTHROPIC,
         Provider(
             "openai",
-            Shape.OPENAI,
+            ApiShape.OPENAI,
             "https://api.openai.com/v1",
             "OPENAI_BASE_URL",
             ("OPENAI_API_KEY",),
             headers_variable="OPENAI_CUSTOM_HEADERS",
             foreign=_NOT_GPT,
         ),
-        Provider("openrouter", Shape.OPENAI, "https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",)),
-        Provider("ollama", Shape.OPENAI, "http://127.0.0.1:11434/v1"),
-        Provider("lmstudio", Shape.OPENAI, "http://127.0.0.1:1234/v1"),
-        Provider("vllm", Shape.OPENAI, "http://127.0.0.1:8000/v1"),
+        Provider("openrouter", ApiShape.OPENAI, "https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",)),
+        Provider("ollama", ApiShape.OPENAI, "http://127.0.0.1:11434/v1"),
+        Provider("lmstudio", ApiShape.OPENAI, "http://127.0.0.1:1234/v1"),
+        Provider("vllm", ApiShape.OPENAI, "http://127.0.0.1:8000/v1"),
         EXTRACTIVE,
     )
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """A provider, a model and the address that is asked."""
 
     provider: Provider
@@ -107,12 +107,12 @@ class Choice:
         return not self.base_url or is_loopback(self.base_url)
 
     def __str__(self) -> str:
-        if self.provider.shape is Shape.EXTRACTIVE:
+        if self.provider.shape is ApiShape.EXTRACTIVE:
             return "extractive (offline: sentences chosen from the source; no model is asked)"
         return f"{self.provider.name}/{self.model} at {self.host}"
 
 
-def choose(settings: SummarySettings, environ: Mapping[str, str], *, has_key: bool) -> Choice:
+def choose_provider(settings: SummarySettings, environ: Mapping[str, str], *, has_key: bool) -> ModelChoice:
     """The provider and model that the settings name, or that follow from them.
 
     Args:
@@ -123,9 +123,9 @@ def choose(settings: SummarySettings, environ: Mapping[str, str], *, has_key: bo
     """
     provider, model = _named(settings, has_key=has_key)
     origin = settings.provider.name or settings.model.name or "default"
-    if provider.shape is Shape.EXTRACTIVE:
+    if provider.shape is ApiShape.EXTRACTIVE:
         # A model that another setting names for the host is not what is asked here.
-        return Choice(provider, provider.default_model, origin=origin)
+        return ModelChoice(provider, provider.default_model, origin=origin)
     model = model or provider.default_model
     if not model:
         raise ModelError(
@@ -143,7 +143,7 @@ def choose(settings: SummarySettings, environ: Mapping[str, str], *, has_key: bo
             code="MODEL_MISMATCH",
             details={"provider": provider.name, "model": model},
         )
-    return Choice(provider, model, base_url, origin)
+    return ModelChoice(provider, model, base_url, origin)
 
 
 def _named(settings: SummarySettings, *, has_key: bool) -> tuple[Provider, str]:
@@ -191,7 +191,7 @@ def own_address(provider: Provider, environ: Mapping[str, str]) -> str:
 
 def _with_path(provider: Provider, base_url: str) -> str:
     """The address as its SDK wants it: with ``/v1`` for OpenAI's language, without for Anthropic's."""
-    if provider.shape is Shape.ANTHROPIC:
+    if provider.shape is ApiShape.ANTHROPIC:
         return base_url.removesuffix("/v1")
     return base_url if urlsplit(base_url).path.strip("/") else f"{base_url}/v1"
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lcm_core.errors import ConfigurationError
 from lcm_core.settings.values import Json
-from lcm_core.summarize.credentials import Credential, Kind, OwnHeaders
-from lcm_core.summarize.models.http import client_for, documents
-from lcm_core.summarize.models.providers import ANTHROPIC, PROVIDERS, Choice, host_of
+from lcm_core.summarize.credentials import Credential, KeyKind, OwnHeaders
+from lcm_core.summarize.models.http import answer_documents, http_client
+from lcm_core.summarize.models.providers import ANTHROPIC, PROVIDERS, ModelChoice, host_of
 from lcm_core.summarize.models.wire import (
-    Answer,
-    Collected,
-    Question,
-    Said,
-    Trouble,
+    AnswerBuilder,
+    FailureKind,
+    ModelAnswer,
+    ModelQuestion,
+    ServerMessage,
     WireError,
+    failure_kind,
     retry_after,
-    said_in,
+    server_message,
     tokens_in,
-    trouble_of,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def sending(sdk: str) -> AsyncIterator[None]:
+async def wire_errors(sdk: str) -> AsyncIterator[None]:
     """Around one call: whatever goes wrong in it is a `WireError`.
 
     Raises:
@@ -56,9 +56,11 @@ async def sending(sdk: str) -> AsyncIterator[None]:
     except httpx2.TransportError as error:
         raise _of_connection(error) from None
     except (names.APIError, httpx2.HTTPError, httpx2.StreamError) as error:
-        raise WireError(Trouble.LOST, f"the connection broke ({type(error).__name__})") from None
+        raise WireError(FailureKind.LOST, f"the connection broke ({type(error).__name__})") from None
     except (ValueError, TypeError, AttributeError, LookupError) as error:
-        raise WireError(Trouble.MALFORMED, f"what came back is no answer ({type(error).__name__})") from None
+        raise WireError(
+            FailureKind.MALFORMED, f"what came back is no answer ({type(error).__name__})"
+        ) from None
 
 
 def _of_connection(cause: BaseException) -> WireError:
@@ -68,17 +70,17 @@ def _of_connection(cause: BaseException) -> WireError:
         return cause
     unsent = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError)
     if isinstance(cause, httpx2.TimeoutException):
-        return WireError(Trouble.LOST, "no answer in time", unsent=unsent)
-    return WireError(Trouble.LOST, f"the connection broke ({type(cause).__name__})", unsent=unsent)
+        return WireError(FailureKind.LOST, "no answer in time", unsent=unsent)
+    return WireError(FailureKind.LOST, f"the connection broke ({type(cause).__name__})", unsent=unsent)
 
 
 def _told(document: Mapping[str, Json]) -> WireError:
     """The failure that an answer reports after it began well."""
-    said = said_in(document)
-    return WireError(trouble_of(200, said), said.message or "the server told an error")
+    said = server_message(document)
+    return WireError(failure_kind(200, said), said.message or "the server told an error")
 
 
-def _headers(choice: Choice, own: OwnHeaders | None, secret: str) -> dict[str, str]:
+def _headers(choice: ModelChoice, own: OwnHeaders | None, secret: str) -> dict[str, str]:
     """The operator's headers for the address, and the key."""
     values = {} if own is None else own.values_for(choice)
     return {**values, "Authorization": f"Bearer {secret}"}
@@ -88,13 +90,13 @@ def _of_status(error: Any) -> WireError:
     status = int(error.status_code)
     if 300 <= status < 400:
         return WireError(
-            Trouble.REQUEST, "the server points to another address, which is not followed", status=status
+            FailureKind.REQUEST, "the server points to another address, which is not followed", status=status
         )
-    said = said_in(error.body)
+    said = server_message(error.body)
     if not said.message:
-        said = Said(str(error.message), said.kind)
+        said = ServerMessage(str(error.message), said.kind)
     return WireError(
-        trouble_of(status, said),
+        failure_kind(status, said),
         said.message,
         status=status,
         retry_after=retry_after(error.response.headers),
@@ -111,12 +113,12 @@ class AnthropicWire:
     """One client; made in a thread, for import and certificates take a second."""
 
     def __init__(
-        self, choice: Choice, credential: Credential | None, own: OwnHeaders | None, timeout: float
+        self, choice: ModelChoice, credential: Credential | None, own: OwnHeaders | None, timeout: float
     ) -> None:
         from anthropic import AsyncAnthropic
 
         secret = "none" if credential is None else credential.secret_for(choice)
-        is_token = credential is not None and credential.kind is Kind.OAUTH
+        is_token = credential is not None and credential.kind is KeyKind.OAUTH
         headers = _headers(choice, own, secret) | {"anthropic-version": _VERSION}
         if is_token:
             headers["anthropic-beta"] = _OAUTH_BETA
@@ -129,18 +131,18 @@ class AnthropicWire:
             base_url=choice.base_url,
             max_retries=0,
             open_telemetry=False,  # else the environment may have texts exported to a collector
-            http_client=client_for(choice, headers, timeout),
+            http_client=http_client(choice, headers, timeout),
         )
         self._client._custom_headers = {}  # of the environment; what no header can hold breaks every call
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ModelQuestion) -> ModelAnswer:
         """One call; streamed where the server does that."""
         body: dict[str, object] = {"stream": question.streams}
         if question.temperature is not None:
             body["temperature"] = question.temperature
-        collected = Collected(question)
+        collected = AnswerBuilder(question)
         async with (
-            sending("anthropic"),
+            wire_errors("anthropic"),
             await self._client.messages.create(
                 model=self._model,
                 max_tokens=question.max_tokens,
@@ -149,13 +151,13 @@ class AnthropicWire:
                 stream=True,
                 extra_body=body,
             ) as stream,
-            aclosing(documents(stream.response)) as found,
+            aclosing(answer_documents(stream.response)) as found,
         ):
             async for document in found:
                 if _added(document, collected):
                     return collected.answer()
         if collected.is_empty and collected.stop_reason is None and collected.input_tokens is None:
-            raise WireError(Trouble.MALFORMED, "what came back is no answer")
+            raise WireError(FailureKind.MALFORMED, "what came back is no answer")
         return collected.answer()
 
     async def aclose(self) -> None:
@@ -163,7 +165,7 @@ class AnthropicWire:
         await self._client.close()
 
 
-def _added(document: Mapping[str, Json], collected: Collected) -> bool:
+def _added(document: Mapping[str, Json], collected: AnswerBuilder) -> bool:
     """Take what one event, or a whole message, holds; True when nothing comes after it."""
     kind = document.get("type")
     if kind == "error" or (kind is None and "error" in document):
@@ -191,13 +193,13 @@ def _added(document: Mapping[str, Json], collected: Collected) -> bool:
     return kind in ("message", "message_stop")
 
 
-def _begin(block: Mapping[str, Json], collected: Collected) -> None:
+def _begin(block: Mapping[str, Json], collected: AnswerBuilder) -> None:
     if block.get("type") == "text":
         collected.begin_block()
         collected.say(block.get("text"))
 
 
-def _count(usage: Json, collected: Collected) -> None:
+def _count(usage: Json, collected: AnswerBuilder) -> None:
     collected.count(tokens_in(usage, *_INPUT), tokens_in(usage, "output_tokens"))
 
 
@@ -221,7 +223,7 @@ class OpenAIWire:
     """One client; made in a thread, for import and certificates take a second."""
 
     def __init__(
-        self, choice: Choice, credential: Credential | None, own: OwnHeaders | None, timeout: float
+        self, choice: ModelChoice, credential: Credential | None, own: OwnHeaders | None, timeout: float
     ) -> None:
         try:
             from openai import AsyncOpenAI
@@ -236,7 +238,7 @@ class OpenAIWire:
             "max_completion_tokens" if choice.host == host_of(PROVIDERS["openai"].base_url) else "max_tokens"
         )
         secret = "none" if credential is None else credential.secret_for(choice)
-        http: Any = client_for(choice, _headers(choice, own, secret), timeout)
+        http: Any = http_client(choice, _headers(choice, own, secret), timeout)
         self._client: AsyncOpenAI = AsyncOpenAI(
             api_key=secret,
             organization="",
@@ -247,17 +249,17 @@ class OpenAIWire:
         )
         self._client._custom_headers = {}  # of the environment; what no header can hold breaks every call
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ModelQuestion) -> ModelAnswer:
         """One call; streamed where the server does that."""
-        collected = Collected(question)
-        async with sending("openai"), await self._stream(question) as stream:
+        collected = AnswerBuilder(question)
+        async with wire_errors("openai"), await self._stream(question) as stream:
             http: Any = stream.response
             await _collect(http, collected)
         if collected.is_empty and collected.stop_reason is None:
-            raise WireError(Trouble.MALFORMED, "what came back is no answer")
+            raise WireError(FailureKind.MALFORMED, "what came back is no answer")
         return collected.answer()
 
-    async def _stream(self, question: Question) -> AsyncStream[ChatCompletionChunk]:
+    async def _stream(self, question: ModelQuestion) -> AsyncStream[ChatCompletionChunk]:
         from openai import omit
 
         extra: dict[str, Any] = {self._limit: question.max_tokens}
@@ -281,12 +283,12 @@ class OpenAIWire:
         await self._client.close()
 
 
-async def _collect(http: Any, collected: Collected) -> None:
+async def _collect(http: Any, collected: AnswerBuilder) -> None:
     """Read an answer to its end; once it has ended and only its count is missing, a break does no harm."""
     import httpx2
 
     try:
-        async with aclosing(documents(http)) as found:
+        async with aclosing(answer_documents(http)) as found:
             async for document in found:
                 _add(document, collected)
     except httpx2.TransportError:
@@ -294,7 +296,7 @@ async def _collect(http: Any, collected: Collected) -> None:
             raise
 
 
-def _add(document: Mapping[str, Json], collected: Collected) -> None:
+def _add(document: Mapping[str, Json], collected: AnswerBuilder) -> None:
     """Take what one event, or a whole completion, holds."""
     if document.get("error") is not None:
         raise _told(document)
@@ -320,7 +322,7 @@ def _add(document: Mapping[str, Json], collected: Collected) -> None:
         collected.stop_reason = _ENDS.get(stop, stop)
 
 
-def _say(content: Json, collected: Collected) -> None:
+def _say(content: Json, collected: AnswerBuilder) -> None:
     """A text, or the texts of some parts, as newer servers write them."""
     if not isinstance(content, list):
         collected.say(content)

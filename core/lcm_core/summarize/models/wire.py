@@ -25,7 +25,7 @@ _LEADING_THOUGHTS: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ModelQuestion:
     """What is sent."""
 
     system: str
@@ -41,7 +41,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """What came back of one call."""
 
     text: str
@@ -50,7 +50,7 @@ class Answer:
     output_tokens: int | None
 
 
-class Trouble(StrEnum):
+class FailureKind(StrEnum):
     """Why a call gave no answer, by what can be done about it."""
 
     AUTH = "auth"  #: the key was refused
@@ -72,7 +72,7 @@ class WireError(Exception):
 
     def __init__(
         self,
-        trouble: Trouble,
+        kind: FailureKind,
         message: str,
         *,
         status: int | None = None,
@@ -80,7 +80,7 @@ class WireError(Exception):
         unsent: bool = False,
     ) -> None:
         super().__init__(message)
-        self.trouble = trouble
+        self.kind = kind
         self.message = message
         self.status = status  #: of HTTP; None: none came, or that of an answer
         self.retry_after = retry_after  #: s
@@ -95,7 +95,7 @@ class WireError(Exception):
 class Wire(Protocol):
     """A connection to one provider with one key."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: ModelQuestion) -> ModelAnswer:
         """One call, without repeats. Cancelling closes the stream.
 
         Raises:
@@ -106,10 +106,10 @@ class Wire(Protocol):
         """Close all connections."""
 
 
-class Collected:
+class AnswerBuilder:
     """An answer as its pieces come in, never more of it than the question allows."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: ModelQuestion) -> None:
         self._room = question.most_characters
         self._blocks: list[list[str]] = [[]]
         self.stop_reason: str | None = None
@@ -129,10 +129,10 @@ class Collected:
         if text is None:
             return
         if not isinstance(text, str):
-            raise WireError(Trouble.MALFORMED, "what came back is no answer (a text was expected)")
+            raise WireError(FailureKind.MALFORMED, "what came back is no answer (a text was expected)")
         self._room -= len(text)
         if self._room < 0:
-            raise WireError(Trouble.TOO_LONG, "the answer is longer than any that was asked for")
+            raise WireError(FailureKind.TOO_LONG, "the answer is longer than any that was asked for")
         self._blocks[-1].append(text)
 
     def count(self, input_tokens: int | None, output_tokens: int | None) -> None:
@@ -145,13 +145,13 @@ class Collected:
         """Whether nothing was said so far."""
         return not any(map(any, self._blocks))
 
-    def answer(self) -> Answer:
+    def answer(self) -> ModelAnswer:
         """What came."""
         text = "\n".join("".join(block) for block in self._blocks if any(block))
         # A count of nothing where something was written is no count.
         taken = None if self.input_tokens == 0 else self.input_tokens
         given = None if self.output_tokens == 0 and text else self.output_tokens
-        return Answer(text, self.stop_reason, taken, given)
+        return ModelAnswer(text, self.stop_reason, taken, given)
 
 
 def tokens_in(usage: Json, *names: str) -> int | None:
@@ -212,58 +212,58 @@ _NO_MODEL: Final = re.compile(
     re.IGNORECASE,
 )
 #: What servers call their troubles, in an answer that began well.
-_KINDS: Final[Mapping[str, Trouble]] = {
-    "authentication_error": Trouble.AUTH,
-    "permission_error": Trouble.AUTH,
-    "invalid_request_error": Trouble.REQUEST,
-    "not_found_error": Trouble.NO_MODEL,
-    "billing_error": Trouble.NO_CREDIT,
-    "rate_limit_error": Trouble.RATE,
-    "rate_limit_exceeded": Trouble.RATE,
+_KINDS: Final[Mapping[str, FailureKind]] = {
+    "authentication_error": FailureKind.AUTH,
+    "permission_error": FailureKind.AUTH,
+    "invalid_request_error": FailureKind.REQUEST,
+    "not_found_error": FailureKind.NO_MODEL,
+    "billing_error": FailureKind.NO_CREDIT,
+    "rate_limit_error": FailureKind.RATE,
+    "rate_limit_exceeded": FailureKind.RATE,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ServerMessage:
     """What a server says of a failure, wherever in its document that stands."""
 
     message: str
     kind: str  #: its types and codes, one after the other
 
 
-def said_in(document: Json) -> Said:
+def server_message(document: Json) -> ServerMessage:
     """The message and the kind of a failure in the shapes that servers use; empty where there is none."""
     found = document
     if isinstance(found, Mapping) and isinstance(found.get("error"), Mapping | str):
         found = found["error"]
     if isinstance(found, str):
-        return Said(found, "")
+        return ServerMessage(found, "")
     if not isinstance(found, Mapping):
-        return Said("", "")
+        return ServerMessage("", "")
     message = found.get("message")
     kinds = [found.get("type"), found.get("code")]
-    return Said(
+    return ServerMessage(
         message if isinstance(message, str) else "", " ".join(str(one) for one in kinds if one is not None)
     )
 
 
-def trouble_of(status: int, said: Said) -> Trouble:
+def failure_kind(status: int, said: ServerMessage) -> FailureKind:
     """What a status, and what is said with it, means for trying again; 200 is an answer that went wrong."""
     whole = f"{said.kind} {said.message}"
     if status == 402 or (status < 500 and _NO_CREDIT.search(whole)):
-        return Trouble.NO_CREDIT
+        return FailureKind.NO_CREDIT
     if status == 200:
         kinds = said.kind.split()
         coded = next((int(one) for one in kinds if re.fullmatch(r"[45][0-9]{2}", one)), None)
         if coded is not None:
-            return trouble_of(coded, said)
-        return next((_KINDS[one] for one in kinds if one in _KINDS), Trouble.BUSY)
+            return failure_kind(coded, said)
+        return next((_KINDS[one] for one in kinds if one in _KINDS), FailureKind.BUSY)
     if status in (401, 403):
-        return Trouble.AUTH
+        return FailureKind.AUTH
     if status == 404 or (status in (400, 422) and _NO_MODEL.search(whole)):
-        return Trouble.NO_MODEL
+        return FailureKind.NO_MODEL
     if status == 429:
-        return Trouble.RATE
+        return FailureKind.RATE
     if status in (408, 409) or status >= 500:
-        return Trouble.BUSY
-    return Trouble.REQUEST
+        return FailureKind.BUSY
+    return FailureKind.REQUEST

@@ -1,7 +1,8 @@
 """Who writes summaries: chosen by the settings, asked within limits, and paced as the server demands.
 
-`choose_model` says who is asked and with which key, `open_writer` makes the `Writer`; `ModelSummarizer` is
-the one that asks over a wire: prompt, room for the answer, time limit, repeats, limits, and what it cost.
+`choose_model` says who is asked and with which key, `open_summary_writer` makes the `SummaryWriter`;
+`ModelSummarizer` is the one that asks over a wire: prompt, room for the answer, time limit, repeats,
+limits, and what it cost.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from lcm_core.javascript import BLANKS
 from lcm_core.settings.summary import SummarySettings
 from lcm_core.summarize.cost import (
     NOTHING_SPENT,
-    Budget,
+    CallBudget,
+    CallLoad,
+    CallMeter,
     Forecast,
-    Load,
-    Meter,
     Price,
     Spent,
     most_tokens,
@@ -32,8 +33,8 @@ from lcm_core.summarize.cost import (
 )
 from lcm_core.summarize.credentials import (
     Credential,
+    KeyKind,
     KeySource,
-    Kind,
     OwnHeaders,
     Secrets,
     find_credential,
@@ -41,21 +42,21 @@ from lcm_core.summarize.credentials import (
     has_anthropic_key,
 )
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
-from lcm_core.summarize.models.providers import Choice, Shape, choose
+from lcm_core.summarize.models.providers import ApiShape, ModelChoice, choose_provider
 from lcm_core.summarize.models.wire import (
     LONGEST_WAIT,
-    Question,
-    Trouble,
+    FailureKind,
+    ModelQuestion,
     Wire,
     WireError,
     without_thoughts,
 )
-from lcm_core.summarize.prompts import Prompt, Prompts
+from lcm_core.summarize.prompts import PromptTemplates, SummaryPrompt
 from lcm_core.summarize.request import (
     HELD_KEY,
-    HopelessError,
     NotServedError,
     ProviderAuthError,
+    ProviderUnavailableError,
     SummarizerError,
     SummaryReply,
     SummaryRequest,
@@ -66,7 +67,7 @@ from lcm_core.text import clip, safe_line
 _MOST: Final = 64
 
 
-class Pace:
+class CallPace:
     """A gate before every call. For one event loop.
 
     A pause holds for all calls that have not gone out yet. After the first refusal of a pause only half as
@@ -140,7 +141,7 @@ _LEAST_ROOM: Final = 1_024
 _MOST_ROOM: Final = 32_000
 _SHOWN: Final = 200
 #: Troubles after which the same question may be answered.
-_PASSING: Final = frozenset({Trouble.RATE, Trouble.BUSY, Trouble.LOST, Trouble.MALFORMED})
+_PASSING: Final = frozenset({FailureKind.RATE, FailureKind.BUSY, FailureKind.LOST, FailureKind.MALFORMED})
 #: Claude models that take a temperature; those after them refuse one.
 _TAKES_TEMPERATURE: Final = re.compile(
     r"claude-(?:2|3|instant)|claude-(?:haiku|sonnet|opus)-4(?:-[0-6])?(?:[-@][0-9]{8}|-latest)?$",
@@ -154,12 +155,12 @@ class ModelSummarizer:
 
     def __init__(
         self,
-        choice: Choice,
+        choice: ModelChoice,
         credential: Credential | None,
-        meter: Meter,
+        meter: CallMeter,
         *,
         headers: OwnHeaders | None = None,
-        prompts: Prompts | None = None,
+        prompts: PromptTemplates | None = None,
         timeout: float = 60.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -170,10 +171,10 @@ class ModelSummarizer:
         self._secrets = Secrets({}) if credential is None else credential.secrets
         if headers is not None:
             self._secrets |= headers.secrets
-        self._prompts = prompts or Prompts()
+        self._prompts = prompts or PromptTemplates()
         self._timeout = timeout
         self._sleep = sleep
-        self._pace = Pace(sleep)
+        self._pace = CallPace(sleep)
         self._connecting = asyncio.Lock()
         self._wire: Wire | None = None
         self._takes_temperature = takes_temperature(choice)
@@ -202,9 +203,9 @@ class ModelSummarizer:
                     return reply
                 except WireError as caught:
                     error = caught
-            if error.trouble is Trouble.RATE and self._pace.answers > answers:
+            if error.kind is FailureKind.RATE and self._pace.answers > answers:
                 refused, answers = 0, self._pace.answers  # others are answered: it goes on, slowly
-            refused += error.trouble is Trouble.RATE
+            refused += error.kind is FailureKind.RATE
             if question.temperature is not None and _dislikes_temperature(error):
                 self._takes_temperature = False
                 continue
@@ -214,25 +215,25 @@ class ModelSummarizer:
             wait = _wait(error, max(attempt, refused))
             if wait is None:
                 raise self._failure(error, max(attempt, refused)) from None
-            log.info("call %d gave no answer (%s), again in %.1f s", attempt, error.trouble, wait)
-            if error.trouble is Trouble.RATE or error.retry_after is not None:
-                self._pace.pause(wait, slower=error.trouble is Trouble.RATE)
+            log.info("call %d gave no answer (%s), again in %.1f s", attempt, error.kind, wait)
+            if error.kind is FailureKind.RATE or error.retry_after is not None:
+                self._pace.pause(wait, slower=error.kind is FailureKind.RATE)
             else:
                 await self._sleep(wait)
-            attempt += error.trouble is not Trouble.RATE
+            attempt += error.kind is not FailureKind.RATE
 
-    def _question(self, request: SummaryRequest) -> tuple[Question, int]:
+    def _question(self, request: SummaryRequest) -> tuple[ModelQuestion, int]:
         """What is sent, and how many tokens that is at most."""
         prompt = self._prompts.render(request)
-        question = Question(
-            prompt.system, prompt.user, room(request.target_tokens), 0.1 if request.aggressive else 0.2
+        question = ModelQuestion(
+            prompt.system, prompt.user, answer_room(request.target_tokens), 0.1 if request.aggressive else 0.2
         )
         return question, self._input_tokens(prompt)
 
-    def _input_tokens(self, prompt: Prompt) -> int:
+    def _input_tokens(self, prompt: SummaryPrompt) -> int:
         return most_tokens((prompt.system, prompt.user), self.choice)
 
-    async def _once(self, wire: Wire, question: Question, known: int) -> SummaryReply:
+    async def _once(self, wire: Wire, question: ModelQuestion, known: int) -> SummaryReply:
         """One call. What its answer took is counted; where nobody says what that is, the most it can be."""
         call = self.meter.begin(known, question.max_tokens)
         try:
@@ -243,13 +244,13 @@ class ModelSummarizer:
                 call.refused(counts=not (error.unsent or _is_no_work(error, question)))
             raise
         except TimeoutError:
-            raise WireError(Trouble.LOST, f"no answer in {self._timeout:g} s") from None
+            raise WireError(FailureKind.LOST, f"no answer in {self._timeout:g} s") from None
         else:
             usage = call.answered(answer.input_tokens, answer.output_tokens)
         finally:
             call.lost()  # unless it has been settled
         if answer.stop_reason is None:
-            raise WireError(Trouble.LOST, "the answer broke off")
+            raise WireError(FailureKind.LOST, "the answer broke off")
         stop = answer.stop_reason
         text = without_thoughts(answer.text)
         if self._secrets.are_in(text):
@@ -270,7 +271,7 @@ class ModelSummarizer:
             return self._wire
 
     def _connected(self) -> Wire:
-        if self.choice.provider.shape is Shape.ANTHROPIC:
+        if self.choice.provider.shape is ApiShape.ANTHROPIC:
             from lcm_core.summarize.models.sdks import AnthropicWire
 
             return AnthropicWire(self.choice, self._credential, self._headers, self._timeout)
@@ -286,7 +287,7 @@ class ModelSummarizer:
         hopeless = _hopeless(error, who, words, self.choice.model, details)
         if hopeless is not None:
             return hopeless
-        if error.trouble is Trouble.AUTH:
+        if error.kind is FailureKind.AUTH:
             origin = "" if self._credential is None else f" from {self._credential.origin}"
             hint = "the host refreshes it" if origin and self._is_token() else "give another key"
             return ProviderAuthError(
@@ -300,7 +301,7 @@ class ModelSummarizer:
         )
 
     def _is_token(self) -> bool:
-        return self._credential is not None and self._credential.kind is Kind.OAUTH
+        return self._credential is not None and self._credential.kind is KeyKind.OAUTH
 
     def forecast(self, request: SummaryRequest, again: SummaryRequest | None = None) -> Forecast:
         """What *request* takes when it is asked once, and at most. Reads the prompts, sends nothing.
@@ -310,7 +311,9 @@ class ModelSummarizer:
         """
         price = self.meter.price
         loads = [
-            Load.of_call(self._input_tokens(self._prompts.render(one)), room(one.target_tokens), price)
+            CallLoad.of_call(
+                self._input_tokens(self._prompts.render(one)), answer_room(one.target_tokens), price
+            )
             for one in (request, again)
             if one is not None
         ]
@@ -324,47 +327,47 @@ class ModelSummarizer:
             self._wire = None
 
 
-def room(target_tokens: int) -> int:
+def answer_room(target_tokens: int) -> int:
     """Tokens that an answer may take: so much more than asked for that it can end by itself."""
     return min(max(2 * target_tokens + 512, _LEAST_ROOM), max(_MOST_ROOM, target_tokens))
 
 
-def takes_temperature(choice: Choice) -> bool:
+def takes_temperature(choice: ModelChoice) -> bool:
     """Whether the model takes a temperature, as far as its name tells."""
-    if choice.provider.shape is Shape.ANTHROPIC:
+    if choice.provider.shape is ApiShape.ANTHROPIC:
         return _TAKES_TEMPERATURE.match(choice.model) is not None
     return _TAKES_NONE.search(choice.model) is None
 
 
 def _hopeless(
     error: WireError, who: str, words: str, model: str, details: Mapping[str, JsonScalar]
-) -> HopelessError | None:
+) -> ProviderUnavailableError | None:
     """What ends a batch, with what to do about it; None: another question may be answered."""
     asks_for = error.retry_after or 0.0
-    match error.trouble:
-        case Trouble.NO_MODEL:
+    match error.kind:
+        case FailureKind.NO_MODEL:
             return NotServedError(
                 f"{who} does not have the model {model} ({words}): name another with --model, or check "
                 "--base-url.",
                 code="MODEL_NOT_FOUND",
                 details=details,
             )
-        case Trouble.NO_CREDIT:
+        case FailureKind.NO_CREDIT:
             return NotServedError(
                 f"{who} has no credit left for this key ({words}): add credit there, or use another key or "
                 "provider.",
                 code="NO_CREDIT",
                 details=details,
             )
-        case Trouble.RATE | Trouble.BUSY if asks_for > LONGEST_WAIT:
-            return HopelessError(
+        case FailureKind.RATE | FailureKind.BUSY if asks_for > LONGEST_WAIT:
+            return ProviderUnavailableError(
                 f"{who} asks for a pause of {_duration(asks_for)} ({words}): go on after that, or use "
                 "another provider.",
                 code="RATE_LIMITED",
                 details={**details, "retryAfter": asks_for if math.isfinite(asks_for) else None},
             )
-        case Trouble.RATE:
-            return HopelessError(
+        case FailureKind.RATE:
+            return ProviderUnavailableError(
                 f"{who} refuses every call for now ({words}): go on later, with fewer calls at a time.",
                 code="RATE_LIMITED",
                 details=details,
@@ -381,9 +384,9 @@ def _dislikes_streams(error: WireError) -> bool:
     return error.status in (400, 422, 501) and "stream" in error.message.lower()
 
 
-def _is_no_work(error: WireError, question: Question) -> bool:
+def _is_no_work(error: WireError, question: ModelQuestion) -> bool:
     """Whether a refused call is none that a limit of calls means: the server, or we, asked too early."""
-    if error.trouble is Trouble.RATE:
+    if error.kind is FailureKind.RATE:
         return True
     if question.streams and _dislikes_streams(error):
         return True
@@ -392,7 +395,7 @@ def _is_no_work(error: WireError, question: Question) -> bool:
 
 def _wait(error: WireError, attempt: int) -> float | None:
     """How long to wait before the next attempt, in s; None: no attempt would help, or there were enough."""
-    if error.trouble not in _PASSING or attempt >= ATTEMPTS:
+    if error.kind not in _PASSING or attempt >= ATTEMPTS:
         return None
     if error.retry_after is not None:
         return None if error.retry_after > LONGEST_WAIT else error.retry_after
@@ -411,11 +414,11 @@ def _duration(seconds: float) -> str:
     return f"{hours} hours" if hours < 100 else f"{math.ceil(hours / 24)} days"
 
 
-class Writer(Protocol):
+class SummaryWriter(Protocol):
     """A `Summarizer` that knows what it costs and can be closed."""
 
-    choice: Choice
-    meter: Meter
+    choice: ModelChoice
+    meter: CallMeter
 
     async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
         """Summarise."""
@@ -428,10 +431,10 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenModel:
     """What will be asked; for a preview, nothing is connected yet."""
 
-    choice: Choice
+    choice: ModelChoice
     credential: Credential | None
     price: Price | None  #: None: not known
     headers: OwnHeaders | None = None  #: the operator's own for this address
@@ -442,30 +445,30 @@ class Chosen:
         return None if self.credential is None else f"{self.credential.masked} from {self.credential.origin}"
 
 
-def choose_model(settings: SummarySettings, source: KeySource) -> Chosen:
+def choose_model(settings: SummarySettings, source: KeySource) -> ChosenModel:
     """Who is asked. Reads profile files where a key is looked for, and nothing else.
 
     Raises:
         ModelError: provider, model and address do not go together.
         CredentialError: there is no key for them.
     """
-    choice = choose(settings, source.environ, has_key=has_anthropic_key(source))
-    return Chosen(
+    choice = choose_provider(settings, source.environ, has_key=has_anthropic_key(source))
+    return ChosenModel(
         choice, find_credential(choice, source), price_of(choice, settings), find_headers(choice, source)
     )
 
 
-def budget_of(settings: SummarySettings, spent: Spent = NOTHING_SPENT) -> Budget:
+def call_budget(settings: SummarySettings, spent: Spent = NOTHING_SPENT) -> CallBudget:
     """What a batch may take; *spent* is what its earlier runs took."""
-    return Budget(max_calls=settings.max_calls.value, max_cost=settings.max_cost.value, spent=spent)
+    return CallBudget(max_calls=settings.max_calls.value, max_cost=settings.max_cost.value, spent=spent)
 
 
-def open_writer(
-    chosen: Chosen,
+def open_summary_writer(
+    chosen: ChosenModel,
     settings: SummarySettings,
-    prompts: Prompts | None = None,
-    budget: Budget | None = None,
-) -> Writer:
+    prompts: PromptTemplates | None = None,
+    budget: CallBudget | None = None,
+) -> SummaryWriter:
     """A writer for what was chosen; it connects with its first request.
 
     Writers of one batch share its *budget*; without one this writer has that of *settings* for itself.
@@ -473,8 +476,8 @@ def open_writer(
     Raises:
         ConfigurationError: a limit of cost cannot be kept, for the price is not known.
     """
-    meter = Meter(chosen.price, budget or budget_of(settings))
-    if chosen.choice.provider.shape is Shape.EXTRACTIVE:
+    meter = CallMeter(chosen.price, budget or call_budget(settings))
+    if chosen.choice.provider.shape is ApiShape.EXTRACTIVE:
         return ExtractiveSummarizer(meter)
     return ModelSummarizer(
         chosen.choice,
