@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import zlib
 
@@ -20,7 +21,10 @@ from lcm_core.change.plan import (
     SymbolKind,
     insertion,
     inverse,
+    map_symbols,
     renumbering,
+    row_counts,
+    touched_rows,
 )
 
 #: Text as it is read: any bytes, decoded with surrogate escapes.
@@ -108,6 +112,36 @@ def test_the_inverse_of_the_inverse_is_the_plan(plan):
     assert inverse(inverse(unnamed)) == unnamed
 
 
+@settings(max_examples=40)
+@given(st.lists(edits, max_size=4).map(tuple))
+def test_what_takes_edits_back_touches_the_same_rows_the_other_way_round(plan):
+    counts = {one.table: (one.delete, one.update, one.insert) for one in row_counts(plan)}
+    assert {one.table: (one.insert, one.update, one.delete) for one in row_counts(inverse(plan))} == counts
+    whole = [edit for edit in plan if isinstance(edit, Splice) or None in (edit.before, edit.after)]
+    there = [(table, not comes, row) for edit in whole for table, comes, row in touched_rows(edit)]
+    back = [one for edit in reversed(inverse(whole)) for one in touched_rows(edit)]
+    assert sorted(map(repr, back)) == sorted(map(repr, there))
+
+
+@settings(max_examples=40)
+@given(st.lists(edits, max_size=4).map(tuple))
+def test_symbols_are_mapped_everywhere_and_nothing_else_is(plan):
+    assert [with_types(map_symbols(edit, lambda symbol: symbol)) for edit in plan] == list(
+        map(with_types, plan)
+    )
+    renamed = [map_symbols(edit, lambda symbol: Symbol("other", symbol.kind)) for edit in plan]
+    names = set(re.findall(r"Symbol\(name=('.*?'|\".*?\"), kind", with_types(renamed)))
+    assert names <= {"'other'"}
+
+
+def test_an_edit_says_what_changes():
+    row = Cells.of({"a": 1})
+    with pytest.raises(ValueError, match="before it or after it"):
+        RowChange("t", row, None, None)
+    with pytest.raises(ValueError, match="either"):
+        Splice(1, None, None, (row,), (), 0, moves=(Move(Item(1), 0, 1),))
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -117,6 +151,9 @@ def test_the_inverse_of_the_inverse_is_the_plan(plan):
         '[{"edit": "insert", "table": "t"}]',
         '[{"edit": "insert", "table": "t", "row": {"a": {"$sql": "1"}}}]',
         '[{"edit": "insert", "table": "t", "row": {"a": [1]}}]',
+        '[{"edit": "insert", "table": "messages", "row": {"seq": 1}}]',
+        '[{"edit": "delete", "table": "t", "key": {"a": 1}, "before": null}]',
+        '[{"edit": "update", "table": "t", "key": {"a": 1}, "before": {"a": 1}}]',
         '[{"edit": "insert", "table": "t", "row": {"a": {"$blob": "?"}}}]',
         '[{"edit": "renumber", "conversationId": true, "moves": []}]',
         "[" * 100_000,
