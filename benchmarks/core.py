@@ -31,8 +31,8 @@ from lcm_core.change.undo import plan_undo
 from lcm_core.engine import Engine
 from lcm_core.operations.appending import Session
 from lcm_core.operations.compaction.forecast import foresee
-from lcm_core.operations.compaction.modes import Mode, operation_of, setting_of
 from lcm_core.operations.compaction.reading import load_context
+from lcm_core.operations.compaction.run import Mode, operation_of, setting_of
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.settings.engine import EngineSettings

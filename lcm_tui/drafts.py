@@ -15,10 +15,9 @@ from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import LcmError
 from lcm_core.operations.drafting.batch import Batch, Options
+from lcm_core.operations.drafting.draft import Draft, Origin, Setting, read_material, request_for
 from lcm_core.operations.drafting.items import SETTLED, Item
 from lcm_core.operations.drafting.keeping import Header, Keeper, Kept, drafts_folder
-from lcm_core.operations.drafting.making import Draft, Origin
-from lcm_core.operations.drafting.material import Setting, read_material, request_for
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.records import SummaryId
 from lcm_core.settings import Settings

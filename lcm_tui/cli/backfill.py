@@ -13,8 +13,7 @@ from lcm_core.errors import RefusedError, UsageError
 from lcm_core.ingest.host_file import HostFile, read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session
-from lcm_core.operations.backfill import Backfill, find_transcript, plan_backfill, session_of
-from lcm_core.operations.backfill_files import BackfillFiles
+from lcm_core.operations.backfill import Backfill, BackfillFiles, find_transcript, plan_backfill, session_of
 from lcm_core.operations.importing import Tally
 from lcm_core.store.database import Database, Reader
 from lcm_core.times import iso_z, parse_utc

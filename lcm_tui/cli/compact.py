@@ -12,9 +12,17 @@ import typer
 from lcm_core.engine_rules import EngineRules
 from lcm_core.errors import CancelledError, ExitCode, LcmError, UsageError
 from lcm_core.operations.compaction.forecast import Foresight, foresee
-from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback, setting_of
 from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
-from lcm_core.operations.compaction.run import Operation, Runner, Setting, Step
+from lcm_core.operations.compaction.run import (
+    Mode,
+    Operation,
+    Runner,
+    Setting,
+    Step,
+    operation_of,
+    refuse_fallback,
+    setting_of,
+)
 from lcm_core.operations.compaction.sweep import Made, Moved, Skipped, UnderResult
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema

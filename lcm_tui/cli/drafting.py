@@ -19,10 +19,9 @@ import typer
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, Options, new_batch_id
+from lcm_core.operations.drafting.draft import Setting, read_material, request_for, retention_of
 from lcm_core.operations.drafting.items import Item, State, broken_off
 from lcm_core.operations.drafting.keeping import Header, Keeper, Kept, drafts_folder, unfinished
-from lcm_core.operations.drafting.making import retention_of
-from lcm_core.operations.drafting.material import Setting, read_material, request_for
 from lcm_core.operations.drafting.rules import EXAMPLES, Rule, parse_rule
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema

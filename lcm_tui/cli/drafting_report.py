@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from lcm_core.dag.previous import PreviousChoice
 from lcm_core.diff import compare, unified_text
+from lcm_core.operations.drafting.draft import Draft, Material, Origin
 from lcm_core.operations.drafting.items import Item, Progress, State
-from lcm_core.operations.drafting.making import Draft, Origin
-from lcm_core.operations.drafting.material import Material
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import Fault, reversal_sentence
 from lcm_core.summarize.cost import CallLoad, Forecast, Spent, total_forecast

@@ -6,9 +6,8 @@ import asyncio
 from typing import Final
 
 from lcm_core.operations.drafting.batch import Batch
-from lcm_core.operations.drafting.below import text_below
+from lcm_core.operations.drafting.draft import Material, text_below
 from lcm_core.operations.drafting.items import Item
-from lcm_core.operations.drafting.material import Material
 from lcm_core.summarize.retention import Retention, measure, read_retention_source
 
 from lcm_tui.cli.documents import Document

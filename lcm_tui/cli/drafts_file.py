@@ -11,9 +11,9 @@ from typing import Final
 
 from lcm_core.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.ingest.jsonl import open_regular
-from lcm_core.operations.drafting.documents import DamagedError, item_document, item_from, text_of
+from lcm_core.operations.drafting.draft import MANUAL, Draft, Origin, storable
 from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.drafting.making import MANUAL, Draft, Origin, storable
+from lcm_core.operations.drafting.keeping import DamagedError, item_document, item_from, text_of
 from lcm_core.records import SummaryId
 from lcm_core.settings import Json, JsonObject
 from lcm_core.summarize.acceptance import judge_text

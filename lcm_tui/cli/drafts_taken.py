@@ -16,8 +16,8 @@ from lcm_core.change.planning import joined
 from lcm_core.change.preview import preview
 from lcm_core.errors import CancelledError, LcmError
 from lcm_core.operations.drafting.batch import Batch, Options
+from lcm_core.operations.drafting.draft import Setting
 from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.drafting.material import Setting
 from lcm_core.operations.drafting.rules import Rule
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.store.database import Database, Reader

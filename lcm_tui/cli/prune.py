@@ -22,8 +22,7 @@ from lcm_core.operations.conversation_file import (
 )
 from lcm_core.operations.forgetting import Traces, forget_traces, forgetting_means
 from lcm_core.operations.import_conversation import plan_import
-from lcm_core.operations.prune import Criteria, Folders, plan_archive, plan_delete, select
-from lcm_core.operations.space import space_of
+from lcm_core.operations.prune import Criteria, Folders, plan_archive, plan_delete, select, space_of
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader

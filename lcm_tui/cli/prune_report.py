@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcm_core.operations.space import Space
+from lcm_core.operations.prune import Space
 from lcm_core.store.sizes import ConversationSize
 
 from lcm_tui.cli.answer import Answer, Run

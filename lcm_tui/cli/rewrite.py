@@ -8,8 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.change.plan import Plan
 from lcm_core.errors import UsageError
-from lcm_core.operations.drafting.items import Item
-from lcm_core.operations.drafting.selection import select_items
+from lcm_core.operations.drafting.items import Item, select_items
 from lcm_core.operations.rewrite import plan_restore
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import SummaryId

@@ -8,8 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.change.plan import Plan
-from lcm_core.operations.already_there import Duplicate
-from lcm_core.operations.transplant import DuplicatesError, plan_transplant
+from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 

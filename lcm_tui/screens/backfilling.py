@@ -12,8 +12,7 @@ from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.host_file import read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState
-from lcm_core.operations.backfill import Backfill, plan_backfill, session_of
-from lcm_core.operations.backfill_files import BackfillFiles
+from lcm_core.operations.backfill import Backfill, BackfillFiles, plan_backfill, session_of
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.compaction.modes import Mode
 from lcm_core.operations.compaction.plans import Draft
 from lcm_core.operations.compaction.reading import read_source
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.run import Mode, Setting
 from lcm_core.records import Conversation
 from lcm_core.summarize.models.writer import SummaryWriter
 from lcm_core.summarize.retention import Retention, measure, read_retention_source

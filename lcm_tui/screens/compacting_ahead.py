@@ -9,9 +9,8 @@ from typing import Final
 
 from lcm_core.errors import LcmError
 from lcm_core.operations.compaction.forecast import foresee
-from lcm_core.operations.compaction.modes import Mode, operation_of
 from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.run import Mode, Setting, operation_of
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 

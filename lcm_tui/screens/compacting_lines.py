@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lcm_core.operations.compaction.forecast import Foreseen, Foresight
-from lcm_core.operations.compaction.modes import Mode
 from lcm_core.operations.compaction.plans import Draft
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.run import Mode, Setting
 from lcm_core.operations.compaction.sweep import Made, Moved, Skipped
 from lcm_core.summarize.escalate import Level
 from lcm_core.summarize.retention import Retention

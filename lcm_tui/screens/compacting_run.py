@@ -14,9 +14,8 @@ from enum import StrEnum
 from typing import Any
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.compaction.modes import Mode, operation_of, refuse_fallback
 from lcm_core.operations.compaction.plans import Draft
-from lcm_core.operations.compaction.run import Runner, Setting, Step
+from lcm_core.operations.compaction.run import Mode, Runner, Setting, Step, operation_of, refuse_fallback
 from lcm_core.operations.compaction.sweep import Made, Moved, Outcome, Refused
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database

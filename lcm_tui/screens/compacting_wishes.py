@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from lcm_core.budget import parse_budget, step
-from lcm_core.operations.compaction.modes import Mode, setting_of
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.run import Mode, Setting, setting_of
 
 from lcm_tui.screens.compacting_run import Rule
 from lcm_tui.screens.plan import Choice

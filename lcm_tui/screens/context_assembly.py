@@ -13,7 +13,7 @@ from lcm_core.context_view import RowKey
 from lcm_core.engine_rules import CompactionRules
 from lcm_core.errors import LcmError
 from lcm_core.known_context import stands_for_item
-from lcm_core.operations.compaction.distance import Distance, distance_of
+from lcm_core.operations.compaction.forecast import Distance, distance_of
 from lcm_core.records import Conversation
 from textual.app import ComposeResult
 from textual.geometry import Region

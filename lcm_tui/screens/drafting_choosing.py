@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.drafting.items import Item
+from lcm_core.operations.drafting.items import Item, select_items
 from lcm_core.operations.drafting.keeping import Kept, drafts_folder, unfinished
-from lcm_core.operations.drafting.selection import select_items
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.summarize.cost import Forecast, total_forecast

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from lcm_core.operations.drafting.draft import Material
 from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.drafting.material import Material
 from lcm_core.records import SummaryId
 from textual import on
 from textual.app import ComposeResult

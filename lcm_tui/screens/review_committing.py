@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lcm_core.change.commit import Committed
+from lcm_core.operations.drafting.draft import Draft, Origin
 from lcm_core.operations.drafting.items import Item
-from lcm_core.operations.drafting.making import Draft, Origin
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import Fault

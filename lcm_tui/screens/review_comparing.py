@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
+from lcm_core.operations.drafting.draft import Draft, Material
 from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.drafting.making import Draft
-from lcm_core.operations.drafting.material import Material
 from lcm_core.records import SummaryId
 
 from lcm_tui.drafts import Work

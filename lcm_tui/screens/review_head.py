@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lcm_core.operations.drafting.draft import Draft, Material, Origin
 from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.drafting.making import Draft, Origin
-from lcm_core.operations.drafting.material import Material
 from lcm_core.summarize.acceptance import reversal_sentence
 from lcm_core.summarize.rulebook import Reversal
 from textual.strip import Strip

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lcm_core.operations.drafting.below import text_below
-from lcm_core.operations.drafting.material import Material
+from lcm_core.operations.drafting.draft import Material, text_below
 from lcm_core.records import SummaryId
 from lcm_core.summarize.retention import Retention, RetentionSource, measure, read_retention_source
 from lcm_core.summarize.rulebook import Reversal

@@ -92,7 +92,7 @@ class Rewriting(Repairing):
         self.work_on("rewrite", self._rewrite, self.conversation.conversation_id, summary_id)
 
     async def _rewrite(self, conversation_id: ConversationId, summary_id: SummaryId) -> None:
-        from lcm_core.operations.drafting.selection import select_items
+        from lcm_core.operations.drafting.items import select_items
 
         from lcm_tui.drafts import Work, author_of
         from lcm_tui.screens.review import ReviewScreen

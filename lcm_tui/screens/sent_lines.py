@@ -12,7 +12,7 @@ from lcm_core.assemble.ledger import Fate, Ledger
 from lcm_core.assemble.message import Block as SentBlock
 from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
 from lcm_core.assemble.result import Assembled, Source, Step
-from lcm_core.operations.compaction.distance import Distance
+from lcm_core.operations.compaction.forecast import Distance
 from lcm_core.text import cell_width, clip, preview, safe_line
 
 from lcm_tui.screens.context_lines import NO_VALUE, PENDING, WIDEST_ID, number

@@ -10,7 +10,7 @@ import pytest
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.assemble.result import Step
-from lcm_core.operations.compaction.distance import Distance
+from lcm_core.operations.compaction.forecast import Distance
 from textual.pilot import Pilot
 
 from lcm_tui.screens.context import ContextScreen

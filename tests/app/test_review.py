@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lcm_core.operations.drafting.draft import Origin
 from lcm_core.operations.drafting.items import State
-from lcm_core.operations.drafting.making import Origin
 from lcm_core.operations.drafting.rules import DEFAULT
 from lcm_core.records import SummaryId
 from textual.pilot import Pilot

@@ -14,8 +14,8 @@ from lcm_core.change.undo import plan_undo_batch
 from lcm_core.checks import run_checks
 from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.drafting.batch import Batch, Options
+from lcm_core.operations.drafting.draft import Setting
 from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.drafting.material import Setting
 from lcm_core.operations.repair import Repair, find_repair
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.operations.drafting import below
+from lcm_core.operations.drafting import draft as drafts
 from lcm_core.records import MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database
@@ -29,12 +29,12 @@ async def test_all_messages_below_each_once_and_none_when_there_are_too_many(
     async with await Database.open(path) as database:
         rendering = setting_of(database.schema).rendering
         summary = (await database.read(summary_store.get_summary, SummaryId(top))).summary
-        text = await database.read(below.text_below, summary, rendering)
+        text = await database.read(drafts.text_below, summary, rendering)
         whole = await database.read(source_of_messages, list(map(MessageId, ids)), rendering)
         assert text == whole.text
         assert len(ids) > 1
-        monkeypatch.setattr(below, "MOST_MESSAGES", len(ids) - 1)
-        assert await database.read(below.text_below, summary, rendering) is None
+        monkeypatch.setattr(drafts, "MOST_MESSAGES", len(ids) - 1)
+        assert await database.read(drafts.text_below, summary, rendering) is None
         monkeypatch.undo()
-        monkeypatch.setattr(below, "MOST_TOKENS", 10)
-        assert await database.read(below.text_below, summary, rendering) is None
+        monkeypatch.setattr(drafts, "MOST_TOKENS", 10)
+        assert await database.read(drafts.text_below, summary, rendering) is None

@@ -25,14 +25,13 @@ from lcm_core.checks import run_checks
 from lcm_core.engine import Engine
 from lcm_core.errors import CancelledError, NotFoundError, RefusedError
 from lcm_core.findings import Report, Severity
-from lcm_core.operations import deleting
 from lcm_core.operations import import_conversation as importing
+from lcm_core.operations import prune as pruning
 from lcm_core.operations.appending import Session
 from lcm_core.operations.conversation_file import Exported, export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.import_conversation import plan_import
-from lcm_core.operations.prune import Criteria, Deletion, Folders, plan_archive, plan_delete, select
-from lcm_core.operations.space import space_of
+from lcm_core.operations.prune import Criteria, Deletion, Folders, plan_archive, plan_delete, select, space_of
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
@@ -113,7 +112,7 @@ def without(rows: Rows, *tables: str) -> Rows:
 def test_everything_goes_in_pieces_and_comes_back(
     database_copy: DatabaseFactory, version: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(deleting, "PIECE_ROWS", 150)
+    monkeypatch.setattr(pruning, "PIECE_ROWS", 150)
     path = database_copy(version)
     before, ids = dump(path), conversations(path)
     done = delete(path, *ids)
@@ -127,7 +126,7 @@ def test_everything_goes_in_pieces_and_comes_back(
 
 
 def test_after_every_piece_the_database_is_sound(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(deleting, "PIECE_ROWS", 60)
+    monkeypatch.setattr(pruning, "PIECE_ROWS", 60)
     for plan in deletion(path, 3).plans:
         carry_out(path, [plan])
         with connect(path) as connection:
@@ -151,7 +150,7 @@ def test_a_piece_is_small_and_a_wave_too(path: Path):
     assert len(plans) > 2
     for plan in plans:
         assert plan.whole
-        assert sum(1 for _ in plan.edits) <= deleting.PIECE_ROWS + 60
+        assert sum(1 for _ in plan.edits) <= pruning.PIECE_ROWS + 60
     first = deletion(path, 1, rows=1)
     assert (len(first.plans), first.complete) == (1, False)
     assert deletion(path, 7).complete
@@ -182,7 +181,7 @@ def test_a_host_that_appends_makes_it_stale(path: Path):
 
 
 def test_a_host_that_appends_between_pieces_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(deleting, "PIECE_ROWS", 60)
+    monkeypatch.setattr(pruning, "PIECE_ROWS", 60)
     first, *rest = deletion(path, 3).plans
     carry_out(path, [first])
     exported = export(path, 3)
@@ -264,7 +263,7 @@ def test_dangling_lines_go_with_it(path: Path):
 
 
 def test_a_cycle_of_summaries_goes(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(deleting, "PIECE_ROWS", 12)
+    monkeypatch.setattr(pruning, "PIECE_ROWS", 12)
     with connect(path) as connection:
         consumer, source = connection.execute(
             """SELECT e.summary_id, e.parent_summary_id FROM summary_parents AS e

@@ -13,7 +13,7 @@ from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
 from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError, RefusedError
-from lcm_core.operations.drafting.material import Base, earlier_digest_of, read_material
+from lcm_core.operations.drafting.draft import Base, earlier_digest_of, read_material
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_restore, plan_rewrite
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import ConversationId, SummaryId

@@ -13,7 +13,8 @@ import pytest
 from lcm_core.change.errors import DiskFullError
 from lcm_core.errors import RefusedError, UsageError
 from lcm_core.operations.drafting.batch import Batch
-from lcm_core.operations.drafting.items import Item, State
+from lcm_core.operations.drafting.draft import Origin
+from lcm_core.operations.drafting.items import Item, State, select_items
 from lcm_core.operations.drafting.keeping import (
     Header,
     Keeper,
@@ -22,9 +23,7 @@ from lcm_core.operations.drafting.keeping import (
     read_kept,
     unfinished,
 )
-from lcm_core.operations.drafting.making import Origin
 from lcm_core.operations.drafting.rules import DEFAULT, Rule, objections_to, parse_rule
-from lcm_core.operations.drafting.selection import select_items
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.errors import StalePlanError
 from lcm_core.operations.compaction import run as running
-from lcm_core.operations.compaction.host import STUCK, HostCompactsError, still_resting
+from lcm_core.operations.compaction.plans import STUCK, HostCompactsError, still_resting
 from lcm_core.operations.compaction.sweep import Made, Moved
 from lcm_core.summarize.request import SummaryRequest
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from lcm_core.errors import CancelledError
-from lcm_core.operations import deleting
 from lcm_core.operations import import_conversation as importing
 from lcm_core.operations import prune as pruning
 from lcm_core.operations.conversation_file import default_folder, read_conversation_file
@@ -114,7 +113,7 @@ def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version
 
 
 def test_in_waves_everything_goes_and_comes_back(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(deleting, "PIECE_ROWS", 200)
+    monkeypatch.setattr(pruning, "PIECE_ROWS", 200)
     wave = pruning.plan_delete.__kwdefaults__ or {}
     monkeypatch.setitem(wave, "rows", 500)
     rows = dump(path)

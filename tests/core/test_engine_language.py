@@ -27,7 +27,7 @@ from lcm_core.ingest.payloads import Payload
 from lcm_core.ingest.skipping import Skipped
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.operations.compaction.plans import file_ids
-from lcm_core.operations.file_copies import named_in
+from lcm_core.operations.deep_copy import named_in
 from lcm_core.records import ConversationId, FocusBrief
 from lcm_core.settings.values import time_zone
 from lcm_core.summarize.source import SummarySource, WholeMessage, leaf_source

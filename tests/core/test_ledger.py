@@ -19,7 +19,7 @@ from lcm_core.comparing import Side, read_comparison
 from lcm_core.context_view import fresh_tail_of, totals_of
 from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError
-from lcm_core.operations.compaction.distance import distance_of
+from lcm_core.operations.compaction.forecast import distance_of
 from lcm_core.operations.compaction.reading import load_context
 from lcm_core.operations.compaction.run import Setting
 from lcm_core.records import ConversationId

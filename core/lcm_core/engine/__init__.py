@@ -35,11 +35,10 @@ from lcm_core.ingest.jsonl import JsonObject
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.ingest.skipping import is_acknowledgement, matches_any, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
-from lcm_core.operations.admission import overlap_of, refuse_flood, without_repeated
 from lcm_core.operations.appending import Append, Session, unread_checkpoint
 from lcm_core.operations.compaction.run import Operation, Runner, Setting
 from lcm_core.operations.importing import Tally, stored_of
-from lcm_core.operations.reconciling import Standing, standing_of
+from lcm_core.operations.reconciling import Standing, overlap_of, refuse_flood, standing_of, without_repeated
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database

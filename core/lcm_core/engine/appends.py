@@ -10,10 +10,17 @@ from typing import Final
 
 from lcm_core.change.errors import StalePlanError
 from lcm_core.ingest.stored import StoredMessage
-from lcm_core.operations.appending import Append, Checkpoint, Session, plan_append
-from lcm_core.operations.following import plan_adoption, plan_archive, plan_pruning
-from lcm_core.operations.importing import commit_append
-from lcm_core.operations.reconciling import Adoption
+from lcm_core.operations.appending import (
+    Adoption,
+    Append,
+    Checkpoint,
+    Session,
+    commit_append,
+    plan_adoption,
+    plan_append,
+    plan_archive,
+    plan_pruning,
+)
 from lcm_core.store.database import Database, Reader
 
 #: How often a plan that another writer has outrun is made again.

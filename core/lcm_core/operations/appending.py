@@ -3,23 +3,41 @@
 Every seq is given, so that two writers who append at once collide on it instead of mixing: the second one
 plans again. A new conversation has its id beforehand, because its files lie in a folder of that name; so have
 the messages of appends that are planned together, for a later one names what an earlier one makes.
+
+Besides new rows, a stored row takes the id of its transcript's entry, a conversation whose transcript is gone
+is archived, and idle turns are deleted.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cell, Cells, Edit, Plan, RowChange, Symbol, SymbolKind, in_order, insertion
+from lcm_core.change.commit import Committed, commit
+from lcm_core.change.place import Listing, Place, carry_out, splice_at
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Edit,
+    Plan,
+    RowChange,
+    Symbol,
+    SymbolKind,
+    deletion,
+    in_order,
+    insertion,
+    ref_of,
+)
+from lcm_core.errors import LcmError
 from lcm_core.ingest.identity import entry_hash
 from lcm_core.ingest.parts import StoredPart
-from lcm_core.ingest.payloads import Payload, payload_path
+from lcm_core.ingest.payloads import Payload, payload_path, remove_payloads, write_payloads
+from lcm_core.ingest.skipping import is_acknowledgement, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import SqlValue
@@ -29,6 +47,7 @@ from lcm_core.store.ingested import (
     RowText,
     end_of_context,
     find_holding,
+    finished_heartbeats,
     holds_reasoning,
     key_is_taken,
     known_among,
@@ -36,8 +55,10 @@ from lcm_core.store.ingested import (
     newest_row,
     next_conversation_id,
     next_message_id,
+    summarised_among,
+    turn_before,
 )
-from lcm_core.store.rows import StoredRow
+from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.times import sql_utc
 
@@ -434,3 +455,119 @@ def _item(conversation_id: int, message_id: MessageId, stamp: str) -> Cells:
 
 def _id(first: int | None, number: int) -> MessageId:
     return Symbol(f"message:{number}", SymbolKind.ID) if first is None else first + number
+
+
+# -- what follows a transcript beside new rows (docs/engine/ingest.md, "Later reads", "Heartbeats") -----
+
+
+#: What the engine calls the end of a conversation that another one follows.
+_CAUSE: Final = "rollover-fallback"
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A stored row that turns out to be an entry of the transcript."""
+
+    row: RowText
+    entry_id: str
+    sender: str | None  #: filled in where the row has none
+
+
+async def plan_adoption(reader: Reader, session: Session, adoptions: Sequence[Adoption]) -> Append | None:
+    """Give rows the ids of the entries that they are, and a sender where they have none."""
+    holding = await find_holding(reader, session.session_id, session.session_key)
+    if holding is None or not reader.schema.has("messages", "transcript_entry_id"):
+        return None
+    edits: list[Edit] = []
+    for one in adoptions:
+        before: dict[str, Cell] = {"transcript_entry_id": one.row.entry_id}
+        after: dict[str, Cell] = {"transcript_entry_id": one.entry_id}
+        has_sender = reader.schema.has("messages", "openclaw_sender_metadata")
+        if has_sender and one.row.sender is None and one.sender is not None:
+            before["openclaw_sender_metadata"] = None
+            after["openclaw_sender_metadata"] = one.sender
+        key = Cells.of({"message_id": one.row.message_id})
+        edits.append(RowChange("messages", key, Cells.of(before), Cells.of(after)))
+    return _append(holding, "Name stored messages as their transcript does", edits)
+
+
+async def plan_archive(reader: Reader, session: Session, now: datetime) -> Append | None:
+    """Put the active conversation of a session's key aside: its transcript is gone."""
+    holding = await find_holding(reader, session.session_id, session.session_key)
+    if holding is None or not reader.schema.has("conversations", "active"):
+        return None
+    names = [name for name in ("active", "archived_at", "archive_cause") if name in holding.row]
+    values: dict[str, Cell] = {"active": 0, "archived_at": sql_utc(now), "archive_cause": _CAUSE}
+    before = Cells.of({name: holding.row[name] for name in names})
+    after = Cells.of({name: values[name] for name in names})
+    key = Cells.of({"conversation_id": holding.row["conversation_id"]})
+    return _append(holding, "Archive a conversation", [RowChange("conversations", key, before, after)])
+
+
+async def plan_pruning(reader: Reader, session: Session, after: int) -> Append | None:
+    """Delete the turns that end behind the seq *after*; without edits when there is none.
+
+    A turn goes from a user's message to an answer that is the acknowledgement alone, and names the file of
+    the host's heartbeats. One of which a message was summarised stays. Gaps in seq and ordinals stay.
+    """
+    holding = await find_holding(reader, session.session_id, session.session_key)
+    if holding is None:
+        return None
+    conversation_id = ConversationId(int(str(holding.row["conversation_id"])))
+    edits: list[Edit] = []
+    for row in await finished_heartbeats(reader, conversation_id, after):
+        if not is_acknowledgement(row.role, row.content):
+            continue
+        turn = await turn_before(reader, conversation_id, row.seq)
+        ids = [one.message_id for one in turn]
+        if any(names_heartbeats(one.content) for one in turn) and not await summarised_among(reader, ids):
+            edits += await _deletions(reader, conversation_id, ids)
+    return _append(holding, "Delete turns of the host's timer", edits)
+
+
+def _append(holding: Holding, title: str, edits: Sequence[Edit]) -> Append:
+    conversation_id = int(str(holding.row["conversation_id"]))
+    return Append(Plan("ingest", title, conversation_id, tuple(edits)), conversation_id, (), 0, 0)
+
+
+async def _deletions(reader: Reader, conversation_id: ConversationId, ids: list[int]) -> list[Edit]:
+    items = await rows_by(reader, "context_items", "conversation_id", [conversation_id])
+    edits: list[Edit] = []
+    listing = Listing.of([(int(str(row["ordinal"])), ref_of(Cells.of(row))) for row in _in_order(items)])
+    gone = set(ids)
+    for item in reversed(_in_order(items)):
+        if item["message_id"] in gone:
+            at = listing.refs.index(ref_of(Cells.of(item)))
+            place = Place(at, (), 0)
+            edits.append(carry_out(listing, conversation_id, place, [Cells.of(item)], ()).splice)
+    for table in ("message_parts", "messages"):
+        rows = map(Cells.of, await rows_by(reader, table, "message_id", ids))
+        edits += [deletion(table, row) for row in rows]
+    return edits
+
+
+def _in_order(items: list[StoredRow]) -> list[StoredRow]:
+    return sorted(items, key=lambda row: int(str(row["ordinal"])))
+
+
+def commit_append(
+    path: Path,
+    append: Append,
+    large_files: Path,
+    *,
+    journal: bool,
+    wait: float,
+    step: Callable[[str], None] | None = None,
+) -> Committed:
+    """Write the payloads, then commit; when the commit is refused or fails the files go again.
+
+    Raises:
+        PayloadError: the large-files folder cannot be written.
+        LcmError: as `lcm_core.change.commit.commit`.
+    """
+    written = write_payloads(large_files, append.conversation_id, append.payloads)
+    try:
+        return commit(path, append.plan, wait=wait, journal=journal, fault=step)
+    except LcmError:
+        remove_payloads(written)
+        raise

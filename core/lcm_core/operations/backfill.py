@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from lcm_core.change.plan import RowChange, insertion
+from lcm_core.change.plan import Plan, RowChange, insertion
 from lcm_core.engine_rules import IngestRules
 from lcm_core.errors import NotFoundError
 from lcm_core.ingest.host_file import HostFile, read_messages
 from lcm_core.ingest.jsonl import TranscriptError
+from lcm_core.ingest.payloads import remove_payloads, write_payloads
 from lcm_core.ingest.reconcile import Anchor, Proof, import_cap
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
@@ -26,16 +27,16 @@ from lcm_core.operations.appending import Append, Session, Target, target_of
 from lcm_core.operations.importing import (
     Piece,
     Tally,
-    anchor_of,
     checkpoint_of,
     last_hash,
     pieces,
-    read_known,
     stored_of,
     without_heartbeats,
 )
+from lcm_core.operations.reconciling import anchor_of, read_known
 from lcm_core.paths import HOST_DATABASE_NOT_READ
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.ingested import without_row
 
 #: Sessions that a refusal names at most.
 _NAMED: Final = 5
@@ -231,3 +232,36 @@ def _count(number: int, one: str, many: str | None = None) -> str:
 
 def _is(number: int) -> str:
     return "is" if number == 1 else "are"
+
+
+# -- the files of a backfill ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class BackfillFiles:
+    """What one run has written. Its plans may be made again; then `expect` takes the new ones."""
+
+    folder: Path  #: for large files
+    appends: tuple[Append, ...] = ()
+    written: dict[str, Path] = field(default_factory=dict)  #: by file id
+
+    def expect(self, appends: Iterable[Append]) -> None:
+        """Take the appends that are going to be committed."""
+        self.appends = tuple(appends)
+
+    def write(self, plan: Plan) -> None:
+        """Write the payloads of a plan; blocks.
+
+        Raises:
+            PayloadError: the folder cannot be written.
+        """
+        append = next(one for one in self.appends if one.plan.edits is plan.edits)
+        paths = write_payloads(self.folder, append.conversation_id, append.payloads)
+        ids = (payload.file_id for payload in append.payloads)
+        self.written |= dict(zip(ids, paths, strict=True))
+
+    async def take_back(self, database: Database) -> None:
+        """Remove the files whose rows were not committed after all."""
+        if self.written:
+            lost = await database.read(without_row, list(self.written))
+            remove_payloads(self.written.pop(file_id) for file_id in lost)

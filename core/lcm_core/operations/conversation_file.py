@@ -30,7 +30,7 @@ from lcm_core.change.errors import DiskFullError
 from lcm_core.change.plan import Edit, SqlValue, touched_rows
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
-from lcm_core.operations.deleting import pieces
+from lcm_core.operations.prune import pieces
 from lcm_core.own_folders import PROGRAM, make_private
 from lcm_core.partial_files import PartialFile
 from lcm_core.records import Conversation

@@ -37,7 +37,7 @@ from lcm_core.change.plan import (
 from lcm_core.change.waiting import row_waits
 from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
-from lcm_core.operations.file_copies import refer
+from lcm_core.operations.deep_copy import refer
 from lcm_core.operations.prune import CAUSE
 from lcm_core.store.database import Reader
 from lcm_core.store.lifecycle import ids_taken

@@ -6,32 +6,17 @@ Idempotent by entry ids, and therefore resumable: what an earlier run stored is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from lcm_core.change.commit import Committed, commit
 from lcm_core.engine_rules import IngestRules
-from lcm_core.errors import LcmError
-from lcm_core.ingest.host_file import HostFile, HostMessage, entry_id_of, read_messages
+from lcm_core.ingest.host_file import HostFile, HostMessage, read_messages
 from lcm_core.ingest.identity import entry_hash
-from lcm_core.ingest.jsonl import Cancelled, JsonObject, never
+from lcm_core.ingest.jsonl import JsonObject
 from lcm_core.ingest.parts import content_text
-from lcm_core.ingest.payloads import remove_payloads, write_payloads
-from lcm_core.ingest.reconcile import (
-    TAIL,
-    Anchor,
-    Proof,
-    anchor_by_content,
-    anchor_by_entry,
-    comparable,
-)
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll, names_heartbeats, stored_role
 from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.operations.appending import Append, Checkpoint, Session
-from lcm_core.records import ConversationId
-from lcm_core.store.database import Reader
-from lcm_core.store.ingested import Holding, TailMessage, find_holding, known_entry_ids, tail_messages
+from lcm_core.operations.appending import Checkpoint
 
 #: Messages that are held and committed at a time, and characters and payload bytes after which a piece ends
 #: earlier: a host waits for less than 0.1 s (docs/changes.md, "How long the host waits").
@@ -68,15 +53,6 @@ def checkpoint_of(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a database holds of a session."""
-
-    holding: Holding | None
-    entry_ids: frozenset[str] = frozenset()
-    tail: tuple[TailMessage, ...] = ()
-
-
 @dataclass(slots=True)
 class Tally:
     """What became of the messages that were read."""
@@ -104,33 +80,6 @@ class Tally:
                 self.first = moment
             if self.last is None or moment > self.last:
                 self.last = moment
-
-
-async def read_known(reader: Reader, session: Session) -> Known:
-    """What is stored of a session, as far as `anchor_of` needs it."""
-    holding = await find_holding(reader, session.session_id, session.session_key)
-    if holding is None:
-        return Known(None)
-    conversation_id = ConversationId(int(str(holding.row["conversation_id"])))
-    entries = await known_entry_ids(reader, conversation_id)
-    tail = await tail_messages(reader, conversation_id, TAIL)
-    return Known(holding, entries, tuple(tail))
-
-
-def anchor_of(file: HostFile, known: Known, rules: IngestRules, *, cancelled: Cancelled = never) -> Anchor:
-    """From where on a transcript is new; blocks, for it may have to be read."""
-    if known.holding is None or not known.tail:
-        return Anchor(0, Proof.EMPTY)
-    found = anchor_by_entry([entry_id_of(one) for one in file.messages], known.entry_ids)
-    if found is None:
-        hosts = read_messages(file, file.messages, cancelled=cancelled)
-        stored = (store_message(host, rules) for host in hosts)
-        texts = [
-            comparable(one.role, one.content) if isinstance(one, StoredMessage) else "" for one in stored
-        ]
-        tail = [comparable(each.role, each.content) for each in known.tail]
-        found = anchor_by_content(texts, tail)
-    return found or Anchor(len(file.on_path), Proof.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,31 +158,3 @@ def without_heartbeats(
             tally.skipped[Skipped.HEARTBEAT] += len(turn)
             turn, in_turn = [], False
     yield from turn
-
-
-def commit_append(
-    path: Path,
-    append: Append,
-    large_files: Path,
-    *,
-    journal: bool,
-    wait: float,
-    step: Callable[[str], None] | None = None,
-) -> Committed:
-    """Write the payloads, then commit; when the commit is refused or fails the files go again.
-
-    Raises:
-        PayloadError: the large-files folder cannot be written.
-        LcmError: as `lcm_core.change.commit.commit`.
-    """
-    written = write_payloads(large_files, append.conversation_id, append.payloads)
-    try:
-        return commit(path, append.plan, wait=wait, journal=journal, fault=step)
-    except LcmError:
-        remove_payloads(written)
-        raise
-
-
-def in_batch(append: Append, batch: str) -> Append:
-    """The same as a part of a batch."""
-    return replace(append, plan=replace(append.plan, batch=batch))

@@ -3,28 +3,56 @@
 When the host's session rolled over, the engine archived the conversation and began a new one that knows
 nothing of it. What was archived because somebody meant it (a reset, a deleted session, a cron run) is never
 merged, nor is anything from before it. Where the cause is not recorded nobody can tell, so the operator must.
+
+Messages are numbered from 1 over the merged set, context items from 0; summaries, files and focus briefs go
+along; what the engine notes about an older conversation goes, and compaction of the merged one is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
-from lcm_core.change.plan import Plan
+from lcm_core.change.breaks import context_key
+from lcm_core.change.place import Listing, moves_from_zero, splice_at
+from lcm_core.change.plan import (
+    KEYS,
+    Cells,
+    Edit,
+    Plan,
+    Ref,
+    RowChange,
+    SqlValue,
+    deletion,
+    insertion,
+    ref_of,
+    renumbering,
+)
 from lcm_core.errors import RefusedError
-from lcm_core.operations.merging import Merging
-from lcm_core.records import ConversationId
+from lcm_core.records import ConversationId, MessageId
 from lcm_core.store import context as context_store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.families import Member, families, records_archiving
-from lcm_core.store.occupied import active_briefs
-from lcm_core.times import parse_utc
-from lcm_core.wording import counted
+from lcm_core.store.families import (
+    Member,
+    families,
+    held_once,
+    numbered,
+    owned_keys,
+    owning_tables,
+    records_archiving,
+)
+from lcm_core.store.occupied import ONCE, active_briefs
+from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.state import MAINTENANCE
+from lcm_core.times import iso_z, parse_utc, sql_utc
+from lcm_core.wording import counted, phrase
 
 #: Why a conversation is archived by a rollover (docs/format.md, "conversations").
 ROLLOVER: Final = "rollover-fallback"
@@ -207,3 +235,219 @@ async def _seen(reader: Reader, split: SplitSession, budget: int | None) -> list
             "leave the oldest items out until it has compacted"
         )
     return found
+
+
+# -- the edits ------------------------------------------------------------------------------------------
+
+
+#: What the engine's own repair notes as the reason of the compaction that it asks for.
+REASON: Final = "doctor-rollover-split-repair"
+#: Dealt with by name; all other tables with a conversation_id are told by their key.
+_NAMED: Final = ("context_items", "conversations", "focus_briefs", "messages")
+
+_Numbers = Sequence[tuple[MessageId, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """What is merged, and the numbers that messages get."""
+
+    older: tuple[ConversationId, ...]
+    target: ConversationId
+    now: datetime
+    numbers: Mapping[ConversationId, _Numbers]  #: messages and their present seq
+    offsets: Mapping[ConversationId, int]  #: messages before those of a conversation
+    losing: Mapping[MessageId, Mapping[str, str]]  #: values that a newer message claims, by column
+    contexts: Mapping[ConversationId, Sequence[Cells]]  #: rows by ordinal
+
+    @classmethod
+    async def begin(
+        cls, reader: Reader, older: Iterable[ConversationId], target: ConversationId, now: datetime
+    ) -> Merging:
+        """Read ids and numbers; no texts."""
+        ids = (*older, target)
+        numbers = {one: await numbered(reader, one) for one in ids}
+        offsets, before = {}, 0
+        for one in ids:
+            offsets[one], before = before, before + len(numbers[one])
+        losing = await _losing(reader, ids)
+        contexts = {one: await _context(reader, one) for one in ids}
+        return cls(ids[:-1], target, now, numbers, offsets, losing, contexts)
+
+    async def edits(self, reader: Reader) -> list[Edit]:
+        """Every row that changes; what leaves a place comes before what takes it."""
+        found: list[Edit] = await asyncio.to_thread(list, chain(self._own_messages(), self._other_messages()))
+        for table in owning_tables(reader):
+            if table not in _NAMED:
+                found += await self._rows_of(reader, table)
+        found += await self._briefs(reader)
+        found += await self._maintenance(reader)
+        return found + await asyncio.to_thread(list, self._context_edits())
+
+    # -- messages ----------------------------------------------------------------------------------------
+
+    def _new_numbers(self, owner: ConversationId) -> Iterator[tuple[MessageId, int, int]]:
+        for place, (message, seq) in enumerate(self.numbers[owner], self.offsets[owner] + 1):
+            yield message, seq, place
+
+    def _own_messages(self) -> Iterator[Edit]:
+        """The target's: those that move down from below, then those that move up from above."""
+        moves = [move for move in self._new_numbers(self.target) if move[1] != move[2]]
+        down = [move for move in moves if move[2] < move[1]]
+        for message, seq, new in (*down, *reversed([move for move in moves if move[2] > move[1]])):
+            yield _update("messages", message, {"seq": seq}, {"seq": new})
+
+    def _other_messages(self) -> Iterator[Edit]:
+        for owner in self.older:
+            for message, seq, new in self._new_numbers(owner):
+                lost = self.losing.get(message, {})
+                yield _update(
+                    "messages",
+                    message,
+                    {"conversation_id": owner, "seq": seq, **lost},
+                    {"conversation_id": self.target, "seq": new, **dict.fromkeys(lost)},
+                )
+
+    # -- rows that belong to a conversation --------------------------------------------------------------
+
+    async def _rows_of(self, reader: Reader, table: str) -> list[Edit]:
+        """A note about a conversation goes with it; any other row goes over to the target."""
+        key = KEYS.get(table, ())
+        moved = {"conversation_id": self.target}
+        found: list[Edit] = []
+        for owner in self.older:
+            here = {"conversation_id": owner}
+            if len(key) == 1 and key != ("conversation_id",):
+                keys = await owned_keys(reader, table, key[0], owner)
+                found += (_update(table, one, here, moved) for one in keys)
+                continue
+            for row in map(Cells.of, await rows_by(reader, table, "conversation_id", [owner])):
+                if key:
+                    found.append(deletion(table, row))
+                else:
+                    found.append(RowChange(table, row, Cells.of(here), Cells.of(moved)))
+        return found
+
+    async def _briefs(self, reader: Reader) -> list[Edit]:
+        """Focus briefs cover the same messages by their new numbers; the newest active one stays active."""
+        found: list[Edit] = []
+        active = False
+        stamp = sql_utc(self.now)
+        for owner in (self.target, *reversed(self.older)):
+            rows = await rows_by(reader, "focus_briefs", "conversation_id", [owner])
+            for row in reversed(rows):
+                after: dict[str, SqlValue] = {"conversation_id": self.target}
+                covered = row.get("covered_message_seq")
+                if isinstance(covered, int):
+                    after["covered_message_seq"] = self._number_of(owner, covered)
+                if row["status"] == "active" and active:
+                    after |= {"status": "superseded", "superseded_at": stamp}
+                active = active or row["status"] == "active"
+                before = {name: row[name] for name in after if name in row}
+                after = {name: after[name] for name in before if after[name] != before[name]}
+                if after:
+                    kept = {name: before[name] for name in after}
+                    found.append(_update("focus_briefs", row["brief_id"], kept, after))
+        return found
+
+    def _number_of(self, owner: ConversationId, seq: int) -> int:
+        """The new number of a conversation's last message up to *seq*."""
+        return self.offsets[owner] + bisect_right(self.numbers[owner], seq, key=lambda one: one[1])
+
+    async def _maintenance(self, reader: Reader) -> list[Edit]:
+        """Ask the engine to compact what has become one."""
+        if not reader.schema.has(MAINTENANCE):
+            return []
+        columns = reader.schema.tables[MAINTENANCE]
+        asked: dict[str, SqlValue] = {
+            "pending": 1,
+            "requested_at": iso_z(self.now),
+            "reason": REASON,
+            "updated_at": sql_utc(self.now),
+        }
+        asked = {name: value for name, value in asked.items() if name in columns}
+        rows = await rows_by(reader, MAINTENANCE, "conversation_id", [self.target])
+        if not rows:
+            zeros = {"running": 0, "retry_attempts": 0, "maintenance_revision": 0}
+            row = {**dict.fromkeys(columns), **{n: v for n, v in zeros.items() if n in columns}, **asked}
+            return [insertion(MAINTENANCE, Cells.of({**row, "conversation_id": self.target}))]
+        before = {name: rows[0][name] for name in asked if rows[0][name] != asked[name]}
+        after = {name: asked[name] for name in before}
+        return [_update(MAINTENANCE, self.target, before, after)]
+
+    # -- contexts ----------------------------------------------------------------------------------------
+
+    def _context_edits(self) -> Iterator[Edit]:
+        coming: list[Cells] = []
+        for owner in self.older:
+            rows = self.contexts[owner]
+            if rows:
+                yield splice_at(_listing(rows), owner, 0, rows, [])
+                coming += (row.but(conversation_id=self.target) for row in rows)
+        listing = _listing(self.contexts[self.target])
+        if coming:
+            yield splice_at(listing, self.target, 0, [], coming)
+        moves = tuple(moves_from_zero(listing))
+        if moves:
+            yield renumbering(self.target, moves)
+
+    def allows(self) -> frozenset[str]:
+        """What looks lost from an older context stands in the merged one."""
+        return frozenset(
+            context_key("B13" if isinstance(ref, str) else "A11", owner, ref)
+            for owner in self.older
+            for row in self.contexts[owner]
+            if isinstance(ref := ref_of(row), int | str)
+        )
+
+    def warnings(self) -> Iterator[str]:
+        """What becomes of more than its place."""
+        own = sum(seq != new for _, seq, new in self._new_numbers(self.target))
+        if own:
+            words = "get another number (seq) while the host may be at work: best when the session is idle"
+            yield phrase(own, "message", self.target, words)
+        for column in ONCE:
+            count = sum(column in lost for lost in self.losing.values())
+            if count:
+                yield phrase(count, "older message", None, f"lose the {column}, for a newer one has the same")
+
+
+async def _losing(reader: Reader, ids: Sequence[ConversationId]) -> dict[MessageId, dict[str, str]]:
+    """Values that may stand once in a conversation and would stand twice: the newer message keeps its own."""
+    found: dict[MessageId, dict[str, str]] = {}
+    for column in ONCE:
+        claimed: set[str] = set()
+        for owner in reversed(ids):
+            held = await held_once(reader, owner, column)
+            for message, value in held:
+                if value in claimed:
+                    found.setdefault(message, {})[column] = value
+            claimed.update(value for _, value in held)
+    return found
+
+
+async def _context(reader: Reader, owner: ConversationId) -> list[Cells]:
+    rows = await rows_by(reader, "context_items", "conversation_id", [owner])
+    return [Cells.of(row) for row in sorted(rows, key=_ordinal)]
+
+
+def _ordinal(row: StoredRow) -> int:
+    ordinal = row["ordinal"]
+    if not isinstance(ordinal, int):
+        raise TypeError("a context item stands at an ordinal")
+    return ordinal
+
+
+def _listing(rows: Sequence[Cells]) -> Listing:
+    found: list[tuple[int, Ref]] = []
+    for row in rows:
+        ordinal = row["ordinal"]
+        assert isinstance(ordinal, int)
+        found.append((ordinal, ref_of(row)))
+    return Listing.of(found)
+
+
+def _update(
+    table: str, key: SqlValue, before: Mapping[str, SqlValue], after: Mapping[str, SqlValue]
+) -> RowChange:
+    return RowChange(table, Cells.of({KEYS[table][0]: key}), Cells.of(before), Cells.of(after))

@@ -19,8 +19,7 @@ from lcm_core.checks.summaries import BATCH, bodies_of, source_texts
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.dag.markers import BrokenKind, classify, is_capped
 from lcm_core.errors import NotFoundError
-from lcm_core.operations.drafting.items import Item
-from lcm_core.operations.drafting.selection import items_of, sources_first
+from lcm_core.operations.drafting.items import Item, items_of, sources_first
 from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation

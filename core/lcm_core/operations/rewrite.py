@@ -20,8 +20,7 @@ from lcm_core.engine_rules import SourceRules
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.plans import file_ids
-from lcm_core.operations.drafting.making import storable
-from lcm_core.operations.drafting.material import Base, Material, read_material
+from lcm_core.operations.drafting.draft import Base, Material, read_material, storable
 from lcm_core.operations.fix.rows import updates
 from lcm_core.operations.stale import rewritten
 from lcm_core.records import ConversationId, SummaryId

@@ -1,4 +1,7 @@
-"""A pass as a plan: the summary, its links, its place in the context, and what an old engine notes of it."""
+"""A pass as a plan: the summary, its links, its place in the context, and what an old engine notes of it.
+
+Also what an engine notes beside a conversation, and what it notes while it compacts one itself.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,37 @@ import secrets
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.place import Listing, moves_from_zero, splice_at
-from lcm_core.change.plan import Cell, Cells, Edit, Plan, Symbol, SymbolKind, insertion, renumbering
-from lcm_core.engine_rules import SourceRules
-from lcm_core.operations.compaction.host import still_resting
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Edit,
+    Plan,
+    RowChange,
+    Symbol,
+    SymbolKind,
+    insertion,
+    renumbering,
+)
+from lcm_core.engine_rules import CompactionRules, SourceRules
+from lcm_core.errors import RefusedError
 from lcm_core.operations.compaction.reading import Chunk, read_source
 from lcm_core.records import ConversationId, SummaryText, Timestamp
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Reader
+from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.store.standing import StandingRow, context_rows, standing_refs, standing_rows
+from lcm_core.store.state import MAINTENANCE, TELEMETRY
 from lcm_core.store.typed import GREATEST, LEAST
 from lcm_core.summarize.escalate import Escalated, Level
 from lcm_core.summarize.source import Rendering, SummarySource, uncut_message_text
-from lcm_core.times import engine_moment, iso_z, sql_utc
+from lcm_core.times import engine_moment, iso_z, parse_utc, sql_utc
 from lcm_core.tokens import estimate
 
 _FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
@@ -294,3 +309,140 @@ async def _event(
         }
         edits.append(insertion("message_parts", _whole(reader.schema, "message_parts", part)))
     return edits
+
+
+# -- what the engine notes beside a conversation --------------------------------------------------------
+
+
+async def plan_state(
+    reader: Reader,
+    conversation_id: ConversationId,
+    rules: CompactionRules,
+    tokens: int,
+    *,
+    now: datetime,
+    leaves: bool,
+    batch: str | None = None,
+) -> Plan:
+    """What is to be noted after passes that left *tokens* in the context; empty when nothing is.
+
+    Rows that are there are updated; none is made: an engine that has not noted anything has nothing to
+    correct. Source: docs/engine/compaction.md, "What is noted beside a conversation".
+
+    Telemetry counts from here when *leaves* were made. A debt that is pending, and that nobody works on, is
+    paid when the context is at or below its threshold; else its counts are corrected.
+    """
+    edits: list[RowChange] = []
+    if leaves:
+        edits += [
+            _update(TELEMETRY, row, _telemetry(now))
+            for row in await rows_by(reader, TELEMETRY, "conversation_id", [conversation_id])
+        ]
+    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
+        if row.get("pending") and not row.get("running"):
+            edits.append(_update(MAINTENANCE, row, _debt(row, rules, tokens, now)))
+    return Plan(
+        kind="compact",
+        title="Note the compaction beside the conversation",
+        conversation_id=conversation_id,
+        edits=tuple(edit for edit in edits if edit.row.columns),
+        batch=batch,
+    )
+
+
+def _telemetry(now: datetime) -> Mapping[str, Cell]:
+    return {
+        "last_leaf_compaction_at": iso_z(now),
+        "turns_since_leaf_compaction": 0,
+        "tokens_accumulated_since_leaf_compaction": 0,
+        "updated_at": sql_utc(now),
+    }
+
+
+def _debt(row: StoredRow, rules: CompactionRules, tokens: int, now: datetime) -> Mapping[str, Cell]:
+    revision = row.get("maintenance_revision")
+    changed: dict[str, Cell] = {
+        "current_token_count": tokens,
+        "projected_token_count": tokens,
+        "maintenance_revision": revision + 1 if isinstance(revision, int) else revision,
+        "updated_at": sql_utc(now),
+    }
+    if tokens <= _threshold(row, rules):
+        changed |= {
+            "pending": 0,
+            "last_finished_at": iso_z(now),
+            "last_failure_summary": None,
+            "retry_attempts": 0,
+            "next_attempt_after": None,
+        }
+    return changed
+
+
+def _threshold(row: StoredRow, rules: CompactionRules) -> int:
+    """Tokens above which the debt was made, by what it recorded."""
+    budget, share = row.get("token_budget"), row.get("context_threshold")
+    if not isinstance(budget, int):
+        return -1
+    return int(budget * (share if isinstance(share, float | int) else rules.context_threshold))
+
+
+def _update(table: str, row: StoredRow, wanted: Mapping[str, Cell]) -> RowChange:
+    """The columns that this file has and that differ."""
+    after = {name: value for name, value in wanted.items() if name in row and row[name] != value}
+    return RowChange(
+        table,
+        Cells.of({"conversation_id": row["conversation_id"]}),
+        Cells.of({name: row[name] for name in after}),
+        Cells.of(after),
+    )
+
+
+# -- whether the host compacts just now -----------------------------------------------------------------
+
+
+#: A note that is older stayed behind when the host died: no compaction of the engine takes longer than 300 s.
+STUCK: Final = timedelta(minutes=10)
+
+
+class HostCompactsError(RefusedError):
+    """The host compacts the conversation: two at once could take messages out of the context.
+
+    An engine up to 0.15 remembers the ordinals of a chunk, asks its model, and then takes out whatever is at
+    those ordinals. A pass of ours in between moves them. It notes that it has begun, so we wait for it.
+    Source: docs/engine/compaction.md, "Two that compact at once".
+    """
+
+    def __init__(self, conversation_id: int, since: str) -> None:
+        super().__init__(
+            f"The host compacts conversation {conversation_id} itself, since {since}; two at once could take "
+            "messages out of its context. Nothing more was changed: wait until it has finished, or stop it.",
+            code="HOST_COMPACTS",
+        )
+
+
+async def host_since(reader: Reader, conversation_id: ConversationId, now: datetime) -> str | None:
+    """Since when the host compacts a conversation, as it noted; None when it does not, or died over it."""
+    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
+        since = row.get("last_started_at")
+        moment = parse_utc(since) if isinstance(since, str) else None
+        if row.get("running") and moment is not None and abs(now - moment) < STUCK:
+            return str(since)
+    return None
+
+
+async def still_resting(reader: Reader, conversation_id: ConversationId, now: datetime) -> list[RowChange]:
+    """What a plan holds so that it is stale, and not committed, when the host begins before it is.
+
+    Raises:
+        StalePlanError: it has begun since somebody looked.
+    """
+    if await host_since(reader, conversation_id, now) is not None:
+        raise StalePlanError(
+            [Moved(f"conversation {conversation_id}", "left alone", "compacted by the host")]
+        )
+    return [
+        RowChange(MAINTENANCE, Cells.of({"conversation_id": conversation_id}), resting, resting)
+        for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id])
+        if row.get("running") == 0
+        for resting in (Cells.of({"running": 0}),)
+    ]

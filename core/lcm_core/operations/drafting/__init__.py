@@ -1,5 +1,5 @@
 """Drafts of summaries: made without a lock, kept, compared, and committed one by one.
 
-`material` reads what a draft is made from, `making` asks for it, `items` and `batch` are the queue, `keeping`
-the file that survives a crash, `rules` what a batch may accept by itself.
+`draft` reads what a draft is made from and asks for it, `items` and `batch` are the queue, `keeping` the file
+that survives a crash, `rules` what a batch may accept by itself.
 """

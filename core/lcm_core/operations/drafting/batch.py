@@ -15,11 +15,18 @@ from dataclasses import dataclass, replace
 
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.errors import DatabaseError, LcmError, NotFoundError, RefusedError
+from lcm_core.operations.drafting.draft import (
+    Draft,
+    Material,
+    Setting,
+    cut_of,
+    draft_summary,
+    read_material,
+    written,
+)
 from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State, broken_off, ordered, ready
-from lcm_core.operations.drafting.making import Draft, cut_of, draft_summary, written
-from lcm_core.operations.drafting.material import Material, Setting, read_material
-from lcm_core.operations.drafting.needless import why_not_asked
 from lcm_core.operations.drafting.rules import Rule, objections_to
+from lcm_core.operations.repair import CONTAMINATED, kind_of_text
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_rewrite
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Database
@@ -395,3 +402,26 @@ class Batch:
             )
             if item.state is State.WAITING and held is not None and not item.why:
                 self._set(replace(item, why=f"It waits for its source {held} ({self._items[held].state})."))
+
+
+# -- when no model is asked -----------------------------------------------------------------------------
+
+
+def why_not_asked(item: Item, material: Material, kind: str) -> tuple[State, str] | None:
+    """What becomes of an item without a call, and why, a sentence; None: it is asked for.
+
+    *kind* is that of the batch, ``rewrite`` or ``repair``.
+    """
+    if not material.source.text:
+        lost = "are gone" if material.source.gone else "say nothing"
+        return State.FAILED, f"Its sources {lost}: there is nothing to make a text from."
+    if kind == "repair" and _is_mended(item, material):
+        return State.SKIPPED, "It is not broken any more: something else has mended it meanwhile."
+    return None
+
+
+def _is_mended(item: Item, material: Material) -> bool:
+    """Whether a summary has another text than when it was listed, and a sound one."""
+    if item.reason == CONTAMINATED or item.tokens == material.summary.tokens:
+        return False
+    return kind_of_text(material.base.content, material.summary.model) is None

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.errors import UsageError
-from lcm_core.operations.drafting.making import Draft, Origin, retention_of
-from lcm_core.operations.drafting.material import Material, Setting
+from lcm_core.operations.drafting.draft import Draft, Material, Origin, Setting, retention_of
 from lcm_core.summarize.acceptance import Fault, reversal_sentence
 from lcm_core.summarize.retention import Retention
 

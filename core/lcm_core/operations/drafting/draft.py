@@ -1,0 +1,370 @@
+"""A draft of a summary: what it is made from, how a model is asked, and how the answer is judged.
+
+What is read is read in one short transaction, and nothing is held afterwards. There are up to three drafts: a
+normal answer, an aggressive one, and the deterministic cut, which nothing commits by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from lcm_core.dag.markers import BrokenKind, classify
+from lcm_core.dag.previous import NOTHING, PreviousChoice
+from lcm_core.records import MessageId, Summary, SummaryId, SummaryText
+from lcm_core.store import summaries as summary_store
+from lcm_core.store.database import Reader
+from lcm_core.summarize.acceptance import DraftVerdict, judge, judge_text, without_wrapping
+from lcm_core.summarize.escalate import fallback, target_tokens
+from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
+from lcm_core.summarize.retention import Retention, measure, read_retention_source
+from lcm_core.summarize.source import (
+    Rendering,
+    SummarySource,
+    condensed_source,
+    previous_of,
+    source_of,
+    source_of_messages,
+)
+from lcm_core.times import iso_z
+from lcm_core.tokens import estimate
+
+#: Texts that sources are taken to have: drafts that are not committed yet.
+Overrides = Mapping[SummaryId, str]
+NO_OVERRIDES: Final[Overrides] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How summaries of one database are drafted."""
+
+    rendering: Rendering
+    previous: bool = True  #: give leaves their previous context
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What stood in the database when a draft was made; it is committed only over this."""
+
+    content: str
+    source_digest: str  #: of what the summary is made from
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A summary with all that a new text of it is made from."""
+
+    summary: Summary
+    base: Base
+    broken: BrokenKind | None  #: what is wrong with the present text
+    source: SummarySource
+    previous: PreviousChoice  #: never a later summary, never a broken one; empty where none is given
+
+    @property
+    def depth(self) -> int:
+        """The depth that the prompt is chosen by: 0 for messages."""
+        return max(self.summary.depth, 1) if self.source.summaries else 0
+
+    def is_source_of(self, base: Base) -> bool:
+        """Whether what a draft was made from, by its *base*, is still what the summary is made from."""
+        return base.source_digest in (self.base.source_digest, earlier_digest_of(self.source))
+
+    @property
+    def broken_sources(self) -> tuple[SummaryId, ...]:
+        """Its sources that are no summaries: what those lack, no text made from them can hold."""
+        return tuple(
+            one.summary.summary_id
+            for one in self.source.summaries
+            if classify(one.content, one.summary.model) is not None
+        )
+
+
+async def read_material(
+    reader: Reader,
+    summary_id: SummaryId,
+    rendering: Rendering,
+    *,
+    overrides: Overrides = NO_OVERRIDES,
+    with_previous: bool = False,
+) -> Material:
+    """What a new text of a summary is made from.
+
+    Raises:
+        NotFoundError: no summary has this id.
+    """
+    text = await summary_store.get_summary(reader, summary_id)
+    source = overridden(await source_of(reader, summary_id, rendering), overrides, rendering)
+    previous = NOTHING
+    if with_previous:
+        found = await previous_of(reader, summary_id, rendering.rules)
+        previous = found.for_rewrite if found.applies else NOTHING
+    summary = text.summary
+    return Material(
+        summary,
+        Base(text.content, digest_of(source)),
+        classify(text.content, summary.model),
+        source,
+        previous,
+    )
+
+
+def overridden(source: SummarySource, overrides: Overrides, rendering: Rendering) -> SummarySource:
+    """A source as it will be once some drafts have been committed."""
+    if not any(one.summary.summary_id in overrides for one in source.summaries):
+        return source
+    summaries = tuple(
+        SummaryText(one.summary, overrides.get(one.summary.summary_id, one.content))
+        for one in source.summaries
+    )
+    text = condensed_source(summaries, rendering.rules.source, rendering.zone)
+    return replace(source, text=text, summaries=summaries)
+
+
+def digest_of(source: SummarySource) -> str:
+    """Another one when what a summary is made from has changed, whatever the time zone."""
+    return _digest(_pieces(source, whole=True), size=20)
+
+
+def earlier_digest_of(source: SummarySource) -> str:
+    """The digest that drafts of version 0.1 carry: it knows messages and parts by their texts alone."""
+    return _digest(_pieces(source, whole=False), size=16)
+
+
+def _digest(pieces: Iterable[str], size: int) -> str:
+    made = hashlib.blake2b(digest_size=size)
+    for piece in pieces:
+        raw = piece.encode("utf-8", "surrogatepass")
+        made.update(len(raw).to_bytes(8) + raw)
+    return made.hexdigest()
+
+
+def _pieces(source: SummarySource, *, whole: bool) -> Iterator[str]:
+    for one in source.messages:
+        yield from (str(one.message.message_id), one.message.content)
+        if whole:
+            yield from (one.message.role or "", one.message.sender or "", str(one.message.created_at))
+        for part in one.parts:
+            texts: Iterable[str | None] = (part.text, part.tool_input, part.tool_output, part.tool_error)
+            yield from (text or "" for text in texts)
+            if whole:
+                more = (part.part_type, part.tool_call_id, part.tool_name, part.metadata)
+                yield from (text or "" for text in more)
+    for summary in source.summaries:
+        yield from (summary.summary.summary_id, summary.content)
+    yield from map(str, source.gone)
+
+
+def request_for(material: Material, setting: Setting, *, aggressive: bool = False) -> SummaryRequest:
+    """What a model is asked for a new text.
+
+    The engine asks the same size of every condensed summary, also when its sources are smaller than that; a
+    rewrite is never asked for more than there is.
+    """
+    rules = setting.rendering.rules
+    size = estimate(material.source.text, rules.estimator)
+    target = target_tokens(material.depth, size, aggressive=aggressive, rules=rules)
+    return SummaryRequest(
+        text=material.source.text,
+        aggressive=aggressive,
+        depth=material.depth,
+        target_tokens=min(target, max(size - 1, 1)) if material.depth > 0 else target,
+        previous=material.previous.text or None,
+        instructions=rules.escalation.custom_instructions,
+        estimator=rules.estimator,
+    )
+
+
+# -- drafts ---------------------------------------------------------------------------------------------
+
+
+#: What ``summaries.model`` records for a text that a person wrote.
+MANUAL: Final = "manual"
+#: What it records for a cut of the source.
+CUT: Final = "unknown"
+#: Half characters that no UTF-8 can hold; those that stand for undecodable bytes are left as they are.
+_UNSTORABLE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+class Origin(StrEnum):
+    """Where a draft comes from."""
+
+    NORMAL = "normal"
+    AGGRESSIVE = "aggressive"
+    FALLBACK = "fallback"  #: no model made it: a cut of the source with the engine's marker
+    MANUAL = "manual"  #: a person wrote it, or took parts of it
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One proposed text of a summary."""
+
+    number: int  #: from 1, within its summary
+    summary_id: SummaryId
+    origin: Origin
+    text: str
+    model: str  #: what ``summaries.model`` would record
+    verdict: DraftVerdict
+    source_tokens: int
+    target_tokens: int
+    usage: Usage
+    base: Base
+    made_at: str  #: UTC, ISO
+    previous: tuple[str, ...] = ()  #: summaries whose texts were given, so as not to be repeated
+    gone: int = 0  #: sources that are not there any more: nothing in it can cover them
+
+    @property
+    def tokens(self) -> int:
+        """Estimate of the text."""
+        return self.verdict.tokens
+
+    @property
+    def may_be_taken(self) -> bool:
+        """Whether a rule may accept it; a person may take any by its number."""
+        return self.verdict.accepted and self.origin is not Origin.FALLBACK
+
+
+def storable(text: str) -> str:
+    """A text as a TEXT column can hold it: no NUL, no half characters."""
+    return _UNSTORABLE.sub("\ufffd", text.replace("\0", ""))
+
+
+async def draft_summary(
+    summarizer: Summarizer,
+    material: Material,
+    setting: Setting,
+    *,
+    first: int = 1,
+    keep: Callable[[Draft], None] = lambda draft: None,
+) -> tuple[Draft, ...]:
+    """Ask for a new text, and ask again for a shorter one when the answer cannot stand.
+
+    No lock is held and no transaction is open. *keep* gets each draft at once, so that what was paid for is
+    not lost when the next call fails. When neither answer can stand, the deterministic cut of the source is
+    added: shown, never taken by itself. *first* is the number of the first draft.
+
+    Raises:
+        ProviderAuthError: the key was refused.
+        HopelessError: the provider answers nobody for now.
+        SummarizerError: no answer came back; drafts that *keep* got stay.
+    """
+    made: list[Draft] = []
+
+    def add(draft: Draft) -> Draft:
+        made.append(draft)
+        keep(draft)
+        return draft
+
+    for origin in (Origin.NORMAL, Origin.AGGRESSIVE):
+        request = request_for(material, setting, aggressive=origin is Origin.AGGRESSIVE)
+        reply = await summarizer(request)
+        draft = await asyncio.to_thread(answered, material, request, reply, origin, first + len(made))
+        if add(draft).may_be_taken:
+            return tuple(made)
+    add(cut_of(material, setting, first + len(made)))
+    return tuple(made)
+
+
+def answered(
+    material: Material, request: SummaryRequest, reply: SummaryReply, origin: Origin, number: int
+) -> Draft:
+    """A model's answer as a draft, without what it put around the summary."""
+    text = without_wrapping(storable(reply.text))
+    cleaned = SummaryReply(text, reply.model, reply.finished, reply.stop_reason, reply.usage)
+    return _draft(material, request, origin, number, text, reply.model, judge(cleaned, request), reply.usage)
+
+
+def cut_of(material: Material, setting: Setting, number: int) -> Draft:
+    """The engine's deterministic cut of the source (docs/engine/texts.md, "Fallback")."""
+    request = request_for(material, setting, aggressive=True)
+    text = fallback(request.text, setting.rendering.rules)
+    return _draft(material, request, Origin.FALLBACK, number, text, CUT, _verdict(text, request), NO_USAGE)
+
+
+def written(material: Material, setting: Setting, text: str, number: int) -> Draft:
+    """A text that a person wrote, judged as a model's is."""
+    request = request_for(material, setting)
+    text = storable(text)
+    return _draft(material, request, Origin.MANUAL, number, text, MANUAL, _verdict(text, request), NO_USAGE)
+
+
+def _verdict(text: str, request: SummaryRequest) -> DraftVerdict:
+    return judge_text(
+        text,
+        source=request.text,
+        previous=request.previous or "",
+        target_tokens=request.target_tokens,
+        estimator=request.estimator,
+    )
+
+
+def _draft(
+    material: Material,
+    request: SummaryRequest,
+    origin: Origin,
+    number: int,
+    text: str,
+    model: str,
+    verdict: DraftVerdict,
+    usage: Usage,
+) -> Draft:
+    return Draft(
+        number=number,
+        summary_id=material.summary.summary_id,
+        origin=origin,
+        text=text,
+        model=model,
+        verdict=verdict,
+        source_tokens=estimate(request.text, request.estimator),
+        target_tokens=request.target_tokens,
+        usage=usage,
+        base=material.base,
+        made_at=iso_z(datetime.now(UTC)),
+        previous=tuple(node.summary_id for node in material.previous.nodes),
+        gone=len(material.source.gone),
+    )
+
+
+async def retention_of(material: Material, text: str, setting: Setting) -> Retention:
+    """What a text keeps of its source, loses and invents; worked out off the event loop."""
+
+    def work() -> Retention:
+        estimator = setting.rendering.rules.estimator
+        source = read_retention_source(
+            material.source.text, previous=material.previous.text, estimator=estimator
+        )
+        return measure(source, text)
+
+    return await asyncio.to_thread(work)
+
+
+# -- the messages below a condensed summary -------------------------------------------------------------
+
+
+#: More than that is not measured: reading it takes a second of the processor.
+MOST_TOKENS: Final = 100_000
+MOST_MESSAGES: Final = 3_000
+
+
+async def text_below(reader: Reader, summary: Summary, rendering: Rendering) -> str | None:
+    """The messages below a condensed summary as one source text, each once; None: there are too many.
+
+    Empty when none is left. A condensed summary may look complete against its direct sources while those
+    had lost most of it; what is lost level by level shows only here (docs/decisions.md, "Drafts").
+    """
+    if (summary.source_message_tokens or 0) > MOST_TOKENS:
+        return None
+    graph = await summary_store.load_graph(reader, summary.conversation_id)
+    ids: dict[MessageId, None] = {}
+    for one in graph.bottom_up(summary.summary_id):
+        for message_id in await summary_store.source_message_ids(reader, one):
+            ids[MessageId(message_id)] = None
+        if len(ids) > MOST_MESSAGES:
+            return None
+    text = (await source_of_messages(reader, sorted(ids), rendering)).text
+    return text if estimate(text, rendering.rules.estimator) <= MOST_TOKENS else None
