@@ -9,10 +9,8 @@ from lcm_core.findings import Finding, FixId
 
 from tests.change.fixing import Key, findings_of, fix, key_of
 from tests.conftest import DatabaseFactory
-from tests.core.checks import plants_graph, plants_rows, plants_text
-from tests.core.checks.planting import PLANTS, Plant
-
-FILLED_BY = (plants_graph, plants_rows, plants_text)  # importing them fills PLANTS
+from tests.core.checks.every_damage import DAMAGES
+from tests.core.checks.planting import Plant
 
 #: One for each kind of fix; the others take two minutes.
 SHORT = {
@@ -58,7 +56,7 @@ def param(plant: Plant) -> object:
     return pytest.param(plant, marks=marks, id=plant.name)
 
 
-@pytest.mark.parametrize("plant", map(param, PLANTS))
+@pytest.mark.parametrize("plant", map(param, DAMAGES))
 async def test_what_can_be_mended_is_gone_and_nothing_new_is_there(
     plant: Plant, database_copy: DatabaseFactory, database_file: DatabaseFactory
 ):
@@ -82,4 +80,4 @@ async def test_what_can_be_mended_is_gone_and_nothing_new_is_there(
 
 
 def test_every_kind_of_fix_has_a_damage_of_its_own():
-    assert {plant.make.__name__ for plant in PLANTS} >= SHORT
+    assert {plant.make.__name__ for plant in DAMAGES} >= SHORT

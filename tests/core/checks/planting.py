@@ -6,13 +6,21 @@ import hashlib
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from lcm_core.findings import Confidence, RowRef
+from lcm_core.checks import Limits, run_checks
+from lcm_core.findings import Confidence, Finding, RowRef
+from lcm_core.store.database import Database
 from lcm_core.tokens import estimate_weighted
+
+from tests.conftest import DatabaseFactory
 
 BROKEN, SUSPICIOUS, BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
+#: After the recorded conversations; the clock of the machine does not matter.
+LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 Con = sqlite3.Connection
 #: Rows that the finding must name, all of them and no others; None: any.
 Rows = list[RowRef] | None
@@ -26,14 +34,50 @@ class Plant:
     also: frozenset[str]  #: checks whose findings follow from the damage
     make: Callable[[Con], Rows]
 
+    def __str__(self) -> str:
+        return self.name
 
-PLANTS: list[Plant] = []
+    async def prove(self, database_copy: DatabaseFactory, database_file: DatabaseFactory) -> None:
+        """The check finds the damage, names exactly its rows, and nothing else is found."""
+        whole = self.check[0] == "F" or self.check == "G13"
+        if whole not in _healthy:
+            _healthy[whole] = frozenset(await _findings(database_file("0.15.3"), whole_file=whole))
+        path = database_copy("0.15.3")
+        connection = sqlite3.connect(path)
+        rows = self.make(connection)
+        connection.commit()
+        connection.close()
+
+        fresh = [one for one in await _findings(path, whole_file=whole) if one not in _healthy[whole]]
+
+        mine = [one for one in fresh if (one.check, one.confidence) == (self.check, self.confidence)]
+        assert len(mine) == 1, [(one.check, one.confidence, one.sentence) for one in fresh]
+        if rows is not None:
+            assert list(mine[0].rows) == rows
+            assert mine[0].row_count == len(rows)
+        assert {one.check for one in fresh} == {self.check, *self.also}
+
+
+#: By name; the test files of the families fill it.
+PLANTS: dict[str, Plant] = {}
+_healthy: dict[bool, frozenset[Finding]] = {}
+
+
+async def _findings(path: Path, *, whole_file: bool) -> list[Finding]:
+    async with await Database.open(path) as database:
+        report = await run_checks(database, whole_file=whole_file, limits=LIMITS)
+    return list(report.findings())
+
+
+def plants(family: str) -> list[Plant]:
+    """The damages to what one family checks."""
+    return [one for one in PLANTS.values() if one.check[0] == family]
 
 
 def plant(check: str, confidence: Confidence = BROKEN, also: str = "") -> Callable[..., Any]:
     def register(make: Callable[[Con], Rows]) -> Callable[[Con], Rows]:
         name = f"{check}-{make.__name__}"
-        PLANTS.append(Plant(name, check, confidence, frozenset(also.split()), make))
+        PLANTS[name] = Plant(name, check, confidence, frozenset(also.split()), make)
         return make
 
     return register
@@ -168,3 +212,7 @@ def sources(con: Con, summary: str) -> list[str]:
     return ids(
         con, "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal", summary
     )
+
+
+def a_part(con: Con, seq: int) -> str:
+    return str(one(con, "SELECT part_id FROM message_parts WHERE message_id = ?", message(con, BARE, seq)))

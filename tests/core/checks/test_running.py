@@ -30,6 +30,8 @@ from lcm_core.findings import CheckState, Confidence, Progress
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
 
+from tests.core.checks.every_damage import DAMAGES
+
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 DatabaseFactory = Callable[[str], Path]
 
@@ -297,3 +299,9 @@ async def test_rows_of_a_table_that_is_gone_have_no_fix(database_copy: DatabaseF
     found = report.result("G13").findings
     assert found
     assert {one.fix for one in found} == {None}
+
+
+def test_every_check_has_damage_that_it_finds() -> None:
+    """Those of files and transcripts are held by `test_recorded.py`, that of space by `test_state.py`."""
+    elsewhere = {"E16", "E17", "E19", "G6", "G7", "G14"}
+    assert {plant.check for plant in DAMAGES} | elsewhere == set(CHECKS)

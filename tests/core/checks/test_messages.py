@@ -1,23 +1,35 @@
-"""Damage to messages and parts, search tables and state (families E to G)."""
+"""Messages, parts and files: damage that their checks find, each alone; what repeats without any."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import uuid
+from array import array
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.checks.repeats import Keys, Proof, find_clusters, find_replays
+from lcm_core.checks.structure import MessageColumns
+from lcm_core.checks.texts import are_twins
+
+from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import (
     BARE,
     BY_DESIGN,
-    LEAF,
     SUSPICIOUS,
     Con,
+    Plant,
     Rows,
+    a_part,
     add_message,
     append_item,
     ids,
     message,
     one,
     plant,
+    plants,
     row,
     run,
 )
@@ -54,6 +66,17 @@ def copy_messages(
         append_item(con, conversation, message_id=copy)
         copies.append(row("messages", copy))
     return copies
+
+
+def a_result(con: Con, conversation: int) -> tuple[int, str, str]:
+    """A tool result with a call: message, part and call id."""
+    found = con.execute(
+        """SELECT m.message_id, p.part_id, p.tool_call_id
+        FROM messages AS m JOIN message_parts AS p USING (message_id)
+        WHERE m.conversation_id = ? AND m.role = 'tool' ORDER BY m.seq LIMIT 1""",
+        (conversation,),
+    ).fetchone()
+    return int(found[0]), str(found[1]), str(found[2])
 
 
 @plant("E1", SUSPICIOUS)
@@ -160,17 +183,6 @@ def no_hash(con: Con) -> Rows:
     return [row("messages", message(con, BARE, 3))]
 
 
-def a_result(con: Con, conversation: int) -> tuple[int, str, str]:
-    """A tool result with a call: message, part and call id."""
-    found = con.execute(
-        """SELECT m.message_id, p.part_id, p.tool_call_id
-        FROM messages AS m JOIN message_parts AS p USING (message_id)
-        WHERE m.conversation_id = ? AND m.role = 'tool' ORDER BY m.seq LIMIT 1""",
-        (conversation,),
-    ).fetchone()
-    return int(found[0]), str(found[1]), str(found[2])
-
-
 @plant("E7", SUSPICIOUS, also="D1 E6")
 def a_call_lost_its_result(con: Con) -> Rows:
     result, part, call = a_result(con, BARE)
@@ -223,10 +235,6 @@ def a_tool_column_is_empty(con: Con) -> Rows:
     )
     run(con, "UPDATE message_parts SET tool_call_id = NULL WHERE part_id = ?", part)
     return [row("message_parts", part)]
-
-
-def a_part(con: Con, seq: int) -> str:
-    return str(one(con, "SELECT part_id FROM message_parts WHERE message_id = ?", message(con, BARE, seq)))
 
 
 @plant("E12")
@@ -335,286 +343,124 @@ def nobody_asked(con: Con) -> Rows:
     return [row("messages", message(con, BARE, seq)) for seq in range(1, 20)]
 
 
-@plant("F1")
-def a_message_cannot_be_found(con: Con) -> Rows:
-    run(con, "DELETE FROM messages_fts WHERE rowid = ?", message(con, BARE, 1))
-    return [row("messages", message(con, BARE, 1))]
+@pytest.mark.parametrize("plant", plants("E"), ids=str)
+async def test_planted_damage_is_found_and_nothing_else(
+    plant: Plant, database_copy: DatabaseFactory, database_file: DatabaseFactory
+) -> None:
+    await plant.prove(database_copy, database_file)
 
 
-@plant("F2")
-def a_message_is_found_and_gone(con: Con) -> Rows:
-    run(con, "INSERT INTO messages_fts (rowid, content) VALUES (999999, 'gone')")
-    return [row("messages_fts", 999999)]
+MINUTE = 1 / 1_440
 
 
-@plant("F3")
-def a_summary_cannot_be_found(con: Con) -> Rows:
-    run(con, "DELETE FROM summaries_fts WHERE summary_id = ?", LEAF)
-    return [row("summaries", LEAF)]
-
-
-@plant("F3")
-def a_summary_is_found_and_gone(con: Con) -> Rows:
-    run(con, "INSERT INTO summaries_fts (rowid, summary_id, content) VALUES (7777, 'sum_00', 'gone')")
-    return [row("summaries_fts", 7777)]
-
-
-@plant("F3")
-def a_summary_is_found_twice(con: Con) -> Rows:
-    run(
-        con,
-        """INSERT INTO summaries_fts (rowid, summary_id, content)
-        SELECT 7777, summary_id, content FROM summaries WHERE summary_id = ?""",
-        LEAF,
+def conversation(
+    texts_of: list[str], days: list[float], calls: list[int] | None = None
+) -> tuple[MessageColumns, Keys]:
+    size = len(texts_of)
+    messages = MessageColumns(
+        array("q", range(1, size + 1)),
+        array("q", range(1, size + 1)),
+        array("q", [10] * size),
+        array("d", days),
+        bytes(1 if place % 2 == 0 else 2 for place in range(size)),
+        bytes(size),
     )
-    return [row("summaries_fts", 7777)]
+    hashes = array("Q", (int(hashlib.sha256(text.encode()).hexdigest()[:16], 16) for text in texts_of))
+    weights = bytes(2 if len(text) > 24 else 1 if text else 0 for text in texts_of)
+    return messages, Keys(hashes, array("Q", calls or [0] * size), weights)
 
 
-@plant("F4")
-def a_message_is_found_by_another_text(con: Con) -> Rows:
-    run(con, "UPDATE messages_fts SET content = 'another text' WHERE rowid = ?", message(con, BARE, 1))
-    return [row("messages_fts", message(con, BARE, 1))]
+def long(text: object) -> str:
+    return f"A text that is long enough to mean something: {text}"
 
 
-@plant("F4")
-def a_summary_is_found_by_another_text(con: Con) -> Rows:
-    rowid = one(con, "SELECT rowid FROM summaries_fts WHERE summary_id = ?", LEAF)
-    run(con, "UPDATE summaries_fts SET content = 'another text' WHERE rowid = ?", rowid)
-    return [row("summaries_fts", rowid)]
+def test_a_block_that_was_stored_again_is_told_as_ranges() -> None:
+    said = [long(number) for number in range(43)]
+    days = [1.0 + place * MINUTE for place in range(43)]
+    messages, keys = conversation(said + said[:41], days + days[:41])
+    [replay] = find_replays(messages, keys)
+    assert (replay.original, replay.copy, replay.length, replay.proof) == (0, 43, 41, Proof.SAME_TIMES)
+    assert not list(find_clusters(messages, keys, [replay]))
 
 
-@plant("F5")
-def a_summary_cannot_be_found_in_cjk(con: Con) -> Rows:
-    run(con, "DELETE FROM summaries_fts_cjk WHERE summary_id = ?", LEAF)
-    return [row("summaries", LEAF)]
+def test_a_block_that_came_back_in_one_second_is_a_replay() -> None:
+    said = [long(number) for number in range(5)]
+    messages, keys = conversation(said + said, [1.0 + place * MINUTE for place in range(5)] + [9.0] * 5)
+    [replay] = find_replays(messages, keys)
+    assert (replay.copy, replay.proof) == (5, Proof.BURST)
 
 
-@plant("F6")
-def a_part_of_a_search_table_is_gone(con: Con) -> Rows:
-    con.execute("DROP TABLE summaries_fts_docsize")
-    return [row("summaries_fts")]
+@pytest.mark.parametrize("short", ["NO_REPLY", "HEARTBEAT_OK", "ok", "(no output)", ""])
+def test_short_repeats_are_never_damage(short: str) -> None:
+    messages, keys = conversation([short] * 400, [1.0] * 400)
+    assert not find_replays(messages, keys)
+    assert not list(find_clusters(messages, keys, []))
 
 
-@plant("F6")
-def a_search_table_lost_its_index(con: Con) -> Rows:
-    run(con, "DELETE FROM messages_fts_data")
-    return [row("messages_fts")]
+def test_a_timer_that_says_the_same_every_half_hour_is_no_replay() -> None:
+    turn = [long("check the status"), "", long("all is well"), "HEARTBEAT_OK"]
+    days = [1.0 + run * 30 * MINUTE + step * MINUTE for run in range(60) for step in range(4)]
+    messages, keys = conversation(turn * 60, days)
+    assert not find_replays(messages, keys)
+    assert not list(find_clusters(messages, keys, []))
 
 
-@plant("G1", also="G3")
-def a_session_is_active_twice(con: Con) -> Rows:
-    con.execute("DROP INDEX conversations_active_session_key_idx")
-    run(con, "UPDATE conversations SET active = 1 WHERE conversation_id = 5")
-    return [row("conversations", 5), row("conversations", 8)]
+def test_the_same_answers_to_other_tool_calls_are_no_replay() -> None:
+    said = [long(number) for number in range(20)]
+    days = [1.0 + place * MINUTE for place in range(40)]
+    messages, keys = conversation(said * 2, days, list(range(1, 41)))
+    assert not find_replays(messages, keys)
+    messages, keys = conversation(said * 2, days, list(range(1, 21)) * 2)
+    assert [replay.proof for replay in find_replays(messages, keys)] == [Proof.SAME_CALLS]
 
 
-@plant("G2", SUSPICIOUS)
-def a_session_without_a_key_is_active_twice(con: Con) -> Rows:
-    run(
-        con, "UPDATE conversations SET session_key = NULL, session_id = 'one' WHERE conversation_id IN (4, 7)"
-    )
-    return [row("conversations", 4), row("conversations", 7)]
+def test_many_words_again_without_proof_are_suspicious_and_not_certain() -> None:
+    said = [long(number) for number in range(20)]
+    messages, keys = conversation(said * 2, [1.0 + place * MINUTE for place in range(40)])
+    [replay] = find_replays(messages, keys)
+    assert (replay.proof, replay.certain) == (Proof.LENGTH, False)
 
 
-@plant("G3", SUSPICIOUS)
-def archived_at_no_time(con: Con) -> Rows:
-    run(con, "UPDATE conversations SET archived_at = NULL WHERE conversation_id = 6")
-    return [row("conversations", 6)]
+def test_three_equal_user_messages_in_one_second_are_a_flood() -> None:
+    said = [long("do it"), "-", long("do it"), "-", long("do it")]
+    messages, keys = conversation(said, [1.0] * 5)
+    [cluster] = find_clusters(messages, keys, [])
+    assert (cluster.places, cluster.flood, cluster.certain) == ((0, 2, 4), True, True)
 
 
-@plant("G4")
-def split_by_a_rollover(con: Con) -> Rows:
-    run(con, "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5")
-    return [row("conversations", 5), row("conversations", 8)]
+def test_equal_messages_of_an_import_stamped_at_once_are_not_certain() -> None:
+    said = [long(place if place % 10 else "do it") for place in range(40)]
+    messages, keys = conversation(said, [1.0] * 40)
+    assert [cluster.certain for cluster in find_clusters(messages, keys, [])] == [False]
 
 
-@plant("G4", SUSPICIOUS)
-def split_by_nobody_knows_what(con: Con) -> Rows:
-    run(con, "UPDATE conversations SET archive_cause = NULL WHERE conversation_id = 5")
-    return [row("conversations", 5), row("conversations", 8)]
+@given(st.lists(st.sampled_from([long("a"), long("b"), long("c"), "ok", ""]), max_size=60), st.data())
+def test_replays_are_equal_do_not_overlap_and_lie_behind_their_originals(
+    said: list[str], data: st.DataObject
+) -> None:
+    days = sorted(data.draw(st.lists(st.floats(1, 2), min_size=len(said), max_size=len(said))))
+    messages, keys = conversation(said, days)
+    end = 0
+    for replay in find_replays(messages, keys):
+        assert replay.original + replay.length <= replay.copy
+        assert replay.copy >= end
+        end = replay.copy + replay.length
+        for step in range(replay.length):
+            assert said[replay.original + step] == said[replay.copy + step]
 
 
-@plant("G4", BY_DESIGN)
-def split_by_its_owner(con: Con) -> Rows:
-    run(con, "UPDATE conversations SET archive_cause = 'session-deleted' WHERE conversation_id = 5")
-    return [row("conversations", 5), row("conversations", 8)]
-
-
-@plant("G5", BY_DESIGN)
-def a_conversation_of_no_messages(con: Con) -> Rows:
-    run(con, "INSERT INTO conversations (conversation_id, session_id) VALUES (99, 'empty')")
-    return [row("conversations", 99)]
-
-
-@plant("G8")
-def read_further_than_it_was_long(con: Con) -> Rows:
-    run(
-        con,
-        """UPDATE conversation_bootstrap_state SET last_processed_offset = last_seen_size + 1
-        WHERE conversation_id = 7""",
-    )
-    return [row("conversation_bootstrap_state", 7)]
-
-
-@plant("G8", BY_DESIGN)
-def a_placeholder(con: Con) -> Rows:
-    run(
-        con,
-        """UPDATE conversation_bootstrap_state SET last_processed_offset = 0, last_seen_size = 0
-        WHERE conversation_id = 7""",
-    )
-    return [row("conversation_bootstrap_state", 7)]
-
-
-@plant("G8", SUSPICIOUS)
-def imported_and_no_checkpoint(con: Con) -> Rows:
-    run(con, "UPDATE conversations SET bootstrapped_at = created_at WHERE conversation_id = 7")
-    run(con, "DELETE FROM conversation_bootstrap_state WHERE conversation_id = 7")
-    return [row("conversations", 7)]
-
-
-@plant("G8", BY_DESIGN)
-def imported_before_there_were_checkpoints(con: Con) -> Rows:
-    run(
-        con, "UPDATE conversations SET bootstrapped_at = '2026-03-01T10:00:00.000Z' WHERE conversation_id = 7"
-    )
-    run(con, "DELETE FROM conversation_bootstrap_state WHERE conversation_id = 7")
-    return [row("conversations", 7)]
-
-
-@plant("G9", SUSPICIOUS)
-def debt_that_fails(con: Con) -> Rows:
-    run(
-        con,
-        "UPDATE conversation_compaction_maintenance SET pending = 1, retry_attempts = 4 WHERE "
-        "conversation_id = 8",
-    )
-    return [row("conversation_compaction_maintenance", 8)]
-
-
-@plant("G9", SUSPICIOUS)
-def debt_that_runs_for_ever(con: Con) -> Rows:
-    run(con, "UPDATE conversation_compaction_maintenance SET running = 1 WHERE conversation_id = 8")
-    return [row("conversation_compaction_maintenance", 8)]
-
-
-@plant("G10")
-def telemetry_below_zero(con: Con) -> Rows:
-    run(
-        con,
-        "UPDATE conversation_compaction_telemetry SET last_observed_cache_read = -1 WHERE conversation_id "
-        "= 8",
-    )
-    return [row("conversation_compaction_telemetry", 8)]
-
-
-@plant("G10", SUSPICIOUS)
-def telemetry_from_the_future(con: Con) -> Rows:
-    run(
-        con,
-        """UPDATE conversation_compaction_telemetry SET last_api_call_at = '2126-01-01T00:00:00.000Z'
-        WHERE conversation_id = 8""",
-    )
-    return [row("conversation_compaction_telemetry", 8)]
-
-
-@plant("G11")
-def two_active_briefs(con: Con) -> Rows:
-    run(con, "UPDATE focus_briefs SET status = 'active' WHERE conversation_id = 2 AND status = 'superseded'")
-    return [
-        row("focus_briefs", brief)
-        for brief in ids(
-            con, "SELECT brief_id FROM focus_briefs WHERE conversation_id = 2 AND status = 'active'"
-        )
-    ]
-
-
-@plant("G11")
-def a_brief_made_from_nothing(con: Con) -> Rows:
-    brief = one(con, "SELECT brief_id FROM focus_briefs WHERE conversation_id = 2 AND status = 'active'")
-    run(
-        con,
-        "INSERT INTO focus_brief_sources (brief_id, summary_id, ordinal, role) VALUES (?, 'sum_00', 9, "
-        "'cited')",
-        brief,
-    )
-    return [row("focus_brief_sources", brief, "sum_00", "cited")]
-
-
-@plant("G11", SUSPICIOUS)
-def a_brief_beyond_the_end(con: Con) -> Rows:
-    brief = one(con, "SELECT brief_id FROM focus_briefs WHERE conversation_id = 2 AND status = 'active'")
-    run(con, "UPDATE focus_briefs SET covered_message_seq = 5000 WHERE brief_id = ?", brief)
-    return [row("focus_briefs", brief)]
-
-
-@plant("G12", SUSPICIOUS)
-def a_step_was_never_finished(con: Con) -> Rows:
-    run(con, "DELETE FROM lcm_migration_state WHERE step_name = 'backfillSummaryDepths'")
-    return [row("sqlite_master")]
-
-
-@plant("G12", SUSPICIOUS)
-def a_table_is_missing(con: Con) -> Rows:
-    con.execute("DROP TABLE conversation_compaction_telemetry")
-    return [row("sqlite_master")]
-
-
-@plant("G13")
-def a_row_refers_to_nothing(con: Con) -> Rows:
-    run(con, "UPDATE large_files SET conversation_id = 999 WHERE file_id = 'file_740921a7a0974a0a'")
-    return [
-        row("large_files", one(con, "SELECT rowid FROM large_files WHERE file_id = 'file_740921a7a0974a0a'"))
-    ]
-
-
-@plant("G15", SUSPICIOUS)
-def a_counter_is_behind(con: Con) -> Rows:
-    run(con, "UPDATE sqlite_sequence SET seq = 10 WHERE name = 'messages'")
-    return [row("sqlite_sequence", "messages")]
-
-
-@plant("G16", SUSPICIOUS)
-def a_lease_ran_out(con: Con) -> Rows:
-    con.execute("CREATE TABLE pending_compaction_batches (batch_id TEXT PRIMARY KEY, status TEXT)")
-    con.execute(
-        """CREATE TABLE pending_summary_nodes (node_id TEXT PRIMARY KEY, batch_id TEXT, status TEXT,
-        canonical_summary_id TEXT, lease_expires_at TEXT)"""
-    )
-    run(
-        con,
-        "INSERT INTO pending_summary_nodes VALUES ('n', 'b', 'running', NULL, '2026-03-02T10:00:00.000Z')",
-    )
-    return [row("pending_summary_nodes", "n")]
-
-
-@plant("G17", BY_DESIGN)
-def anchors_are_suspect(con: Con) -> Rows:
-    con.execute(
-        "CREATE TABLE message_transcript_anchor_trust (message_id INTEGER PRIMARY KEY, trust_state TEXT)"
-    )
-    con.execute(
-        "CREATE TABLE conversation_transcript_epochs (conversation_id INTEGER PRIMARY KEY, migration_mode "
-        "TEXT)"
-    )
-    run(con, "INSERT INTO message_transcript_anchor_trust VALUES (1, 'suspect'), (2, 'verified')")
-    return [row("message_transcript_anchor_trust")]
-
-
-@plant("G18", SUSPICIOUS, also="A11 E9 E15")
-def a_conversation_was_copied(con: Con) -> Rows:
-    run(con, "INSERT INTO conversations (conversation_id, session_id, active) VALUES (99, 'copy', 0)")
-    con.execute("UPDATE conversations SET archived_at = created_at WHERE conversation_id = 99")
-    run(
-        con,
-        """INSERT INTO messages (conversation_id, seq, role, content, token_count, identity_hash, created_at)
-        SELECT 99, seq, role, content, token_count, identity_hash, created_at FROM messages
-        WHERE conversation_id = 4""",
-    )
-    return [row("conversations", 4), row("conversations", 99)]
-
-
-@plant("G19", BY_DESIGN)
-def another_session_joined(con: Con) -> Rows:
-    run(con, "UPDATE message_parts SET session_id = 'another' WHERE part_id = ?", a_part(con, 1))
-    return [row("conversations", BARE)]
+@pytest.mark.parametrize(
+    ("one", "other", "twins"),
+    [
+        ("the quick brown fox  jumps over it", "the quick brown\nfox jumps over it", True),
+        ("the key is abc123 for the cluster here", "the key is *** for the cluster here", True),
+        ("[Telegram Mira id:4242] please look at the lease table", "please look at the lease table", True),
+        ("please look at the lease table", "please look at the lease table again", False),
+        ("the quick brown fox jumps over it", "the quick brown fox jumps over it", False),
+        ("ok  then", "ok then", False),
+        ("* * * and then *** nothing else at all here", "quite another text that ends at all here", False),
+    ],
+)
+def test_twins(one: str, other: str, twins: bool) -> None:
+    assert are_twins(one, other) is twins
+    assert are_twins(other, one) is twins
