@@ -301,8 +301,9 @@ def inverse(edits: Iterable[Edit]) -> tuple[Edit, ...]:
 
 def _inverse(edit: Edit) -> Edit:
     if isinstance(edit, RowChange):
-        after = edit.after or edit.key
-        key = Cells.of({name: after.get(name, value) for name, value in edit.key.values})
+        key = edit.key
+        if edit.before and edit.after:  # what names the row may change, too
+            key = Cells.of({name: edit.after.get(name, value) for name, value in key.values})
         return RowChange(edit.table, key, edit.after, edit.before)
     ahead, behind = edit.gap
     return replace(
