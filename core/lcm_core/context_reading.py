@@ -68,9 +68,10 @@ async def read_context(
     `KnownContext.adopt` and `learn` take the answer in.
     """
     before = known.view
-    items = await store.context_items(
-        reader, known.conversation_id, known=before.items if len(before.items) else None, limit=limit
-    )
+    if limit is None:
+        items = await store.items_now(reader, known.conversation_id, before.items)
+    else:
+        items = await store.context_items(reader, known.conversation_id, limit=limit)
     over = await _overlay(reader, known, items, overlay, zone)
     weights = await store.weights_of(reader, _end_of(items, known))
     tail = fresh_tail_of(items, ChainMap(weights, known.weights), known.rules) if items.complete else None

@@ -116,7 +116,7 @@ class Painter:
         if entry is None:
             gone = summary_id in known.gone
             node = known.survey.graph.nodes.get(summary_id) if known.survey else None
-            badge = Span(badge_of(node.kind, node.depth), depth_style(node.depth)) if node else Span("")
+            badge = Span(badge_of(node.kind, node.depth or 0), depth_style(node.depth)) if node else Span("")
             return cells | {
                 "depth": badge,
                 "tokens": Span("" if gone else PENDING, "dim"),

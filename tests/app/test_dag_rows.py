@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.graph import Node, SummaryGraph
+from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.records import ConversationId, Edge, SummaryId
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
@@ -24,7 +24,7 @@ names = st.sampled_from([f"sum_{number}" for number in range(9)])
 
 def known_of(edges: list[tuple[str, str]], in_context: list[str], present: list[str]) -> Known:
     graph = SummaryGraph.build(
-        [Node(SummaryId(name), "condensed", 1) for name in present],
+        [PlainNode(SummaryId(name), "condensed", 1) for name in present],
         [Edge(SummaryId(consumer), SummaryId(source), 0) for consumer, source in edges],
         [SummaryId(name) for name in in_context],
     )

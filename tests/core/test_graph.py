@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.graph import Node, SummaryGraph
+from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.records import ConversationId, Edge, SummaryId
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
@@ -32,7 +32,7 @@ def graph_of(
         Edge(SummaryId(consumer), SummaryId(source), ordinal)
         for ordinal, (consumer, source) in enumerate(edges)
     ]
-    nodes = [Node(name, "leaf", 0) for name in rows]
+    nodes = [PlainNode(name, "leaf", 0) for name in rows]
     return SummaryGraph.build(nodes, ordered, [SummaryId(name) for name in in_context])
 
 

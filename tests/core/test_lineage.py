@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lcm_core.dag.graph import SummaryGraph
 from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, Edge, SummaryId
 from lcm_core.store.conversations import list_conversations
@@ -21,7 +22,6 @@ from lcm_core.store.lineage import (
     sources_in,
     summaries_with,
     summary_detail,
-    way_down,
     whole_tree,
 )
 from lcm_core.store.summaries import entries_of
@@ -108,7 +108,8 @@ def test_a_way_is_found_whenever_there_is_one_and_ends_on_cycles(
     pairs: list[tuple[int, int]], start: int, roots: set[int]
 ):
     found = [Edge(SummaryId(str(consumer)), SummaryId(str(source)), 0) for consumer, source in pairs]
-    way = way_down(found, SummaryId(str(start)), [SummaryId(str(root)) for root in roots])
+    graph = SummaryGraph.build((), found, ())
+    way = graph.way_down(SummaryId(str(start)), [SummaryId(str(root)) for root in roots])
     above, grown = {start}, True
     while grown:
         more = {consumer for consumer, source in pairs if source in above} - above

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from lcm_core.checks.check import (
@@ -33,8 +31,9 @@ from lcm_core.checks.placing import (
     unlinked_runs,
     within,
 )
-from lcm_core.checks.proofs import cyclic_nodes, lost_messages, run_of
-from lcm_core.checks.structure import ABNORMAL_ORDINAL, Structure
+from lcm_core.checks.proofs import lost_messages, run_of
+from lcm_core.checks.structure import Structure
+from lcm_core.context_items import ContextItems, repeated
 from lcm_core.findings import FixId, RowRef
 from lcm_core.records import ContextItem, SummaryId
 from lcm_core.wording import counted, phrase, some
@@ -44,6 +43,12 @@ _OTHER_TOOL: Final = "Another tool wrote it, and only that can tell what was mea
 
 def _items(structure: Structure, limits: Limits, items: Iterable[ContextItem]) -> Rows:
     return Rows(limits, "context_items", ((structure.id, item.ordinal) for item in items))
+
+
+def _at(structure: Structure, limits: Limits, places: Iterable[int]) -> Rows:
+    """The items at some places of a context."""
+    ordinals = structure.items.ordinals
+    return Rows(limits, "context_items", ((structure.id, ordinals[place]) for place in sorted(places)))
 
 
 def _where(structure: Structure, limits: Limits, is_wrong: Callable[[ContextItem], bool]) -> Rows:
@@ -72,32 +77,24 @@ def _dangling_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 def _dangling_summaries(structure: Structure, limits: Limits) -> Iterator[Hit]:
     rows = _where(structure, limits, lambda item: item.summary_id is not None and dangles(structure, item))
-    known = some(one for one in structure.remains if any(item.summary_id == one for item in structure.items))
+    known = some(one for one in structure.remains if one in structure.items.summary_ids)
     left = f"; links and edges still tell what {known} was made from" if known else ""
     words = f"name a summary that is gone: what it covered is out of the model's sight{left}."
     return rows.hits(BROKEN, "context item", structure.id, words, FixId.DROP_DANGLING_ITEMS)
 
 
 def _repeated(
-    what: str, value_of: Callable[[ContextItem], object]
+    what: str, column_of: Callable[[ContextItems], Sequence[int | str | None]]
 ) -> Callable[[Structure, Limits], Iterator[Hit]]:
     def find(structure: Structure, limits: Limits) -> Iterator[Hit]:
-        values = [value for item in structure.items if (value := value_of(item)) is not None]
-        several = {value for value, count in Counter(values).items() if count > 1}
-        seen: set[object] = set()
-        rows = Rows(limits)
-        for item in structure.items:
-            value = value_of(item)
-            if value in seen:
-                rows.add("context_items", structure.id, item.ordinal)
-            elif value in several:
-                seen.add(value)
+        several = repeated(column_of(structure.items))
+        rows = _at(structure, limits, (place for places in several.values() for place in places[1:]))
         if rows:
             words = (
                 f"stand in the context more than once ({counted(rows.count, 'item')} too many): the model "
                 "reads the same thing again."
             )
-            sentence = phrase(len(seen), what, structure.id, words)
+            sentence = phrase(len(several), what, structure.id, words)
             yield rows.hit(BROKEN, sentence, FixId.DROP_DUPLICATE_ITEMS)
 
     return find
@@ -143,13 +140,15 @@ def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    circling = cyclic_nodes(structure, structure.nodes)
+    circling = structure.graph.cyclic
     ordinals: dict[SummaryId, list[int]] = {}
     for item in structure.items:
         if item.summary_id is not None:
             ordinals.setdefault(item.summary_id, []).append(item.ordinal)
     for summary_id in structure.summaries_in_context:
-        covered = [one for one in structure.below([summary_id]) if one != summary_id and one in ordinals]
+        covered = [
+            one for one in structure.graph.below([summary_id]) if one != summary_id and one in ordinals
+        ]
         covered.sort(key=lambda one: ordinals[one][0])
         if covered:
             places = [ordinal for one in (summary_id, *covered) for ordinal in ordinals[one]]
@@ -164,13 +163,9 @@ def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Hit
 
 
 def _gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    ordinals = [item.ordinal for item in structure.items if 0 <= item.ordinal < ABNORMAL_ORDINAL]
-    rows = Rows(limits)
-    missing = 0
-    for before, after in pairwise(ordinals):
-        if after - before > 1:
-            missing += after - before - 1
-            rows.add("context_items", structure.id, after)
+    gaps = [gap for gap in structure.items.gaps if gap.first]  # what lacks before the first item is none
+    missing = sum(gap.last - gap.first + 1 for gap in gaps)
+    rows = _at(structure, limits, (gap.place for gap in gaps))
     if not rows:
         return
     lost, fix = lost_from_gap(structure, limits), FixId.CLOSE_GAPS
@@ -195,7 +190,7 @@ def _deleted_messages(structure: Structure) -> int:
 
 
 def _abnormal_ordinals(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    rows = _where(structure, limits, lambda item: not 0 <= item.ordinal < ABNORMAL_ORDINAL)
+    rows = _at(structure, limits, structure.items.abnormal)
     fix = FixId.CLOSE_GAPS if rows and true_order(structure) else None
     words = "have ordinals that only a renumbering uses: one was cut short."
     return rows.hits(BROKEN, "context item", structure.id, words, fix)
@@ -290,11 +285,7 @@ def _over_budget(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _wrong_type(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    def is_wrong(item: ContextItem) -> bool:
-        wanted = {"message": (True, False), "summary": (False, True)}.get(item.item_type)
-        return wanted != (item.message_id is not None, item.summary_id is not None)
-
-    rows = _where(structure, limits, is_wrong)
+    rows = _at(structure, limits, structure.items.mismatched)
     return rows.hits(BROKEN, "context item", structure.id, "refer to something else than the type says.")
 
 
@@ -332,7 +323,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         why="A summary stands in a context once; twice, the model reads the same text twice and pays for it.",
         needs=("context_items",),
         broken="summary {ref} stands more than once in the context of conversation {conversation}",
-        find=_repeated("summary", lambda item: item.summary_id),
+        find=_repeated("summary", lambda items: items.summary_ids),
     ),
     Rule(
         "A4",
@@ -342,7 +333,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         why="A message stands in a context once; twice, the model reads it twice.",
         needs=("context_items",),
         broken="message {ref} stands more than once in the context of conversation {conversation}",
-        find=_repeated("message", lambda item: item.message_id),
+        find=_repeated("message", lambda items: items.message_ids),
     ),
     Rule(
         "A5",

@@ -25,7 +25,6 @@ from lcm_core.checks.check import (
 from lcm_core.checks.placing import Block, fell_out, gaps_of, resets, within
 from lcm_core.checks.proofs import (
     can_be_numbered,
-    cyclic_nodes,
     depth_of,
     false_messages,
     false_sources,
@@ -33,7 +32,6 @@ from lcm_core.checks.proofs import (
     lost_messages,
     lost_sources,
     misnumbered,
-    rings,
     without_edges,
 )
 from lcm_core.checks.structure import NO_LINKS, SECOND, Node, Structure
@@ -113,11 +111,11 @@ def _self_edges(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _cycles(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    if len(structure.sources_first) == len(structure.nodes):
+    if len(structure.graph.sources_first) == len(structure.nodes):
         return
     repaired = without_edges(structure, false_sources(structure))
-    left = cyclic_nodes(repaired, repaired.nodes)
-    for ring in rings(structure):
+    left = repaired.graph.cyclic
+    for ring in structure.graph.rings:
         proven = left.isdisjoint(ring)
         why = (
             "the counters prove which of them were not"
@@ -189,7 +187,7 @@ def _depths_of_sources(structure: Structure, node: Node) -> list[int | None]:
 
 
 def _wrong_depth(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    cyclic, disproved = cyclic_nodes(structure, structure.nodes), false_sources(structure)
+    cyclic, disproved = structure.graph.cyclic, false_sources(structure)
     for node in structure.nodes.values():
         depths = [depth for depth in _depths_of_sources(structure, node) if depth is not None]
         if not depths or node.depth is None or node.summary_id in cyclic or node.is_leaf:
@@ -252,7 +250,7 @@ def _orphans(structure: Structure, limits: Limits) -> Iterator[Hit]:
 def _reached_otherwise(structure: Structure, orphan: SummaryId) -> bool:
     return all(
         structure.raw[place] or structure.linked[place] == 2
-        for below in structure.below([orphan])
+        for below in structure.graph.below([orphan])
         for place in structure.places(below)
     )
 
@@ -264,7 +262,7 @@ def _unused_in_archive(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 def _consumed_twice(structure: Structure, limits: Limits) -> Iterator[Hit]:
     false_ones: Mapping[SummaryId, frozenset[SummaryId]] | None = None
-    for source, consumers in structure.consumers.items():
+    for source, consumers in structure.graph.consumers.items():
         others = [one for one in consumers if one != source]
         if len(others) < 2 or source not in structure.nodes:
             continue
@@ -301,7 +299,7 @@ def _summarised_twice(structure: Structure, limits: Limits) -> Iterator[Hit]:
     for (one, other), shared in pairs.items():
         fix, confidence = None, BY_DESIGN
         why = "the context reaches no more than one of the two."
-        if one in structure.live and other in structure.live:
+        if one in structure.graph.live and other in structure.graph.live:
             confidence, why = BROKEN, "the model reads both, and the counters prove neither wrong."
             if set(shared) <= false_ones.get(one, frozenset()) | false_ones.get(other, frozenset()):
                 fix = FixId.DELETE_FALSE_LINES
@@ -376,7 +374,7 @@ def _abnormal_ids(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _half_swapped(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    held, circling = set(structure.summaries_in_context), cyclic_nodes(structure, structure.nodes)
+    held, circling = set(structure.summaries_in_context), structure.graph.cyclic
     for summary_id in structure.summaries_in_context:
         sources = {edge.source for edge in structure.edges.get(summary_id, ())}
         if sources and sources <= held - {summary_id}:

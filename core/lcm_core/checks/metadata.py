@@ -100,9 +100,9 @@ def _fix_of(
 def _can_be_made(structure: Structure, node: Node) -> bool:
     """Whether what follows from the sources can be made again without wiping away the trace of a lost one."""
     edges = structure.edges.get(node.summary_id, ())
-    if any(len(structure.consumers[edge.source]) > 1 for edge in edges):
+    if any(len(structure.graph.consumers[edge.source]) > 1 for edge in edges):
         return False  # one edge too many, perhaps: then the sum that is stored is right (B14)
-    return node.summary_id in structure.sources_first and sources_are_whole(structure, node)
+    return node.summary_id in structure.graph.sources_first and sources_are_whole(structure, node)
 
 
 def _source_tokens(structure: Structure, limits: Limits) -> Iterator[Hit]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from lcm_core.checks.check import Limits
-from lcm_core.checks.structure import ABNORMAL_ORDINAL, SECOND, Structure
+from lcm_core.checks.structure import SECOND, Structure
+from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems
 from lcm_core.findings import FixId
 from lcm_core.records import ContextItem, SummaryId
 
@@ -224,11 +224,11 @@ def _has_links(structure: Structure, block: Block) -> bool:
 def true_order(structure: Structure) -> list[int] | None:
     """Places in the list as the items belong; None: nothing tells."""
     items = structure.items
-    possible = list(dict.fromkeys(_orders([item.ordinal for item in items])))
+    possible = list(dict.fromkeys(_orders(items.ordinals)))
     if len(possible) == 1:
         return list(possible[0])
     doubtful = _doubtful(structure)
-    certain = [[items[at] for at in order if at not in doubtful] for order in possible]
+    certain = [[items.item(at) for at in order if at not in doubtful] for order in possible]
     proven = (order for order, held in zip(possible, certain, strict=True) if is_in_order(structure, held))
     found = next(proven, None)
     return None if found is None else list(found)
@@ -249,23 +249,21 @@ def _orders(ordinals: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 def _doubtful(structure: Structure) -> frozenset[int]:
     """Places of items that tell nothing: what stands twice, and what a summary beside it covers."""
-    refs = [item.ref for item in structure.items]
-    counts = Counter(refs)
-    found = set()
+    found = {at for places in structure.items.repeated.values() for at in places}
     for at, item in enumerate(structure.items):
         place = structure.place_of(item)
-        if counts[refs[at]] > 1 or (place is not None and structure.linked[place] == 2):
+        if place is not None and structure.linked[place] == 2:
             found.add(at)
     return frozenset(found)
 
 
-def is_in_order(structure: Structure, items: Sequence[ContextItem]) -> bool:
+def is_in_order(structure: Structure, items: Iterable[ContextItem]) -> bool:
     """Whether items begin no earlier than those before them; what covers nothing stands anywhere."""
     starts = [span[0] for item in items if (span := structure.covered_by(item)) is not None]
     return all(before <= after for before, after in pairwise(starts))
 
 
-def known_order(structure: Structure, items: Sequence[ContextItem]) -> list[int] | None:
+def known_order(structure: Structure, items: ContextItems) -> list[int] | None:
     """Places in *items* as they belong by what they cover; None where that does not tell one order.
 
     It does when each covers something, none covers what lies within another one's run of messages, and the
@@ -278,10 +276,10 @@ def known_order(structure: Structure, items: Sequence[ContextItem]) -> list[int]
     order = sorted(range(len(items)), key=known.__getitem__)
     if any(known[one][1] >= known[other][0] for one, other in pairwise(order)):
         return None
-    return None if any(behind_newer(structure, [items[at] for at in order])) else order
+    return None if any(behind_newer(structure, [items.item(at) for at in order])) else order
 
 
-def behind_newer(structure: Structure, items: Sequence[ContextItem]) -> Iterator[ContextItem]:
+def behind_newer(structure: Structure, items: Iterable[ContextItem]) -> Iterator[ContextItem]:
     """The items that stand behind something newer: by time, and messages also by seq.
 
     What a transplant copied stands in front of the rest, whenever it was said.

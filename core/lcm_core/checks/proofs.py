@@ -20,51 +20,6 @@ from lcm_core.checks.structure import NO_LINKS, SAME_MOMENT, Links, Node, Struct
 from lcm_core.records import Edge, SummaryId
 
 
-def rings(structure: Structure) -> Iterator[list[SummaryId]]:
-    """Each cycle once; where several hang together, as many as leave none when they are taken away."""
-    cyclic = cyclic_nodes(structure, structure.nodes)
-    while cyclic:
-        ring = [next(node for node in structure.nodes if node in cyclic)]
-        while True:
-            following = next(
-                one for one in structure.consumers[ring[-1]] if one in cyclic and one != ring[-1]
-            )
-            if following in ring:
-                ring = ring[ring.index(following) :]
-                break
-            ring.append(following)
-        cyclic = cyclic_nodes(structure, cyclic - set(ring))
-        yield ring
-
-
-def cyclic_nodes(structure: Structure, among: Iterable[SummaryId]) -> set[SummaryId]:
-    """The summaries *among* some that lie on a cycle or between two; self edges do not count."""
-    kept = set(among)
-
-    def sources(node: SummaryId) -> list[SummaryId]:
-        return [
-            edge.source
-            for edge in structure.edges.get(node, ())
-            if edge.source in kept and edge.source != node
-        ]
-
-    def consumers(node: SummaryId) -> list[SummaryId]:
-        return [one for one in structure.consumers.get(node, ()) if one in kept and one != node]
-
-    for before, after in ((sources, consumers), (consumers, sources)):
-        degree = {node: len(before(node)) for node in kept}
-        free = [node for node, number in degree.items() if not number]
-        while free:
-            node = free.pop()
-            following = after(node)
-            kept.discard(node)
-            for one in following:
-                degree[one] -= 1
-                if not degree[one]:
-                    free.append(one)
-    return kept
-
-
 def source_nodes(structure: Structure, node: Node) -> list[Node] | None:
     """All sources of a condensed summary; None when one is gone, foreign or itself, or none is recorded."""
     edges = structure.edges.get(node.summary_id, ())
@@ -270,8 +225,8 @@ _MOST: Final = 8
 
 def false_sources(structure: Structure) -> Mapping[SummaryId, frozenset[SummaryId]]:
     """By consumer, the sources that it was never made from."""
-    whole = len(structure.sources_first) == len(structure.nodes)
-    cyclic = frozenset[SummaryId]() if whole else cyclic_nodes(structure, structure.nodes)
+    whole = len(structure.graph.sources_first) == len(structure.nodes)
+    cyclic = frozenset[SummaryId]() if whole else structure.graph.cyclic
     found: dict[SummaryId, frozenset[SummaryId]] = {}
     for consumer, edges in structure.edges.items():
         sources = {edge.source for edge in edges} - {consumer}
@@ -296,7 +251,11 @@ def false_sources(structure: Structure) -> Mapping[SummaryId, frozenset[SummaryI
 
 def live_consumers(structure: Structure, source: SummaryId) -> AbstractSet[SummaryId]:
     """The summaries that were made from *source* and that the model reads, when these are several."""
-    live = {one for one in structure.consumers.get(source, ()) if one != source and one in structure.live}
+    live = {
+        one
+        for one in structure.graph.consumers.get(source, ())
+        if one != source and one in structure.graph.live
+    }
     return live if len(live) > 1 and source in structure.nodes else frozenset()
 
 
@@ -327,7 +286,7 @@ def leaves_of_shared(structure: Structure) -> Mapping[int, AbstractSet[SummaryId
     first: dict[int, SummaryId] = {}
     shared: dict[int, set[SummaryId]] = {}
     for leaf, links in structure.links.items():
-        if leaf in structure.live and structure.nodes[leaf].is_leaf:
+        if leaf in structure.graph.live and structure.nodes[leaf].is_leaf:
             for message_id in links.message_ids:
                 other = first.setdefault(message_id, leaf)
                 if other != leaf:

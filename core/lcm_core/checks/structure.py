@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from lcm_core.records import ContextItem, Conversation, ConversationId, Edge, MessageId, SummaryId, Timestamp
+from lcm_core.context_items import ContextItems
+from lcm_core.dag.graph import SummaryGraph
+from lcm_core.records import ContextItem, Conversation, ConversationId, Edge, SummaryId
+from lcm_core.store.context import context_items
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
 from lcm_core.store.database import Reader, Row
@@ -29,8 +32,6 @@ from lcm_core.tokens import MOST_PER_CHARACTER
 SAME_MOMENT: Final = 0.002 / 86_400
 SECOND: Final = 1 / 86_400
 ROLES: Final = ("system", "user", "assistant", "tool")
-#: Ordinals from here on are left over from a renumbering that was cut short (docs/format.md, "Numbering").
-ABNORMAL_ORDINAL: Final = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Structure:
 
     conversation: Conversation
     messages: MessageColumns
-    items: Sequence[ContextItem]  #: by ordinal
+    items: ContextItems
     nodes: Mapping[SummaryId, Node]  #: in the order in which they were made
     nameless: tuple[int, ...]  #: rowids of summaries whose id is NULL
     links: Mapping[SummaryId, Links]
@@ -130,63 +131,21 @@ class Structure:
         return self.conversation.active is False
 
     @cached_property
-    def consumers(self) -> Mapping[SummaryId, tuple[SummaryId, ...]]:
-        """Consumers by source, each once."""
-        found: dict[SummaryId, dict[SummaryId, None]] = {}
-        for consumer, edges in self.edges.items():
-            for edge in edges:
-                found.setdefault(edge.source, {})[consumer] = None
-        return {source: tuple(all_of) for source, all_of in found.items()}
+    def graph(self) -> SummaryGraph:
+        """The summaries with their edges, for every walk."""
+        edges = (edge for found in self.edges.values() for edge in found)
+        held = [one for one in self.items.summary_ids if one is not None]
+        return SummaryGraph.build(self.nodes.values(), edges, held)
 
     @cached_property
     def summaries_in_context(self) -> tuple[SummaryId, ...]:
         """The summaries of this conversation that stand in its context, each once, in order."""
-        return tuple(
-            dict.fromkeys(
-                item.summary_id
-                for item in self.items
-                if item.summary_id is not None and item.summary_id in self.nodes
-            )
-        )
+        return tuple(one for one in dict.fromkeys(self.graph.in_context) if one in self.nodes)
 
-    def below(self, start: Iterable[SummaryId]) -> Iterator[SummaryId]:
-        """*start* and everything below it toward the messages, each once; survives cycles."""
-        seen: set[SummaryId] = set()
-        waiting = list(start)
-        while waiting:
-            node = waiting.pop()
-            if node in seen or node not in self.nodes:
-                continue
-            seen.add(node)
-            yield node
-            waiting.extend(edge.source for edge in self.edges.get(node, ()))
-
-    @cached_property
-    def live(self) -> frozenset[SummaryId]:
-        """The summaries that a walk from the context meets."""
-        return frozenset(self.below(self.summaries_in_context))
-
-    @cached_property
+    @property
     def orphans(self) -> tuple[SummaryId, ...]:
-        """The summaries that neither the context nor another summary uses."""
-        held = set(self.summaries_in_context)
-        return tuple(node for node in self.nodes if node not in held and not self.consumers.get(node))
-
-    @cached_property
-    def sources_first(self) -> Mapping[SummaryId, None]:
-        """The summaries, each behind its sources; those on cycles and above them are left out."""
-        waiting = {
-            one: len({edge.source for edge in self.edges.get(one, ()) if edge.source in self.nodes} - {one})
-            for one in self.nodes
-        }
-        free = [one for one, number in waiting.items() if not number]
-        for one in free:  # grows while it is walked
-            for consumer in self.consumers.get(one, ()):
-                if consumer != one and consumer in waiting:
-                    waiting[consumer] -= 1
-                    if not waiting[consumer]:
-                        free.append(consumer)
-        return dict.fromkeys(free)
+        """The summaries that neither the context nor another summary uses, in the order of their making."""
+        return self.graph.orphans[::-1]
 
     def places(self, summary_id: SummaryId) -> Iterator[int]:
         """Where the messages that a summary is itself linked to stand; missing and foreign ones are none."""
@@ -211,9 +170,9 @@ class Structure:
     def raw(self) -> bytes:
         """By place: 1 where the message stands in the context itself."""
         found = bytearray(len(self.messages))
-        for item in self.items:
-            place = self.place_of(item)
-            if place is not None:
+        position = self.messages.position
+        for message_id in self.items.message_ids:
+            if message_id is not None and (place := position.get(message_id)) is not None:
                 found[place] = 1
         return bytes(found)
 
@@ -228,7 +187,7 @@ class Structure:
         """By place: 1 where a summary is linked to the message, 2 where one that the context reaches is."""
         found = bytearray(len(self.messages))
         for summary_id in self.nodes:
-            mark = 2 if summary_id in self.live else 1
+            mark = 2 if summary_id in self.graph.live else 1
             for place in self.places(summary_id):
                 found[place] = max(found[place], mark)
         return bytes(found)
@@ -237,31 +196,13 @@ class Structure:
     def spans(self) -> Mapping[SummaryId, tuple[int, int]]:
         """First and last place that a summary covers, itself or through its sources; none when nothing."""
         found: dict[SummaryId, tuple[int, int]] = {}
-        for start in self.nodes:
-            if start not in found:
-                self._measure(start, found)
-        return {node: span for node, span in found.items() if span[0] <= span[1]}
-
-    def _measure(self, start: SummaryId, found: dict[SummaryId, tuple[int, int]]) -> None:
-        """Fill in the spans of *start* and what lies below it, sources first; on a cycle as far as known."""
-        waiting: list[tuple[SummaryId, bool]] = [(start, False)]
-        entered: set[SummaryId] = set()
-        while waiting:
-            node, ready = waiting.pop()
-            sources = [edge.source for edge in self.edges.get(node, ()) if edge.source in self.nodes]
-            if not ready:
-                if node in found or node in entered:
-                    continue
-                entered.add(node)
-                waiting.append((node, True))
-                waiting.extend((source, False) for source in sources)
-                continue
-            first, last = len(self.messages), -1
-            for place in self.places(node):
-                first, last = min(first, place), max(last, place)
-            for span in (found[source] for source in sources if source in found):
-                first, last = min(first, span[0]), max(last, span[1])
-            found[node] = (first, last)
+        for node in self.graph.bottom_up(*self.nodes):  # on a cycle as far as known
+            places = list(self.places(node))
+            spans = [(min(places), max(places))] if places else []
+            spans += [found[source] for source in self.graph.sources.get(node, ()) if source in found]
+            if spans:
+                found[node] = (min(first for first, _ in spans), max(last for _, last in spans))
+        return found
 
     def span_text(self, first: int, last: int) -> str:
         """Places as people read them: ``seq 12`` or ``seq 12-40``."""
@@ -302,12 +243,12 @@ async def load_structure(reader: Reader, conversation_id: ConversationId) -> Str
     if row is None:
         return None
     messages, labels = await _messages(reader, conversation_id)
-    items = await _items(reader, conversation_id)
+    items = await context_items(reader, conversation_id)
     nodes, nameless = await _nodes(reader, conversation_id)
     links = await _links(reader, conversation_id)
     edges = await _edges(reader, conversation_id)
     foreign_messages, foreign_summaries = await _foreign(reader, messages, items, nodes, links, edges)
-    gone = [one for item in items if (one := item.summary_id) and foreign_summaries.get(one, 0) is None]
+    gone = [one for one in items.summary_ids if one and foreign_summaries.get(one, 0) is None]
     soft_reset, recorded = await _soft_reset(reader, conversation_id)
     budget, pending = await _debt(reader, conversation_id)
     return Structure(
@@ -331,13 +272,13 @@ async def load_structure(reader: Reader, conversation_id: ConversationId) -> Str
 
 
 def _owners_of_items(
-    items: Sequence[ContextItem], messages: Mapping[int, int | None], summaries: Mapping[str, int | None]
+    items: ContextItems, messages: Mapping[int, int | None], summaries: Mapping[str, int | None]
 ) -> dict[int | str, int]:
     """The conversations of what a context names and is another one's."""
     named: list[tuple[int | str, int | None]] = [
-        (item.message_id, messages.get(item.message_id)) for item in items if item.message_id is not None
+        (one, messages.get(one)) for one in items.message_ids if one is not None
     ]
-    named += [(one, summaries.get(one)) for item in items if (one := item.summary_id) is not None]
+    named += [(one, summaries.get(one)) for one in items.summary_ids if one is not None]
     return {ref: owner for ref, owner in named if owner is not None}
 
 
@@ -378,27 +319,6 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
 async def _next_messages(reader: Reader, conversation_id: ConversationId, last: Step | None) -> Step | None:
     """The next run of messages by seq; two with one seq are in the same run."""
     return await next_step(reader, "messages", "seq", _PAGE, last, of=("conversation_id", conversation_id))
-
-
-async def _items(reader: Reader, conversation_id: ConversationId) -> list[ContextItem]:
-    if not reader.schema.has("context_items"):
-        return []
-    rows = await reader.rows(
-        """SELECT ordinal, CAST(item_type AS TEXT) AS item_type,
-        message_id, CAST(summary_id AS TEXT) AS summary_id
-        FROM context_items AS c WHERE c.conversation_id = ? ORDER BY c.ordinal""",
-        conversation_id,
-    )
-    return [
-        ContextItem(
-            row["ordinal"],
-            row["item_type"],
-            None if row["message_id"] is None else MessageId(row["message_id"]),
-            None if row["summary_id"] is None else SummaryId(row["summary_id"]),
-            Timestamp(""),
-        )
-        for row in rows
-    ]
 
 
 async def _nodes(
@@ -495,19 +415,17 @@ async def _edges(reader: Reader, conversation_id: ConversationId) -> dict[Summar
 async def _foreign(
     reader: Reader,
     messages: MessageColumns,
-    items: Sequence[ContextItem],
+    items: ContextItems,
     nodes: dict[SummaryId, Node],
     links: dict[SummaryId, Links],
     edges: dict[SummaryId, tuple[Edge, ...]],
 ) -> tuple[dict[int, int | None], dict[str, int | None]]:
     """Who owns what is named here and is not ours."""
     ours = messages.position
-    odd_messages = {
-        item.message_id for item in items if item.message_id is not None and item.message_id not in ours
-    }
+    odd_messages = {one for one in items.message_ids if one is not None and one not in ours}
     linked = {one for found in links.values() for one in found.message_ids if one not in ours}
     named: Iterable[SummaryId | None] = (
-        *(item.summary_id for item in items),
+        *items.summary_ids,
         *(edge.source for found in edges.values() for edge in found),
     )
     odd_summaries = {one for one in named if one is not None and one not in nodes}

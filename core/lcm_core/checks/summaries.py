@@ -517,7 +517,7 @@ def _wrong_file_ids(seen: Summaries, limits: Limits) -> Iterator[Hit]:
     known = seen.known_files
     for summary_id, listed in seen.listed.items():
         named = frozenset(seen.files_of_sources(summary_id))
-        lost = lacking if summary_id in seen.structure.sources_first else circling
+        lost = lacking if summary_id in seen.structure.graph.sources_first else circling
         for rows, applies in (
             (stray, any(one not in known and one not in named for one in listed)),
             (unknown, any(one not in known and one in named for one in listed)),

@@ -1,17 +1,37 @@
-"""The summary DAG of one conversation: walks that survive cycles, dangling edges and shared sources."""
+"""The summary graph of one conversation: every walk, over cycles, dangling edges and shared sources as well.
+
+What lies around a few rows of a graph that is not read whole is asked of the file: `lcm_core.store.walks`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from lcm_core.records import Edge, SummaryId
 
 
+class Node(Protocol):
+    """What is asked of a summary; whoever builds a graph may know more of it."""
+
+    @property
+    def summary_id(self) -> SummaryId:
+        """Its id."""
+
+    @property
+    def kind(self) -> str:
+        """Leaf or condensed."""
+
+    @property
+    def depth(self) -> int | None:
+        """As stored; None: not recorded."""
+
+
 @dataclass(frozen=True, slots=True)
-class Node:
-    """What a walk needs to know of a summary."""
+class PlainNode:
+    """A summary of which no more is known than a graph asks."""
 
     summary_id: SummaryId
     kind: str
@@ -81,6 +101,97 @@ class SummaryGraph:
         """Ids that an edge or the context names and that no row here has (A2, B4)."""
         named = [*self.in_context, *(source for found in self.sources.values() for source in found)]
         return tuple(dict.fromkeys(name for name in named if name not in self.nodes))
+
+    @cached_property
+    def live(self) -> frozenset[SummaryId]:
+        """The nodes that a walk from the context meets."""
+        return frozenset(self.below(self.in_context))
+
+    @cached_property
+    def sources_first(self) -> Mapping[SummaryId, None]:
+        """The nodes, each behind its sources; those on cycles and above them are left out."""
+        waiting = {
+            one: sum(source in self.nodes and source != one for source in self.sources.get(one, ()))
+            for one in self.nodes
+        }
+        free = [one for one, number in waiting.items() if not number]
+        for one in free:  # grows while it is walked
+            for consumer in self.consumers.get(one, ()):
+                if consumer != one and consumer in waiting:
+                    waiting[consumer] -= 1
+                    if not waiting[consumer]:
+                        free.append(consumer)
+        return dict.fromkeys(free)
+
+    @cached_property
+    def cyclic(self) -> frozenset[SummaryId]:
+        """The nodes that lie on a cycle or between two; an edge to oneself does not count."""
+        return self._cyclic_among(self.nodes)
+
+    @cached_property
+    def rings(self) -> tuple[tuple[SummaryId, ...], ...]:
+        """Each cycle once; where several hang together, as many as leave none when they are taken away."""
+        found, cyclic = [], self.cyclic
+        while cyclic:
+            ring = [next(node for node in self.nodes if node in cyclic)]
+            while True:
+                here = ring[-1]
+                following = next(one for one in self.consumers[here] if one in cyclic and one != here)
+                if following in ring:
+                    ring = ring[ring.index(following) :]
+                    break
+                ring.append(following)
+            found.append(tuple(ring))
+            cyclic = self._cyclic_among(cyclic.difference(ring))
+        return tuple(found)
+
+    def _cyclic_among(self, among: Iterable[SummaryId]) -> frozenset[SummaryId]:
+        kept = set(among)
+        for ahead, behind in ((self.sources, self.consumers), (self.consumers, self.sources)):
+            degree = {node: sum(one in kept and one != node for one in ahead.get(node, ())) for node in kept}
+            free = [node for node, number in degree.items() if not number]
+            while free:
+                node = free.pop()
+                kept.discard(node)
+                for one in behind.get(node, ()):
+                    if one in kept and one != node:
+                        degree[one] -= 1
+                        if not degree[one]:
+                            free.append(one)
+        return frozenset(kept)
+
+    def below(self, start: Iterable[SummaryId]) -> list[SummaryId]:
+        """The nodes that `walk` meets: what has no row here is left out."""
+        return [node for node in self.walk(start) if node in self.nodes]
+
+    def above(self, start: Iterable[SummaryId]) -> set[SummaryId]:
+        """The nodes that were made from some, directly or through others, and are none of these."""
+        known = set(start)
+        waiting = list(known)
+        found: set[SummaryId] = set()
+        while waiting:
+            for consumer in self.consumers.get(waiting.pop(), ()):
+                if consumer in self.nodes and consumer not in found and consumer not in known:
+                    found.add(consumer)
+                    waiting.append(consumer)
+        return found
+
+    def way_down(self, summary_id: SummaryId, roots: Iterable[SummaryId]) -> tuple[SummaryId, ...]:
+        """A shortest way from one of *roots* to a summary; empty when there is none."""
+        wanted = set(roots)
+        below: dict[SummaryId, SummaryId | None] = {summary_id: None}
+        waiting = [summary_id]
+        for node in waiting:  # grows while it is walked: breadth first
+            if node in wanted:
+                way = [node]
+                while (step := below[way[-1]]) is not None:
+                    way.append(step)
+                return tuple(way)
+            for consumer in self.consumers.get(node, ()):
+                if consumer not in below:
+                    below[consumer] = node
+                    waiting.append(consumer)
+        return ()
 
     def walk(self, start: Iterable[SummaryId]) -> Iterator[SummaryId]:
         """*start* and everything below it toward the messages, each node once, consumers first."""

@@ -7,7 +7,7 @@ same functions. A consumer that was made from a bad source (C10) has no mark; it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -141,7 +141,7 @@ async def find_repair(
     if since is not None:
         wanted = [one for one in wanted if sort_key(rows[one].created_at) >= since]
     kind_of = {one: kind for one, kind in (await _kinds(reader, rows, wanted)).items() if kind in kinds}
-    spoiled = _above(graph, kind_of)
+    spoiled = graph.above(kind_of)
     bad_ids = sources_first(graph, kind_of, rows)
     spoiled_ids = sources_first(graph, spoiled, rows)
     reasons = {**{one: str(kind) for one, kind in kind_of.items()}, **dict.fromkeys(spoiled, CONTAMINATED)}
@@ -153,19 +153,6 @@ async def find_repair(
         tuple(items_of(graph, bad_ids, rows, reasons)),
         tuple(items_of(graph, everyone, rows, reasons)),
     )
-
-
-def _above(graph: SummaryGraph, bad: Iterable[SummaryId]) -> set[SummaryId]:
-    """Everything that was made from some summaries and is none of them."""
-    known = set(bad)
-    waiting = list(known)
-    found: set[SummaryId] = set()
-    while waiting:
-        for consumer in graph.consumers.get(waiting.pop(), ()):
-            if consumer in graph.nodes and consumer not in found and consumer not in known:
-                found.add(consumer)
-                waiting.append(consumer)
-    return found
 
 
 def _contaminated(

@@ -75,23 +75,24 @@ class ContextEntry:
 
 
 async def context_items(
-    reader: Reader,
-    conversation_id: ConversationId,
-    *,
-    known: ContextItems | None = None,
-    limit: int | None = None,
+    reader: Reader, conversation_id: ConversationId, *, limit: int | None = None
 ) -> ContextItems:
-    """All items of a context by ordinal, or the first *limit* of them; nothing of what they name.
+    """All items of a context by ordinal, or the first *limit* of them; nothing of what they name."""
+    if not reader.schema.has("context_items"):
+        return ContextItems()
+    return await _rows_from(reader, conversation_id, None, limit, "")
+
+
+async def items_now(reader: Reader, conversation_id: ConversationId, known: ContextItems) -> ContextItems:
+    """All items of a context that is read again and again.
 
     What is *known* is given back as it is when the list has not changed, and is gone on with when items were
     only appended: a list under a busy host is not read again and again.
     """
     if not reader.schema.has("context_items"):
         return ContextItems()
-    if limit is not None:
-        return await _rows_from(reader, conversation_id, None, limit, "")
     signature = await _signature(reader, conversation_id)
-    if known is None or not known.complete or not known.signature:
+    if not known.complete or not known.signature:
         return await _rows_from(reader, conversation_id, None, None, signature)
     if signature == known.signature:
         return known

@@ -114,7 +114,7 @@ async def open_tree(
     way: tuple[SummaryId, ...] = ()
     if select is not None:
         roots = {held.summary_id for held in context if held.present and not held.consumed}
-        way = way_down(await _edges_above(reader, select), select, roots)
+        way = SummaryGraph.build((), await _edges_above(reader, select), ()).way_down(select, roots)
     sources = await sources_in(reader, dict.fromkeys((*unfolded, *way[:-1])))
     return Opening(context, sources, way)
 
@@ -152,29 +152,6 @@ async def _fingerprint(
 
 def _digest(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def way_down(
-    edges: Sequence[Edge], summary_id: SummaryId, roots: Iterable[SummaryId]
-) -> tuple[SummaryId, ...]:
-    """A shortest way from one of *roots* to a summary along *edges*; empty when there is none."""
-    consumers: dict[SummaryId, list[SummaryId]] = {}
-    for edge in edges:
-        consumers.setdefault(edge.source, []).append(edge.consumer)
-    wanted = set(roots)
-    below: dict[SummaryId, SummaryId | None] = {summary_id: None}
-    waiting = [summary_id]
-    for node in waiting:  # grows while it is walked: breadth first
-        if node in wanted:
-            way = [node]
-            while (step := below[way[-1]]) is not None:
-                way.append(step)
-            return tuple(way)
-        for consumer in consumers.get(node, ()):
-            if consumer not in below:
-                below[consumer] = node
-                waiting.append(consumer)
-    return ()
 
 
 async def _edges_above(reader: Reader, summary_id: SummaryId) -> list[Edge]:

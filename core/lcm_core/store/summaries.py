@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lcm_core.dag.graph import Node, SummaryGraph
+from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.dag.markers import MARKER_LIKE, BrokenKind, classify
 from lcm_core.errors import NotFoundError
 from lcm_core.javascript import BLANKS
@@ -233,7 +233,7 @@ async def load_graph(reader: Reader, conversation_id: ConversationId) -> Summary
     # In a thread: a graph of 12,000 nodes takes longer to build than a key may wait.
     return await asyncio.to_thread(
         SummaryGraph.build,
-        (Node(SummaryId(row["summary_id"]), row["kind"] or "", row["depth"] or 0) for row in nodes),
+        (PlainNode(SummaryId(row["summary_id"]), row["kind"] or "", row["depth"] or 0) for row in nodes),
         (_edge(row) for row in edges),
         in_context,
     )

@@ -14,11 +14,12 @@ from enum import StrEnum
 from lcm_core.checks import Limits
 from lcm_core.checks.context import dangles, is_at_home, owner_elsewhere
 from lcm_core.checks.placing import fallen, known_order, lost_blocks, true_order
-from lcm_core.checks.proofs import cyclic_nodes, run_of
+from lcm_core.checks.proofs import run_of
 from lcm_core.checks.structure import Structure
+from lcm_core.context_items import ContextItems
 from lcm_core.findings import FixId
 from lcm_core.operations.fix.requests import Chosen
-from lcm_core.records import ContextItem, MessageId, SummaryId, Timestamp
+from lcm_core.records import SummaryId
 
 
 class Keep(StrEnum):
@@ -79,7 +80,7 @@ def new_context(
     items = structure.items
     order = true_order(structure) if FixId.CLOSE_GAPS in fixes else None
     places = range(len(items)) if order is None else order
-    found = NewContext([Entry(_ref(items[at]), at) for at in places], order is not None)
+    found = NewContext([Entry(items.refs[at], at) for at in places], order is not None)
     if FixId.DROP_DANGLING_ITEMS in fixes:
         _replace_dangling(structure, found)
     if FixId.DROP_FOREIGN_ITEMS in fixes:
@@ -117,7 +118,7 @@ def _replace_dangling(structure: Structure, found: NewContext) -> None:
     remains = Remains(structure)
     entries: list[Entry] = []
     for entry in found.entries:
-        item = None if entry.at is None else structure.items[entry.at]
+        item = None if entry.at is None else structure.items.item(entry.at)
         if item is None or not dangles(structure, item):
             entries.append(entry)
             continue
@@ -137,7 +138,7 @@ def _foreign(structure: Structure) -> Iterator[int]:
 
 
 def _reorder(structure: Structure, found: NewContext) -> None:
-    order = known_order(structure, [_item(entry) for entry in found.entries])
+    order = known_order(structure, ContextItems.naming(entry.ref for entry in found.entries))
     if order is not None:
         found.moved = len(order) - len(in_order(order))
         found.entries = [found.entries[at] for at in order]
@@ -160,18 +161,6 @@ def in_order(places: Sequence[int | None]) -> list[int]:
         found.append(index)
         index = before[index]
     return found[::-1]
-
-
-def _item(entry: Entry) -> ContextItem:
-    """An entry as an item: what it refers to is all that counts."""
-    if isinstance(entry.ref, str):
-        return ContextItem(0, "summary", None, SummaryId(entry.ref), Timestamp(""))
-    message_id = None if entry.ref is None else MessageId(entry.ref)
-    return ContextItem(0, "message", message_id, None, Timestamp(""))
-
-
-def _ref(item: ContextItem) -> int | str | None:
-    return item.message_id if item.summary_id is None else item.summary_id
 
 
 def _drop(found: NewContext, gone: Collection[int]) -> int:
@@ -198,9 +187,9 @@ def _repeated(entries: Iterable[Entry]) -> Iterator[int]:
 def _covered(structure: Structure, entries: Sequence[Entry]) -> Iterator[int]:
     """The items that a summary beside them covers; summaries on a circle cover each other and stay."""
     held = [SummaryId(entry.ref) for entry in entries if isinstance(entry.ref, str)]
-    under = set(structure.below(edge.source for top in held for edge in structure.edges.get(top, ())))
-    under -= cyclic_nodes(structure, structure.nodes)
-    linked = {place for node in structure.below(held) for place in structure.places(node)}
+    under = set(structure.graph.below(edge.source for top in held for edge in structure.edges.get(top, ())))
+    under -= structure.graph.cyclic
+    linked = {place for node in structure.graph.below(held) for place in structure.places(node)}
     for entry in entries:
         place = None if isinstance(entry.ref, str) else structure.messages.position.get(entry.ref or 0)
         if entry.at is not None and (entry.ref in under or place in linked):
@@ -270,7 +259,7 @@ class Remains:
 
     def __init__(self, structure: Structure) -> None:
         self._structure = structure
-        self._reached = set(structure.live)  #: summaries that the context reaches
+        self._reached = set(structure.graph.live)  #: summaries that the context reaches
         self._held = bytearray(
             1 if raw or covered == 2 else 0
             for raw, covered in zip(structure.raw, structure.linked, strict=True)
@@ -280,7 +269,7 @@ class Remains:
     def of(self, gone: SummaryId) -> Iterator[int | SummaryId]:
         """What is left of a summary that is gone, in order; nothing when a summary that is read covers it."""
         structure = self._structure
-        if gone in self._seen or not self._reached.isdisjoint(structure.consumers.get(gone, ())):
+        if gone in self._seen or not self._reached.isdisjoint(structure.graph.consumers.get(gone, ())):
             return
         self._seen.add(gone)
         for source in structure.remains.get(gone, ()):
@@ -296,7 +285,7 @@ class Remains:
         elif source not in structure.nodes:
             yield from self.of(source)
         elif source not in self._reached:
-            below = list(structure.below([source]))
+            below = structure.graph.below([source])
             places = [place for node in below for place in structure.places(node)]
             if self._reached.isdisjoint(below) and not any(self._held[place] for place in places):
                 self._reached.update(below)

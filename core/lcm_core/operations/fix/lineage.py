@@ -211,7 +211,7 @@ def derived(befores: Sequence[Structure], now: Structure, wanted: Mapping[FixId,
     """
     nodes = dict(now.nodes)
     work = replace(now, nodes=nodes)
-    for summary_id in work.sources_first:
+    for summary_id in work.graph.sources_first:
         for measure in _MEASURES:
             node = nodes[summary_id]
             right = measure.right(work, node)

@@ -108,7 +108,9 @@ class _Counting:
         return found if self.estimator is Estimator.WEIGHTED else found[::-1]
 
     def _proven_by_consumers(self, node: Node) -> Iterator[int]:
-        for consumer in map(self.structure.nodes.get, self.structure.consumers.get(node.summary_id, ())):
+        for consumer in map(
+            self.structure.nodes.get, self.structure.graph.consumers.get(node.summary_id, ())
+        ):
             if consumer is not None and consumer.descendant_tokens is not None:
                 zeroed = replace(node, tokens=0)
                 others = replace(self.structure, nodes={**self.structure.nodes, node.summary_id: zeroed})
@@ -150,7 +152,7 @@ async def relisted(reader: Reader, structure: Structure, chosen: Chosen) -> Mapp
     lists = {one: _list_of(stored.get(one, {}).get("file_ids")) for one in structure.nodes}
     changed: dict[SummaryId, str] = {}
     touched: set[SummaryId] = set()
-    for one in structure.sources_first:
+    for one in structure.graph.sources_first:
         edges = structure.edges.get(one, ())
         if one not in chosen and touched.isdisjoint(edge.source for edge in edges):
             continue
