@@ -30,9 +30,9 @@ from lcm_core.change.commit import commit_plan
 from lcm_core.change.undo import plan_undo
 from lcm_core.engine import Engine
 from lcm_core.operations.appending import Session
-from lcm_core.operations.compaction.forecast import foresee
-from lcm_core.operations.compaction.reading import load_context
-from lcm_core.operations.compaction.run import Mode, operation_of, setting_of
+from lcm_core.operations.compaction.forecast import forecast_passes
+from lcm_core.operations.compaction.reading import load_for_compaction
+from lcm_core.operations.compaction.run import Mode, compaction_setting, operation_of
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.settings.engine import EngineSettings
@@ -123,14 +123,14 @@ async def _contexts(path: Path, runs: int) -> list[Row]:
     async with await Database.open(path) as held:
         settings = settings_for(engine, BUDGET)
         assembled = await held.read(assemble_context, CONVERSATION, settings, zone=UTC)
-        setting = setting_of(held.schema, engine, UTC, BUDGET)
+        setting = compaction_setting(held.schema, engine, UTC, BUDGET)
 
         async def assemble() -> None:
             await held.read(assemble_context, CONVERSATION, settings, zone=UTC)
 
         async def plan() -> None:
-            loaded = await held.read(load_context, CONVERSATION, setting.rendering)
-            foresee(loaded, setting, operation_of(Mode.SWEEP))
+            loaded = await held.read(load_for_compaction, CONVERSATION, setting.rendering)
+            forecast_passes(loaded, setting, operation_of(Mode.SWEEP))
 
         assembling, planning = await _times(assemble, runs), await _times(plan, runs)
     rows = _plain(path, _END, (len(assembled.messages),), runs) + _plain(path, _SEARCH, (), runs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from lcm_core.operations.compaction.forecast import Foresight
+from lcm_core.operations.compaction.forecast import CompactionForecast
 from lcm_core.operations.compaction.reading import Chunk
-from lcm_core.operations.compaction.run import Step
-from lcm_core.operations.compaction.sweep import Made, Moved, Result, Skipped, UnderResult
+from lcm_core.operations.compaction.run import PassDone
+from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped, Result, UnderResult
 from lcm_core.summarize.cost import likely_of_count
 
 from lcm_tui.writing import Modelling
@@ -32,10 +32,10 @@ def refusal_of(result: object) -> str:
     return f"{KEY_REFUSED} {_GOES_ON}" if isinstance(result, Result) and result.cut_short else KEY_REFUSED
 
 
-def cost_of(foresight: Foresight[Any], model: Modelling) -> float | None:
+def cost_of(forecast: CompactionForecast[Any], model: Modelling) -> float | None:
     """What it would cost in USD, when each first answer is good; None: the price is not known."""
-    sent = likely_of_count(foresight.input_tokens) + foresight.calls * PROMPT_TOKENS
-    return model.cost(sent, foresight.output_tokens)
+    sent = likely_of_count(forecast.input_tokens) + forecast.calls * PROMPT_TOKENS
+    return model.cost(sent, forecast.output_tokens)
 
 
 def span_text(refs: Sequence[int | str]) -> str:
@@ -54,17 +54,17 @@ def chunk_words(chunk: Chunk) -> str:
     return f"{span_text(chunk.refs)} ({chunk.tokens:,} tokens)"
 
 
-def step_words(number: int, step: Step) -> str:
+def step_words(number: int, step: PassDone) -> str:
     """What became of a pass, in one line."""
     what = chunk_words(step.chunk)
     match step.outcome:
-        case Made(summary_id=made, level=level):
+        case PassMade(summary_id=made, level=level):
             size = step.draft.text.tokens if step.draft else 0
             way = step.draft.text.way if step.draft else level
             return f"{number}. {what} became {made} of {size:,} tokens ({way})."
-        case Skipped():
+        case PassSkipped():
             return f"{number}. {what} says nothing and was passed over."
-        case Moved():
+        case PassMoved():
             return f"{number}. {what} was changed by somebody else meanwhile; it is looked at again."
         case _:
             return f"{number}. {what}: nothing was made."

@@ -14,10 +14,10 @@ from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import LcmError
-from lcm_core.operations.drafting.batch import Batch, Options
-from lcm_core.operations.drafting.draft import Draft, Origin, Setting, read_material, request_for
-from lcm_core.operations.drafting.items import SETTLED, Item
-from lcm_core.operations.drafting.keeping import Header, Keeper, Kept, drafts_folder
+from lcm_core.operations.drafting.batch import Batch, BatchOptions
+from lcm_core.operations.drafting.draft import Draft, DraftOrigin, DraftSetting, read_material, request_for
+from lcm_core.operations.drafting.items import SETTLED, BatchItem
+from lcm_core.operations.drafting.saved import DraftsHeader, DraftsWriter, SavedDrafts, drafts_folder
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.records import SummaryId
 from lcm_core.settings import Settings
@@ -86,10 +86,10 @@ def key_text(author: Modelling) -> str:
     return f"key {author.key}" if author.key else "no key is used"
 
 
-def setting_of(session: Session) -> Setting:
+def setting_of(session: Session) -> DraftSetting:
     """How summaries of the open database are drafted."""
     rules = configured(engine_rules(session.database.schema), session.settings.engine)
-    return Setting(Rendering(rules, session.zone))
+    return DraftSetting(Rendering(rules, session.zone))
 
 
 def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
@@ -106,14 +106,14 @@ def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
     return f"{calls}, {tokens}, {cost}"
 
 
-def _worth_keeping(item: Item) -> bool:
+def _worth_keeping(item: BatchItem) -> bool:
     """Whether somebody paid for what is undecided, or wrote it."""
     return item.state not in SETTLED and any(
-        draft.origin is Origin.MANUAL or draft.usage.cost_usd != 0 for draft in item.drafts
+        draft.origin is DraftOrigin.MANUAL or draft.usage.cost_usd != 0 for draft in item.drafts
     )
 
 
-def worth_keeping(items: Iterable[Item]) -> bool:
+def worth_keeping(items: Iterable[BatchItem]) -> bool:
     """Whether something undecided was paid for, or written by hand; anything else is made again as well."""
     return any(map(_worth_keeping, items))
 
@@ -146,24 +146,24 @@ class Work:
         self,
         session: Session,
         author: Modelling,
-        items: Iterable[Item],
+        items: Iterable[BatchItem],
         *,
         kind: str,
-        kept: Kept | None = None,
+        kept: SavedDrafts | None = None,
         instructions: str = "",
     ) -> None:
         """*kept*: drafts of an earlier run to go on with; *instructions* are the operator's for all of it."""
         self.session = session
         self.author = author
         self.kind = kind
-        self.listeners: list[Callable[[Item], None]] = []
+        self.listeners: list[Callable[[BatchItem], None]] = []
         self.problem = ""  #: why drafts are not kept on the disk
         #: of the whole batch: earlier runs count, and whoever else is asked
         self.budget = call_budget(author.settings, NOTHING_SPENT if kept is None else kept.header.spent)
         self._writers = {author: author.open(self.budget)}
         self._authors: dict[tuple[SummaryId, int], Modelling] = {}  #: of drafts that others were asked for
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="drafts")  # notes follow each other
-        self._keeper: Future[Keeper] | None = None
+        self._keeper: Future[DraftsWriter] | None = None
         self._loop = asyncio.get_running_loop()
         self._kept = kept
         self._closed = False
@@ -172,7 +172,7 @@ class Work:
             items if kept is None else kept.items,
             setting_of(session),
             Instructed(self.writer, instructions) if instructions else self.writer,
-            Options(kind=kind),
+            BatchOptions(kind=kind),
             batch_id="" if kept is None else kept.header.batch,
             keep=self._keep,
             changed=self._changed,
@@ -221,7 +221,7 @@ class Work:
 
     # -- keeping -----------------------------------------------------------------------------------------
 
-    def _keep(self, item: Item) -> None:
+    def _keep(self, item: BatchItem) -> None:
         """Note on the disk how far an item has come; not on the event loop, which a slow disk would hold."""
         if self._keeper is None:
             self._keeper = self._thread.submit(self._begin)
@@ -229,12 +229,12 @@ class Work:
         kept = self._thread.submit(lambda: keeper.result().keep(item, spent))
         kept.add_done_callback(self._kept_or_not)
 
-    def _begin(self) -> Keeper:
+    def _begin(self) -> DraftsWriter:
         if self._kept is not None:
-            return Keeper.reopen(self._kept)
+            return DraftsWriter.reopen(self._kept)
         path = str(self.session.database.path)
-        header = Header(self.batch.id, self.kind, path, iso_z(datetime.now(UTC)))
-        return Keeper.create(drafts_folder(), header, self.batch.items)
+        header = DraftsHeader(self.batch.id, self.kind, path, iso_z(datetime.now(UTC)))
+        return DraftsWriter.create(drafts_folder(), header, self.batch.items)
 
     def _kept_or_not(self, done: Future[None]) -> None:
         """Called in the thread: what cannot be kept must not be paid for."""
@@ -260,13 +260,13 @@ class Work:
         await asyncio.to_thread(self._thread.submit(close).result)
         self._thread.shutdown(wait=False)
 
-    def _changed(self, item: Item) -> None:
+    def _changed(self, item: BatchItem) -> None:
         for listener in tuple(self.listeners):
             listener(item)
 
     # -- committing --------------------------------------------------------------------------------------
 
-    def planner(self, item: Item, draft: Draft) -> Callable[[Reader], Awaitable[Plan]]:
+    def planner(self, item: BatchItem, draft: Draft) -> Callable[[Reader], Awaitable[Plan]]:
         """Plans to put a draft in the place of the text that it was made over."""
 
         async def plan(reader: Reader) -> Plan:
@@ -284,7 +284,7 @@ class Work:
 
         return plan
 
-    async def committed(self, item: Item, draft: Draft, done: Iterable[Committed]) -> None:
+    async def committed(self, item: BatchItem, draft: Draft, done: Iterable[Committed]) -> None:
         """Note that a draft was committed from its preview."""
         del done
         await self.batch.take(item.summary_id, draft.number)

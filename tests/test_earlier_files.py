@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from lcm_core.change.exports import export_folder
-from lcm_core.operations.drafting.keeping import drafts_folder, read_kept, unfinished
+from lcm_core.operations.drafting.saved import drafts_folder, read_saved, unfinished
 from lcm_core.own_folders import make_private
 from lcm_core.settings import Options, resolve
 from lcm_core.settings.resolve import ENV_NAMES
@@ -114,7 +114,7 @@ def test_its_drafts_on_their_way_are_found_and_go_on(earlier: Path):
     named = json.loads(text.split("\n", 1)[0])["database"]
     moved.write_text(text.replace(json.dumps(named), json.dumps(str(path.resolve()))))
     [kept] = unfinished(drafts_folder(), path, "rewrite")
-    assert kept == read_kept(moved)
+    assert kept == read_saved(moved)
     assert kept.header.batch == expected(earlier)["batch"]
     assert kept.items[0].drafts[-1].text == expected(earlier)["draft"]
     made = run("rewrite", 4, "--resume", "--accept", "every", "--apply", "--yes", "--db", path)

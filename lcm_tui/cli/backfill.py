@@ -14,7 +14,7 @@ from lcm_core.ingest.host_file import HostFile, read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import Backfill, BackfillFiles, find_transcript, plan_backfill, session_of
-from lcm_core.operations.importing import Tally
+from lcm_core.operations.importing import ImportTally
 from lcm_core.store.database import Database, Reader
 from lcm_core.times import iso_z, parse_utc
 
@@ -171,7 +171,7 @@ class _Work:
             )
         self.files.expect(shown.appends)
         self.conversation_id = shown.conversation_id if shown.appends or not shown.is_new else None
-        after = await self.more.foresee(reader, shown)
+        after = await self.more.forecast(reader, shown)
         return changing.Proposal(
             [append.plan for append in shown.appends],
             data={**_document(self.disk, shown), **after.data},
@@ -242,7 +242,7 @@ def _iso(stamp: str | None) -> str | None:
     return iso_z(moment) if moment is not None else None
 
 
-def _payloads(run: Run, tally: Tally) -> str:
+def _payloads(run: Run, tally: ImportTally) -> str:
     """How many files are written, and where: the folder is the host's also when the database is a copy."""
     many = f"{tally.payloads:,} ({tally.payload_bytes:,} bytes)"
     return f"{many}, in {run.settings.large_files_dir.value}" if tally.payloads else many

@@ -12,7 +12,7 @@ from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured
 from lcm_core.errors import RefusedError
 from lcm_core.operations.backfill import Backfill
-from lcm_core.operations.compaction.reading import Loaded, load_context
+from lcm_core.operations.compaction.reading import LoadedContext, load_for_compaction
 from lcm_core.operations.compaction.selection import Context, Standing
 from lcm_core.operations.compaction.sweep import Compaction
 from lcm_core.operations.transplant import plan_transplant
@@ -122,7 +122,7 @@ def after_import(
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class AfterImportForecast:
     """What would follow the import, for programs and for people."""
 
     data: JsonObject = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Steps:
     after: AfterImport
     model: modelling.ModelFlags
 
-    async def foresee(self, reader: Reader, shown: Backfill) -> Foreseen:
+    async def forecast(self, reader: Reader, shown: Backfill) -> AfterImportForecast:
         """What would follow, before anything is imported and without a call.
 
         Raises:
@@ -155,7 +155,9 @@ class Steps:
         if self.after.compact:
             work = self._compaction(shown.conversation_id)
             setting = work.setting(reader.schema)
-            loaded = await load_context(reader, ConversationId(shown.conversation_id), setting.rendering)
+            loaded = await load_for_compaction(
+                reader, ConversationId(shown.conversation_id), setting.rendering
+            )
             seen = work.shown(_with_import(loaded, shown), setting)
             data["compaction"] = compact_report.document(seen)
             blocks += compact_report.planned_blocks(seen)
@@ -169,7 +171,7 @@ class Steps:
             data["transplantTo"] = target
             words = f"Then the summaries of its context are copied in front of conversation {target}."
             blocks.append(Note(words))
-        return Foreseen(data, blocks)
+        return AfterImportForecast(data, blocks)
 
     def go_on(self, told: Answer, conversation_id: int, flags: ChangeFlags) -> Answer:
         """Do what follows the import, when it was to be done and was agreed to."""
@@ -179,8 +181,8 @@ class Steps:
         agreed = replace(flags, yes=flags.yes or bool(told.data.get("applied")))
         if self.after.compact:
             work = self._compaction(conversation_id)
-            shown = work.foresee()
-            done = work.apply(shown, agreed=agreed.yes) if shown.foresight.passes else work.planned(shown)
+            shown = work.forecast()
+            done = work.apply(shown, agreed=agreed.yes) if shown.forecast.passes else work.planned(shown)
             told = _joined(told, "compaction", done)
         if self.after.transplant_to is not None and told.failed is None:
             target = self.after.transplant_to
@@ -219,14 +221,14 @@ class Steps:
         )
 
 
-def _with_import(loaded: Loaded, shown: Backfill) -> Loaded:
+def _with_import(loaded: LoadedContext, shown: Backfill) -> LoadedContext:
     """The context as it will be behind the import."""
     items = list(loaded.context.items)
     number = shown.present
     for message in shown.messages:
         number += 1
         items.append(Standing(number, message.tokens, is_user=message.role == "user"))
-    return Loaded(ConversationId(shown.conversation_id), Context.of(items))
+    return LoadedContext(ConversationId(shown.conversation_id), Context.of(items))
 
 
 def _joined(told: Answer, name: str, more: Answer) -> Answer:

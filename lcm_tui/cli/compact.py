@@ -1,4 +1,4 @@
-"""``compact``: the passes that the engine would make, foreseen without a call, and made when asked."""
+"""``compact``: the passes that the engine would make, forecast without a call, and made when asked."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from lcm_core.engine_rules import EngineRules
 from lcm_core.errors import CancelledError, ExitCode, LcmError, UsageError
-from lcm_core.operations.compaction.forecast import Foresight, foresee
-from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
+from lcm_core.operations.compaction.forecast import CompactionForecast, forecast_passes
+from lcm_core.operations.compaction.reading import LoadedContext, load_for_compaction, warnings_of
 from lcm_core.operations.compaction.run import (
+    CompactionSetting,
     Mode,
     Operation,
+    PassDone,
     Runner,
-    Setting,
-    Step,
+    compaction_setting,
     operation_of,
     refuse_fallback,
-    setting_of,
 )
-from lcm_core.operations.compaction.sweep import Made, Moved, Skipped, UnderResult
+from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped, UnderResult
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.models.writer import SummaryWriter
@@ -120,8 +120,8 @@ def compact(
         rules=known_rules(rules),
         target=None if until_under is None else options.budget_of(until_under, "until-under"),
     )
-    shown = work.foresee()
-    if not flags.apply or not shown.foresight.passes:
+    shown = work.forecast()
+    if not flags.apply or not shown.forecast.passes:
         return work.planned(shown)
     return work.apply(shown, agreed=flags.yes)
 
@@ -169,19 +169,19 @@ class CompactWork:
     rules: str | None = None  #: by name; None: as the schema says
     target: int | None = None  #: tokens that the context is to be under
 
-    def foresee(self) -> compact_report.Shown:
+    def forecast(self) -> compact_report.Shown:
         """What would be done, read in one transaction."""
-        return self.run.read(self._foresee)
+        return self.run.read(self._forecast)
 
-    async def _foresee(self, reader: Reader) -> compact_report.Shown:
+    async def _forecast(self, reader: Reader) -> compact_report.Shown:
         owner = (await chosen(reader, self.named)).conversation_id
         setting = self.setting(reader.schema)
-        shown = self.shown(await load_context(reader, owner, setting.rendering), setting)
+        shown = self.shown(await load_for_compaction(reader, owner, setting.rendering), setting)
         return replace(shown, warnings=await warnings_of(reader, owner))
 
-    def setting(self, schema: Schema) -> Setting:
+    def setting(self, schema: Schema) -> CompactionSetting:
         """How a database of this schema is compacted by these options."""
-        setting = setting_of(
+        setting = compaction_setting(
             schema,
             self.run.settings.engine,
             self.run.zone,
@@ -193,17 +193,17 @@ class CompactWork:
         rendering = replace(setting.rendering, rules=self.adjust(setting.rendering.rules))
         return replace(setting, rendering=rendering)
 
-    def shown(self, loaded: Loaded, setting: Setting) -> compact_report.Shown:
+    def shown(self, loaded: LoadedContext, setting: CompactionSetting) -> compact_report.Shown:
         """What would be done to a context, also to one that nobody has written yet."""
-        foresight: Foresight[Any] = foresee(loaded, setting, self.operation)
+        forecast: CompactionForecast[Any] = forecast_passes(loaded, setting, self.operation)
         return compact_report.Shown(
-            loaded.conversation_id, self.name, setting, foresight, self.model, self.rules is not None
+            loaded.conversation_id, self.name, setting, forecast, self.model, self.rules is not None
         )
 
     def planned(self, shown: compact_report.Shown) -> Answer:
         """The answer of a dry run."""
         blocks = compact_report.planned_blocks(shown)
-        seen = shown.foresight
+        seen = shown.forecast
         if self.target is not None and seen.tokens_after > self.target:
             about = f"~{seen.tokens_after:,}" if seen.passes else f"{seen.tokens_after:,}"
             blocks.append(Note(f"That is {about} tokens: no pass brings the context under {self.target:,}."))
@@ -272,7 +272,7 @@ class CompactWork:
         """Whether people see each pass when it has been made."""
         return can_ask() and not self.run.presentation.json
 
-    def _tell(self, done: _Done, step: Step) -> None:
+    def _tell(self, done: _Done, step: PassDone) -> None:
         """A line of progress for people."""
         if self._tells:
             line = safe_line(step_words(len(done.steps), step))
@@ -283,15 +283,15 @@ class CompactWork:
             done.failed = ProviderAuthError(refused)
             if not done.made:
                 raise done.failed
-        after = shown.foresight.tokens_before - done.saved
+        after = shown.forecast.tokens_before - done.saved
         data = {
             **compact_report.document(shown),
-            "tokens": {"before": shown.foresight.tokens_before, "after": after, "afterIsAssumed": False},
+            "tokens": {"before": shown.forecast.tokens_before, "after": after, "afterIsAssumed": False},
             "applied": done.failed is None,
             "batch": done.batch or None,
             "made": [compact_report.step_document(step) for step in done.made],
-            "skipped": sum(isinstance(step.outcome, Skipped) for step in done.steps),
-            "lost": sum(isinstance(step.outcome, Moved) for step in done.steps),
+            "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.steps),
+            "lost": sum(isinstance(step.outcome, PassMoved) for step in done.steps),
         }
         blocks = compact_report.done_blocks(done.steps, self._undo(done.batch), done.failed, told=self._tells)
         if isinstance(done.result, UnderResult) and done.failed is None:
@@ -313,7 +313,7 @@ class CompactWork:
 class _Done:
     """What was done so far."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PassDone] = field(default_factory=list)
     batch: str = ""
     result: Any = None
     failed: LcmError | None = None
@@ -321,9 +321,9 @@ class _Done:
     @property
     def saved(self) -> int:
         """Tokens by which the context became smaller."""
-        return sum(step.outcome.saved for step in self.steps if isinstance(step.outcome, Made))
+        return sum(step.outcome.saved for step in self.steps if isinstance(step.outcome, PassMade))
 
     @property
-    def made(self) -> list[Step]:
+    def made(self) -> list[PassDone]:
         """The passes that made something."""
-        return [step for step in self.steps if isinstance(step.outcome, Made)]
+        return [step for step in self.steps if isinstance(step.outcome, PassMade)]

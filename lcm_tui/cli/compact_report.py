@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.compaction.forecast import Foreseen, Foresight
-from lcm_core.operations.compaction.run import Setting, Step
-from lcm_core.operations.compaction.sweep import Made
+from lcm_core.operations.compaction.forecast import CompactionForecast, ForecastPass
+from lcm_core.operations.compaction.run import CompactionSetting, PassDone
+from lcm_core.operations.compaction.sweep import PassMade
 from lcm_core.records import ConversationId
 
 from lcm_tui.cli.answer import PROGRAM
@@ -26,8 +26,8 @@ class Shown:
 
     conversation_id: ConversationId
     operation: str
-    setting: Setting
-    foresight: Foresight[Any]
+    setting: CompactionSetting
+    forecast: CompactionForecast[Any]
     model: Modelling
     rules_chosen: bool = False  #: by option, not by the schema
     warnings: tuple[str, ...] = ()  #: each without a full stop
@@ -35,12 +35,12 @@ class Shown:
     @property
     def cost(self) -> float | None:
         """What it would cost in USD, when each first answer is good; None: the price is not known."""
-        return cost_of(self.foresight, self.model)
+        return cost_of(self.forecast, self.model)
 
 
 def document(shown: Shown) -> Document:
     """What would be done, for programs."""
-    seen, rules = shown.foresight, shown.setting.rendering.rules
+    seen, rules = shown.forecast, shown.setting.rendering.rules
     bounds = shown.setting.bounds()
     return {
         "conversationId": shown.conversation_id,
@@ -66,7 +66,7 @@ def document(shown: Shown) -> Document:
     }
 
 
-def _pass_document(one: Foreseen) -> Document:
+def _pass_document(one: ForecastPass) -> Document:
     return {
         "number": one.number,
         "kind": "leaf" if one.is_leaf else "condensed",
@@ -80,7 +80,7 @@ def _pass_document(one: Foreseen) -> Document:
 
 def planned_blocks(shown: Shown) -> list[Block]:
     """What would be done, for people."""
-    seen = shown.foresight
+    seen = shown.forecast
     if not seen.passes:
         return [Facts(_facts(shown), title="Nothing to compact"), *_notes(shown)]
     title = f"Compact conversation {shown.conversation_id}: {counted(len(seen.passes), 'pass', 'passes')}"
@@ -88,7 +88,7 @@ def planned_blocks(shown: Shown) -> list[Block]:
 
 
 def _facts(shown: Shown) -> list[tuple[str, Cell]]:
-    seen, setting = shown.foresight, shown.setting
+    seen, setting = shown.forecast, shown.setting
     bounds, rules = setting.bounds(), setting.rendering.rules
     rows: list[tuple[str, Cell]] = [
         (
@@ -120,7 +120,7 @@ def _facts(shown: Shown) -> list[tuple[str, Cell]]:
     return [*rows, *shown.model.facts()]
 
 
-def _table(seen: Foresight[Any]) -> Table:
+def _table(seen: CompactionForecast[Any]) -> Table:
     columns = (
         Column("Pass", right=True),
         Column("Makes"),
@@ -144,7 +144,7 @@ def _table(seen: Foresight[Any]) -> Table:
 
 
 def _notes(shown: Shown) -> list[Block]:
-    seen = shown.foresight
+    seen = shown.forecast
     notes: list[Block] = [Note(f"Warning: {warning}.") for warning in shown.warnings]
     if len(seen.passes) > LINES:
         notes.append(Note(f"{len(seen.passes) - LINES:,} more passes follow; --json lists all of them."))
@@ -172,7 +172,7 @@ def _notes(shown: Shown) -> list[Block]:
 # -- what was done ---------------------------------------------------------------------------------------
 
 
-def step_document(step: Step) -> Document:
+def step_document(step: PassDone) -> Document:
     """A pass that made something, for programs."""
     draft, committed = step.draft, step.committed
     if draft is None:
@@ -200,11 +200,11 @@ def step_document(step: Step) -> Document:
 
 
 def done_blocks(
-    steps: Sequence[Step], undo: str, failed: LcmError | None, *, told: bool = False
+    steps: Sequence[PassDone], undo: str, failed: LcmError | None, *, told: bool = False
 ) -> list[Block]:
     """What was done, for people; *told*: they saw each pass when it had been made."""
-    made = [step for step in steps if isinstance(step.outcome, Made)]
-    saved = sum(step.outcome.saved for step in steps if isinstance(step.outcome, Made))
+    made = [step for step in steps if isinstance(step.outcome, PassMade)]
+    saved = sum(step.outcome.saved for step in steps if isinstance(step.outcome, PassMade))
     costs = [step.draft.text.usage.cost_usd for step in made if step.draft]
     cost = None if None in costs else sum(one for one in costs if one is not None)
     facts: list[tuple[str, Cell]] = [

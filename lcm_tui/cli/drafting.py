@@ -18,11 +18,17 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
-from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, Options, new_batch_id
-from lcm_core.operations.drafting.draft import Setting, read_material, request_for, retention_of
-from lcm_core.operations.drafting.items import Item, State, broken_off
-from lcm_core.operations.drafting.keeping import Header, Keeper, Kept, drafts_folder, unfinished
-from lcm_core.operations.drafting.rules import EXAMPLES, Rule, parse_rule
+from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, BatchOptions, new_batch_id
+from lcm_core.operations.drafting.draft import DraftSetting, read_material, request_for, retention_of
+from lcm_core.operations.drafting.items import BatchItem, ItemState, interrupted
+from lcm_core.operations.drafting.rules import EXAMPLES, AcceptanceRule, parse_rule
+from lcm_core.operations.drafting.saved import (
+    DraftsHeader,
+    DraftsWriter,
+    SavedDrafts,
+    drafts_folder,
+    unfinished,
+)
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.cost import NOTHING_SPENT, CallBudget, total_forecast
@@ -136,7 +142,7 @@ class _Work:
     command: str
     select: Select
     flags: DraftFlags
-    rule: Rule | None
+    rule: AcceptanceRule | None
     model: modelling.Modelling
     in_flight: int
 
@@ -176,10 +182,10 @@ class _Work:
             blocks=[*selection.blocks, said],
         )
 
-    def _stopped(self) -> list[Kept]:
+    def _stopped(self) -> list[SavedDrafts]:
         return unfinished(drafts_folder(), self.run.settings.database.value, self.command)
 
-    def _kept(self) -> Kept:
+    def _kept(self) -> SavedDrafts:
         found = self._stopped()
         if not found:
             raise NotFoundError(
@@ -188,7 +194,7 @@ class _Work:
             )
         return found[0]
 
-    def setting(self, schema: Schema) -> Setting:
+    def setting(self, schema: Schema) -> DraftSetting:
         """How summaries of this database are drafted."""
         return setting_of(self.run, schema, self.flags.rules, previous=not self.flags.no_previous)
 
@@ -198,9 +204,9 @@ class _Work:
 
     # -- without a call ----------------------------------------------------------------------------------
 
-    def _forecast(self, selection: Selection, kept: Kept | None = None) -> Answer:
-        undrafted = [item for item in selection.items if broken_off(item).state is State.WAITING]
-        seen = asyncio.run(self._foresee(undrafted))
+    def _forecast(self, selection: Selection, kept: SavedDrafts | None = None) -> Answer:
+        undrafted = [item for item in selection.items if interrupted(item).state is ItemState.WAITING]
+        seen = asyncio.run(self._forecasts(undrafted))
         whole = total_forecast(one.forecast for one in seen)
         spent = NOTHING_SPENT if kept is None else kept.header.spent
         most = call_budget(self.model.settings, spent).at_most(whole)
@@ -211,11 +217,11 @@ class _Work:
             "rule": None if self.rule is None else self.rule.words,
             "expected": report.load_document(whole.once),
             "atMost": report.load_document(most),
-            "items": [report.foreseen_document(one) for one in seen],
+            "items": [report.draft_forecast_document(one) for one in seen],
         }
-        blocks = [*selection.blocks, *report.foreseen_blocks(seen, most, self.model, self._words)]
+        blocks = [*selection.blocks, *report.draft_forecast_blocks(seen, most, self.model, self._words)]
         if kept is not None:
-            reviews = [item for item in selection.items if broken_off(item).state is State.REVIEW]
+            reviews = [item for item in selection.items if interrupted(item).state is ItemState.REVIEW]
             made = [safe_text(item.summary_id) for item in reviews]
             data = {**data, "drafted": [*made], "spent": report.spent_document(kept.header.spent)}
             if made:
@@ -230,7 +236,7 @@ class _Work:
         )
         return self.run.answer(self.command, data, blocks)
 
-    async def _foresee(self, items: Sequence[Item]) -> list[report.Foreseen]:
+    async def _forecasts(self, items: Sequence[BatchItem]) -> list[report.DraftForecast]:
         path = self.run.settings.database.value
         writer = self.model.open()
         seen = []
@@ -244,13 +250,13 @@ class _Work:
                 prompt = self.model.prompts.render(request) if self.flags.show_prompts else None
                 tokens = estimate(material.source.text, setting.rendering.rules.estimator)
                 forecast = writer.forecast(request, request_for(material, setting, aggressive=True))
-                seen.append(report.Foreseen(item, material, request, forecast, tokens, prompt))
+                seen.append(report.DraftForecast(item, material, request, forecast, tokens, prompt))
         await writer.aclose()
         return seen
 
     # -- with calls --------------------------------------------------------------------------------------
 
-    def _agree(self, selection: Selection, kept: Kept | None) -> None:
+    def _agree(self, selection: Selection, kept: SavedDrafts | None) -> None:
         if self.flags.draft is None and self.rule is None and not self._asks:
             raise RefusedError(
                 "Nobody can be asked here which drafts to take: say it with --accept RULE "
@@ -264,7 +270,7 @@ class _Work:
             output.print_aside([*told.blocks][:-1], self.run.presentation)
         ask_before_change(f"Draft {counted(len(selection.items), 'summary', 'summaries')}?", yes=False)
 
-    def _carry_out(self, selection: Selection, kept: Kept | None, file: Path | None) -> Outcome:
+    def _carry_out(self, selection: Selection, kept: SavedDrafts | None, file: Path | None) -> Outcome:
         done = Outcome()
         try:
             with interruptible() as stopped:
@@ -276,7 +282,7 @@ class _Work:
     async def _make(
         self,
         selection: Selection,
-        kept: Kept | None,
+        kept: SavedDrafts | None,
         file: Path | None,
         done: Outcome,
         stopped: Callable[[], bool],
@@ -306,17 +312,23 @@ class _Work:
             if stopped():
                 done.failed = CancelledError(STOPPED)
 
-    def _keeper(self, items: Sequence[Item], kept: Kept | None) -> Keeper:
+    def _keeper(self, items: Sequence[BatchItem], kept: SavedDrafts | None) -> DraftsWriter:
         if kept is not None:
-            return Keeper.reopen(kept)
+            return DraftsWriter.reopen(kept)
         path = str(self.run.settings.database.value)
-        header = Header(new_batch_id(), self.command, path, iso_z(datetime.now(UTC)))
-        return Keeper.create(drafts_folder(), header, items)
+        header = DraftsHeader(new_batch_id(), self.command, path, iso_z(datetime.now(UTC)))
+        return DraftsWriter.create(drafts_folder(), header, items)
 
     def _batch(
-        self, database: Database, items: Sequence[Item], writer: SummaryWriter, keeper: Keeper, *, ahead: bool
+        self,
+        database: Database,
+        items: Sequence[BatchItem],
+        writer: SummaryWriter,
+        keeper: DraftsWriter,
+        *,
+        ahead: bool,
     ) -> Batch:
-        how = Options(self.command, self.in_flight, None if ahead else self.rule, ahead)
+        how = BatchOptions(self.command, self.in_flight, None if ahead else self.rule, ahead)
         setting = self.setting(database.schema)
         budget = writer.meter.budget
         return Batch(
@@ -338,7 +350,7 @@ class _Work:
             line.clear()
             if batch.options.ahead or stopped() or batch.failed is not None or not self._asks:
                 return
-            undecided = [item for item in batch.items if item.state is State.REVIEW]
+            undecided = [item for item in batch.items if item.state is ItemState.REVIEW]
             if not undecided:
                 return
             for item in undecided:
@@ -365,7 +377,7 @@ class _Work:
                 await batch.cancel()
         await work
 
-    async def _ask(self, batch: Batch, item: Item) -> bool:
+    async def _ask(self, batch: Batch, item: BatchItem) -> bool:
         """Show one draft and ask; False: the operator wants to stop."""
         draft = item.draft or item.drafts[-1]
         material = await batch.material(item.summary_id)
@@ -398,10 +410,12 @@ class _Work:
         return {"marked": sorted(taken), "retention": {str(one): found for one, found in kept.items()}}
 
 
-def setting_of(run: Run, schema: Schema, rules_name: str | None = None, *, previous: bool = True) -> Setting:
+def setting_of(
+    run: Run, schema: Schema, rules_name: str | None = None, *, previous: bool = True
+) -> DraftSetting:
     """How summaries of a database of this schema are drafted, by its own rules or those of this name."""
     rules = configured(engine_rules(schema, rules_name), run.settings.engine)
-    return Setting(Rendering(rules, run.zone), previous)
+    return DraftSetting(Rendering(rules, run.zone), previous)
 
 
 def _decision(question: str) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lcm_core.errors import CancelledError, ExitCode, LcmError
 from lcm_core.operations.drafting.batch import Batch
-from lcm_core.operations.drafting.items import SETTLED, Item, State
-from lcm_core.operations.drafting.rules import Rule
+from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
+from lcm_core.operations.drafting.rules import AcceptanceRule
 from lcm_core.operations.stale import Stale, stale_in
 from lcm_core.summarize.models.writer import SummaryWriter
 from lcm_core.summarize.request import ProviderUnavailableError
@@ -27,7 +27,7 @@ STOPPED = "Stopped. What was committed stays and the drafts are kept: --resume g
 class Selection:
     """What a command is about, with what it has to say besides."""
 
-    items: Sequence[Item]
+    items: Sequence[BatchItem]
     data: Document = field(default_factory=dict)
     blocks: Sequence[Block] = ()
     nothing: str = "There is nothing to rewrite."
@@ -37,7 +37,7 @@ class Selection:
 class Outcome:
     """What a run left behind."""
 
-    items: tuple[Item, ...] = ()
+    items: tuple[BatchItem, ...] = ()
     data: Document = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)
     failed: LcmError | None = None
@@ -51,12 +51,12 @@ async def tell(
     batch: Batch,
     writer: SummaryWriter,
     model: Modelling,
-    rule: Rule | None,
+    rule: AcceptanceRule | None,
     outcome: Outcome,
 ) -> None:
     """Say what came of a batch."""
     items = outcome.items = batch.items
-    committed = [item for item in items if item.state is State.COMMITTED]
+    committed = [item for item in items if item.state is ItemState.COMMITTED]
     undo = run.line("history", "undo", "--batch", batch.id, "--apply") if committed else ""
     stale = await _stale(batch, committed)
     progress = batch.progress()
@@ -68,7 +68,7 @@ async def tell(
         "rule": None if rule is None else rule.words,
         "usage": report.usage_document(progress.usage),
         "spent": report.spent_document(writer.meter.budget.spent),
-        "counts": {state.value: progress.counts.get(state, 0) for state in State},
+        "counts": {state.value: progress.counts.get(state, 0) for state in ItemState},
         "undo": undo or None,
         "items": [report.outcome_document(item) for item in items],
         "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for _, one in stale],
@@ -85,7 +85,7 @@ async def tell(
         outcome.blocks.append(Note(f"{words} Nothing was changed."))
 
 
-async def _stale(batch: Batch, committed: Sequence[Item]) -> list[tuple[int, Stale]]:
+async def _stale(batch: Batch, committed: Sequence[BatchItem]) -> list[tuple[int, Stale]]:
     owners = dict.fromkeys(item.conversation_id for item in committed)
     return [(owner, one) for owner in owners for one in await batch.database.read(stale_in, owner)]
 

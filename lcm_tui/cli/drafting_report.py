@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lcm_core.dag.previous import PreviousChoice
 from lcm_core.diff import compare, unified_text
-from lcm_core.operations.drafting.draft import Draft, Material, Origin
-from lcm_core.operations.drafting.items import Item, Progress, State
+from lcm_core.operations.drafting.draft import Draft, DraftOrigin, Material
+from lcm_core.operations.drafting.items import BatchItem, BatchProgress, ItemState
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import Fault, reversal_sentence
 from lcm_core.summarize.cost import CallLoad, Forecast, Spent, total_forecast
@@ -26,10 +26,10 @@ MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class DraftForecast:
     """One summary that would be drafted."""
 
-    item: Item
+    item: BatchItem
     material: Material
     request: SummaryRequest
     forecast: Forecast  #: of its calls
@@ -42,7 +42,7 @@ class Foreseen:
         return tuple(one for one in self.material.broken_sources if one not in self.item.after)
 
 
-def foreseen_document(one: Foreseen) -> Document:
+def draft_forecast_document(one: DraftForecast) -> Document:
     """What would be sent for one summary."""
     previous = one.material.previous
     document: Document = {
@@ -73,7 +73,7 @@ def foreseen_document(one: Foreseen) -> Document:
     return document
 
 
-def item_document(item: Item) -> Document:
+def item_document(item: BatchItem) -> Document:
     """An item without the texts of its drafts."""
     return {
         "summaryId": item.summary_id,
@@ -85,7 +85,7 @@ def item_document(item: Item) -> Document:
     }
 
 
-def outcome_document(item: Item) -> Document:
+def outcome_document(item: BatchItem) -> Document:
     """What came of an item."""
     return {
         **item_document(item),
@@ -98,7 +98,7 @@ def outcome_document(item: Item) -> Document:
     }
 
 
-def _three_way(item: Item) -> Document | None:
+def _three_way(item: BatchItem) -> Document | None:
     """What the draft was made over, what stands there now and the draft, where the first two differ."""
     if item.theirs is None or item.draft is None:
         return None
@@ -155,7 +155,9 @@ def load_document(load: CallLoad) -> Document:
 # -- for people ------------------------------------------------------------------------------------------
 
 
-def foreseen_blocks(seen: Sequence[Foreseen], most: CallLoad, model: Modelling, words: str) -> list[Block]:
+def draft_forecast_blocks(
+    seen: Sequence[DraftForecast], most: CallLoad, model: Modelling, words: str
+) -> list[Block]:
     """What would be asked, of whom, and what it would cost; *most* is all of it, as far as limits let it."""
     once = total_forecast(one.forecast for one in seen).once
     columns = (
@@ -168,7 +170,7 @@ def foreseen_blocks(seen: Sequence[Foreseen], most: CallLoad, model: Modelling, 
         Column("Source", right=True),
         Column("Previous context", grows=True, spare=1),
     )
-    rows = [_foreseen_row(one) for one in seen[:MOST]]
+    rows = [_forecast_row(one) for one in seen[:MOST]]
     facts = [*model.facts(), *_cost_facts(once, most), ("Taken by itself", words)]
     blocks: list[Block] = [Table(columns, rows), Facts(facts)]
     if len(seen) > MOST:
@@ -205,7 +207,7 @@ def _cost_facts(once: CallLoad, most: CallLoad) -> list[tuple[str, Cell]]:
     ]
 
 
-def _foreseen_row(one: Foreseen) -> Sequence[Cell]:
+def _forecast_row(one: DraftForecast) -> Sequence[Cell]:
     item = one.item
     return (
         item.summary_id,
@@ -227,7 +229,9 @@ def _previous_words(previous: PreviousChoice) -> str | None:
     return words or None
 
 
-def outcome_blocks(items: Sequence[Item], progress: Progress, spent: Spent, undo: str) -> list[Block]:
+def outcome_blocks(
+    items: Sequence[BatchItem], progress: BatchProgress, spent: Spent, undo: str
+) -> list[Block]:
     """What came of a batch, and what all its calls took, those without a draft too."""
     columns = (
         Column("Summary"),
@@ -246,7 +250,9 @@ def outcome_blocks(items: Sequence[Item], progress: Progress, spent: Spent, undo
         rows.append(
             (item.summary_id, item.depth, item.state.value, tokens, model, item.operation, item.why or None)
         )
-    counts = ", ".join(f"{progress.counts[state]:,} {state}" for state in State if progress.counts.get(state))
+    counts = ", ".join(
+        f"{progress.counts[state]:,} {state}" for state in ItemState if progress.counts.get(state)
+    )
     facts: list[tuple[str, Cell]] = [
         ("Summaries", counts),
         ("Cost of the drafts", cost_words(progress.usage)),
@@ -257,7 +263,7 @@ def outcome_blocks(items: Sequence[Item], progress: Progress, spent: Spent, undo
     return [Table(columns, rows), Facts(facts), *_three_way_blocks(items)]
 
 
-def _three_way_blocks(items: Sequence[Item]) -> Iterator[Block]:
+def _three_way_blocks(items: Sequence[BatchItem]) -> Iterator[Block]:
     """What became of the text that a draft was made over: there, and in the draft."""
     for item in items[:MOST]:
         if item.theirs is not None and item.draft is not None:
@@ -269,7 +275,7 @@ def _three_way_blocks(items: Sequence[Item]) -> Iterator[Block]:
                 yield Prose("\n".join(unified_text(compare(base, text))), title=f"{item.summary_id}: {words}")
 
 
-def taken_blocks(items: Sequence[Item]) -> list[Block]:
+def taken_blocks(items: Sequence[BatchItem]) -> list[Block]:
     """What would be taken from a file of drafts."""
     columns = (
         Column("Summary"),
@@ -294,7 +300,7 @@ def cost_words(usage: Usage) -> str:
     return f"{cost} ({tokens})" if usage.input_tokens else cost
 
 
-def progress_line(progress: Progress, spent: Spent) -> str:
+def progress_line(progress: BatchProgress, spent: Spent) -> str:
     """How far a batch has come and what it took, on one line."""
     words = f"{progress.done:,} of {progress.total:,} drafted, {progress.in_flight} in flight"
     if progress.per_minute is not None:
@@ -307,7 +313,7 @@ def progress_line(progress: Progress, spent: Spent) -> str:
 
 
 def draft_blocks(
-    item: Item, draft: Draft, material: Material, kept: Retention, below: Retention | None
+    item: BatchItem, draft: Draft, material: Material, kept: Retention, below: Retention | None
 ) -> list[Block]:
     """A draft to decide on: what changes, what was found, what it keeps, also of the messages *below*."""
     title = (
@@ -315,7 +321,7 @@ def draft_blocks(
     )
     changed = "\n".join(unified_text(compare(material.base.content, draft.text)))
     blocks: list[Block] = [Prose(changed, title=title)]
-    if draft.origin is Origin.FALLBACK:
+    if draft.origin is DraftOrigin.FALLBACK:
         blocks.append(Note("This is a cut of the source: no answer could stand."))
     blocks += [Note(sentence) for sentence in draft.verdict.sentences]
     if kept.reversed and Fault.REVERSED not in draft.verdict.faults:

@@ -7,7 +7,7 @@ from typing import Final
 
 from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.draft import Material, text_below
-from lcm_core.operations.drafting.items import Item
+from lcm_core.operations.drafting.items import BatchItem
 from lcm_core.summarize.retention import Retention, measure, read_retention_source
 
 from lcm_tui.cli.documents import Document
@@ -16,7 +16,7 @@ from lcm_tui.cli.documents import Document
 _MOST: Final = 20
 
 
-async def measured(batch: Batch, item: Item) -> Document | None:
+async def measured(batch: Batch, item: BatchItem) -> Document | None:
     """The present text and the proposed draft against their source, and against the messages below.
 
     None: there is no draft. ``ofMessages`` is None for a leaf, and where too many messages lie below.

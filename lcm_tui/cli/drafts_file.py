@@ -11,9 +11,9 @@ from typing import Final
 
 from lcm_core.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.ingest.jsonl import open_regular
-from lcm_core.operations.drafting.draft import MANUAL, Draft, Origin, storable
-from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.drafting.keeping import DamagedError, item_document, item_from, text_of
+from lcm_core.operations.drafting.draft import MANUAL, Draft, DraftOrigin, storable
+from lcm_core.operations.drafting.items import BatchItem, ItemState
+from lcm_core.operations.drafting.saved import DamagedError, item_from_json, item_to_json, text_member
 from lcm_core.records import SummaryId
 from lcm_core.settings import Json, JsonObject
 from lcm_core.summarize.acceptance import judge_text
@@ -36,7 +36,7 @@ class Reviewed:
 
     batch: str
     command: str
-    items: tuple[Item, ...]  #: the text that is to be taken is the chosen draft
+    items: tuple[BatchItem, ...]  #: the text that is to be taken is the chosen draft
     taken: frozenset[SummaryId]  #: those that are to be committed
 
 
@@ -44,7 +44,7 @@ def write_drafts(
     path: Path,
     command: str,
     batch: str,
-    items: Iterable[Item],
+    items: Iterable[BatchItem],
     taken: frozenset[SummaryId],
     described: Mapping[str, Json],
     retention: Mapping[SummaryId, JsonObject | None],
@@ -87,7 +87,7 @@ def refuse_existing(path: Path) -> None:
         raise RefusedError(f"There is no folder {path.parent} for the drafts.")
 
 
-def _item(item: Item, take: bool, retention: JsonObject | None) -> JsonObject:
+def _item(item: BatchItem, take: bool, retention: JsonObject | None) -> JsonObject:
     draft = item.draft
     return {
         "summaryId": item.summary_id,
@@ -97,7 +97,7 @@ def _item(item: Item, take: bool, retention: JsonObject | None) -> JsonObject:
         "take": take,
         "text": None if draft is None else draft.text,
         "retention": retention,
-        "item": item_document(item),
+        "item": item_to_json(item),
     }
 
 
@@ -122,7 +122,7 @@ def read_drafts(path: Path, command: str) -> Reviewed:
     if document.get("version") != _VERSION:
         raise _invalid(path, "another version of lcm-tui wrote it")
     try:
-        batch, made_by = text_of(document, "batch"), text_of(document, "command")
+        batch, made_by = text_member(document, "batch"), text_member(document, "command")
         if not isinstance(document["items"], list):
             raise DamagedError("items")
         pairs = [_read(one) for one in document["items"]]
@@ -138,11 +138,11 @@ def _invalid(path: Path, why: str) -> UsageError:
     return UsageError(f"{path} is no file of drafts ({why}).", details={"option": "from-drafts"})
 
 
-def _read(document: dict[str, Json]) -> tuple[Item, bool]:
+def _read(document: dict[str, Json]) -> tuple[BatchItem, bool]:
     held, name = document["item"], document["summaryId"]
     if not isinstance(held, dict):
         raise DamagedError("item")
-    item = item_from(held)
+    item = item_from_json(held)
     if item.summary_id != name:
         raise DamagedError(f"summaryId of {item.summary_id}")
     text, take = document["text"], document["take"]
@@ -150,7 +150,7 @@ def _read(document: dict[str, Json]) -> tuple[Item, bool]:
         raise DamagedError(f"take of {name} (true or false)")
     if not isinstance(text, str | None) or (take and text is None):
         raise DamagedError(f"text of {name}")
-    take = take and item.state not in (State.COMMITTED, State.SKIPPED)
+    take = take and item.state not in (ItemState.COMMITTED, ItemState.SKIPPED)
     if text is None or not item.drafts:
         return item, False
     text = storable(text)
@@ -172,7 +172,7 @@ def _edited(draft: Draft, text: str, number: int) -> Draft:
     return replace(
         draft,
         number=number,
-        origin=Origin.MANUAL,
+        origin=DraftOrigin.MANUAL,
         text=text,
         model=MANUAL,
         verdict=verdict,

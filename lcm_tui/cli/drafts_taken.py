@@ -15,10 +15,10 @@ from lcm_core.change.plan import Plan
 from lcm_core.change.planning import joined
 from lcm_core.change.preview import preview
 from lcm_core.errors import CancelledError, LcmError
-from lcm_core.operations.drafting.batch import Batch, Options
-from lcm_core.operations.drafting.draft import Setting
-from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.drafting.rules import Rule
+from lcm_core.operations.drafting.batch import Batch, BatchOptions
+from lcm_core.operations.drafting.draft import DraftSetting
+from lcm_core.operations.drafting.items import BatchItem, ItemState
+from lcm_core.operations.drafting.rules import AcceptanceRule
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
@@ -35,7 +35,7 @@ from lcm_tui.cli.modelling import Modelling
 from lcm_tui.cli.readable import Note, counted
 from lcm_tui.cli.working import ask_before_change, interruptible
 
-Settings = Callable[[Schema], Setting]
+Settings = Callable[[Schema], DraftSetting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Taking:
     run: Run
     command: str
     path: Path
-    rule: Rule | None  #: takes drafts that nobody marked, too
+    rule: AcceptanceRule | None  #: takes drafts that nobody marked, too
     model: Modelling
     flags: SqlFlags
 
@@ -53,7 +53,7 @@ class Taking:
         """Show what would be taken, or take it."""
         reviewed = read_drafts(self.path, self.command)
         items = [
-            replace(item, state=State.REVIEW)
+            replace(item, state=ItemState.REVIEW)
             for item in reviewed.items
             if item.summary_id in reviewed.taken or (self.rule is not None and item.draft is not None)
         ]
@@ -64,18 +64,18 @@ class Taking:
         if self.flags.sql:
             with interruptible():
                 script = asyncio.run(self._script(items, reviewed, setting))
-            told = self._foreseen(items, reviewed)
+            told = self._forecast(items, reviewed)
             data = {**told.data, "sql": list(script)}
             return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
         if not self.flags.apply:
-            return self._foreseen(items, reviewed)
+            return self._forecast(items, reviewed)
         ask_before_change(f"Take {counted(len(items), 'draft', 'drafts')}?", yes=self.flags.yes)
         outcome = Outcome(data={"file": str(self.path)})
         with interruptible() as stopped:
             asyncio.run(self._take(items, reviewed, setting, outcome, stopped))
         return answer_of(self.run, self.command, Selection(items), outcome)
 
-    def _foreseen(self, items: Sequence[Item], reviewed: Reviewed) -> Answer:
+    def _forecast(self, items: Sequence[BatchItem], reviewed: Reviewed) -> Answer:
         documents = [
             {**report.outcome_document(one), "take": one.summary_id in reviewed.taken} for one in items
         ]
@@ -84,7 +84,9 @@ class Taking:
         note = Note(f"{number} would be taken; nothing was changed, --apply does it.")
         return self.run.answer(self.command, data, [*report.taken_blocks(items), note])
 
-    async def _script(self, items: Sequence[Item], reviewed: Reviewed, setting: Settings) -> tuple[str, ...]:
+    async def _script(
+        self, items: Sequence[BatchItem], reviewed: Reviewed, setting: Settings
+    ) -> tuple[str, ...]:
         """The SQL of the drafts that would be taken, as one transaction.
 
         Raises:
@@ -95,7 +97,7 @@ class Taking:
         ) as database:
             writer = self.model.open()
             how = setting(database.schema)
-            batch = Batch(database, items, how, writer, Options(self.command), batch_id=reviewed.batch)
+            batch = Batch(database, items, how, writer, BatchOptions(self.command), batch_id=reviewed.batch)
             try:
                 taken = [
                     item
@@ -112,7 +114,9 @@ class Taking:
             finally:
                 await writer.aclose()
 
-    async def _in_turn(self, database: Database, items: Sequence[Item], setting: Setting) -> list[Plan]:
+    async def _in_turn(
+        self, database: Database, items: Sequence[BatchItem], setting: DraftSetting
+    ) -> list[Plan]:
         """The plan of each draft, planned on what those before it leave.
 
         Several are made on a private copy of the file in which each is committed in its turn.
@@ -136,7 +140,7 @@ class Taking:
         changing_something = [plan for plan in plans if plan]
         return tuple((await preview(reader, joined(changing_something))).sql()) if changing_something else ()
 
-    async def _plan(self, reader: Reader, item: Item, setting: Setting) -> Plan:
+    async def _plan(self, reader: Reader, item: BatchItem, setting: DraftSetting) -> Plan:
         assert item.draft is not None
         return await plan_rewrite(
             reader,
@@ -151,7 +155,7 @@ class Taking:
 
     async def _take(
         self,
-        items: Sequence[Item],
+        items: Sequence[BatchItem],
         reviewed: Reviewed,
         setting: Settings,
         outcome: Outcome,
@@ -160,7 +164,7 @@ class Taking:
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
             writer = self.model.open()
-            how = Options(self.command)
+            how = BatchOptions(self.command)
             batch = Batch(database, items, setting(database.schema), writer, how, batch_id=reviewed.batch)
             for item in batch.items:
                 if stopped():
@@ -170,7 +174,7 @@ class Taking:
             await tell(self.run, self.command, batch, writer, self.model, self.rule, outcome)
             await writer.aclose()
 
-    async def _take_one(self, batch: Batch, item: Item, *, marked: bool) -> None:
+    async def _take_one(self, batch: Batch, item: BatchItem, *, marked: bool) -> None:
         """Commit one draft; what is against it is said of the item, and the next one is tried."""
         if not marked and self.rule is not None:
             objections = await batch.objections(item.summary_id, self.rule)

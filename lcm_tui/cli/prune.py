@@ -22,7 +22,7 @@ from lcm_core.operations.conversation_file import (
 )
 from lcm_core.operations.forgetting import Traces, forget_traces, forgetting_means
 from lcm_core.operations.import_conversation import plan_import
-from lcm_core.operations.prune import Criteria, Folders, plan_archive, plan_delete, select, space_of
+from lcm_core.operations.prune import Criteria, TranscriptFolders, plan_archive, plan_delete, select, space_of
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
@@ -135,7 +135,7 @@ def prune(
         empty=empty,
         session_pattern=session_pattern,
         no_key=no_session_key,
-        orphaned=Folders(settings.sessions.value, settings.state_dir.value) if orphaned else None,
+        orphaned=TranscriptFolders(settings.sessions.value, settings.state_dir.value) if orphaned else None,
         archived=archived,
     )
     action = _action(archive, delete, forget)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcm_core.operations.prune import Space
+from lcm_core.operations.prune import SpaceUse
 from lcm_core.store.sizes import ConversationSize
 
 from lcm_tui.cli.answer import Answer, Run
@@ -62,7 +62,7 @@ def _row(run: Run, one: ConversationSize) -> tuple[Cell, ...]:
     return one.id, known.session_key or known.session_id, state, one.messages, one.summaries, texts, at
 
 
-def space_answer(run: Run, space: Space) -> Answer:
+def space_answer(run: Run, space: SpaceUse) -> Answer:
     """What takes the space of the whole file."""
     file = space.file
     facts: list[tuple[str, Cell]] = [
@@ -86,7 +86,7 @@ def space_answer(run: Run, space: Space) -> Answer:
     return run.answer("prune", _document(space), blocks)
 
 
-def _tables(space: Space) -> list[Block]:
+def _tables(space: SpaceUse) -> list[Block]:
     if space.file.tables is None:
         return [Note("This SQLite cannot tell how large the tables are (it has no dbstat).")]
     columns = (
@@ -103,7 +103,7 @@ def _tables(space: Space) -> list[Block]:
     return [Table(columns, rows, "Tables, with their indexes and what search keeps")]
 
 
-def _document(space: Space) -> Document:
+def _document(space: SpaceUse) -> Document:
     file = space.file
     return {
         "file": {"bytes": file.bytes, "freeBytes": file.free, "walBytes": space.wal_bytes},

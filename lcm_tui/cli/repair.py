@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 from lcm_core.errors import NotFoundError, UsageError
-from lcm_core.operations.repair import SURE, BadKind, Repair, conversations_of, find_repair
+from lcm_core.operations.repair import SURE, BadKind, RepairList, conversations_of, find_repair
 from lcm_core.records import SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
@@ -87,7 +87,7 @@ class _Search:
             "No summary is broken: there is nothing to repair.",
         )
 
-    async def _found(self, reader: Reader) -> list[Repair]:
+    async def _found(self, reader: Reader) -> list[RepairList]:
         ids = [await summary_beginning(reader, one) for one in self.ids]
         owner = (await chosen(reader, self.named)).conversation_id if self.named.given else None
         owners = await conversations_of(reader, owner)
@@ -107,7 +107,7 @@ class _Search:
             for one in owners
         ]
 
-    def _document(self, found: Sequence[Repair]) -> Document:
+    def _document(self, found: Sequence[RepairList]) -> Document:
         kinds = Counter(bad.kind for one in found for bad in one.bad)
         return {
             "kinds": {str(kind): kinds[kind] for kind in BadKind if kinds[kind]},
@@ -135,7 +135,7 @@ class _Search:
         }
 
 
-def _spoiled_blocks(found: Sequence[Repair]) -> Iterator[Block]:
+def _spoiled_blocks(found: Sequence[RepairList]) -> Iterator[Block]:
     """What was made from bad summaries and is not chosen."""
     rows = [
         (one.summary.summary_id, one.summary.depth, ", ".join(one.sources))

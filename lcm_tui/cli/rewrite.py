@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.change.plan import Plan
 from lcm_core.errors import UsageError
-from lcm_core.operations.drafting.items import Item, select_items
+from lcm_core.operations.drafting.items import BatchItem, select_items
 from lcm_core.operations.rewrite import plan_restore
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import SummaryId
@@ -105,7 +105,7 @@ class _Choice:
         old = await stale_in(reader, owner)
         if self.stale:
             ids = await _and_above(reader, [one.summary_id for one in old])
-        items: list[Item] = []
+        items: list[BatchItem] = []
         if ids or not self.stale:
             items = await select_items(reader, owner, summary_ids=ids, depth=self.depth, subtree=self.subtree)
         blocks = []

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.compaction.plans import Draft
+from lcm_core.operations.compaction.plans import PassDraft
 from lcm_core.operations.compaction.reading import read_source
-from lcm_core.operations.compaction.run import Mode, Setting
+from lcm_core.operations.compaction.run import CompactionSetting, Mode
 from lcm_core.records import Conversation
 from lcm_core.summarize.models.writer import SummaryWriter
 from lcm_core.summarize.retention import Retention, measure, read_retention_source
@@ -108,7 +108,7 @@ n search it.
         self._writer: SummaryWriter | None = None
         self._offering = False  #: a backup
         self._began = 0.0  #: monotonic, of the pass at hand
-        self._measured: tuple[Draft, Retention] | None = None  #: the draft that waits, against its source
+        self._measured: tuple[PassDraft, Retention] | None = None  #: the draft that waits, against its source
         self._sources: dict[tuple[int | str, ...], str] = {}  #: of the row under the cursor
 
     # -- layout ------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ n search it.
         elif course.made:
             bar.note = f"{len(course.made):,} made, {course.batch}"
         else:
-            bar.note = "nothing changed yet" if self._ahead.foresight else "reading …"
+            bar.note = "nothing changed yet" if self._ahead.forecast else "reading …"
         self.head.again()
         self.refresh_bars()
 
@@ -206,7 +206,7 @@ n search it.
         else:
             self.work_on("detail", self._load_text, number)
 
-    async def _load_held(self, number: int, held: Draft) -> None:
+    async def _load_held(self, number: int, held: PassDraft) -> None:
         """Show the draft that waits; what it keeps of its source is measured in a thread."""
         if self._measured is None or self._measured[0] is not held:
             self.text.show(held_document(number, held, None))
@@ -256,14 +256,14 @@ n search it.
 
     def decided_on(self) -> object:
         """The draft that waits, else whether the passes ahead are known."""
-        return self.course.held, self._ahead.foresight is None
+        return self.course.held, self._ahead.forecast is None
 
     def _why_not_go(self) -> str | None:
         if self.course.running or self._offering:
             return "a pass is being made; esc stops after it"
         if self._ahead.refusal or self._ahead.problem:
             return self._ahead.refusal or self._ahead.problem
-        if self._ahead.foresight is None or self._ahead.wish != self.wish:
+        if self._ahead.forecast is None or self._ahead.wish != self.wish:
             return "the context is still being read"
         return None if self._coming else "there is nothing to compact by this mode"
 
@@ -331,7 +331,7 @@ n search it.
         elif not course.give_up():
             self.app.notify("What is being committed cannot be stopped.", timeout=3)
 
-    def _ask_what_becomes(self, draft: Draft) -> None:
+    def _ask_what_becomes(self, draft: PassDraft) -> None:
         """Ask before a draft that was paid for is left out."""
         course, cost = self.course, cost_text(draft.text.usage.cost_usd)
         said = (
@@ -384,7 +384,7 @@ n search it.
         self.app.push_screen(HistoryScreen(self.conversation, only=True))
 
 
-def _measure(draft: Draft, setting: Setting) -> Retention:
+def _measure(draft: PassDraft, setting: CompactionSetting) -> Retention:
     chunk = draft.chunk
     estimator = setting.rendering.rules.estimator
     source = read_retention_source(chunk.source.text, previous=chunk.previous or "", estimator=estimator)

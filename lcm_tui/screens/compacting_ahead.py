@@ -8,9 +8,9 @@ from abc import abstractmethod
 from typing import Final
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.compaction.forecast import foresee
-from lcm_core.operations.compaction.reading import Loaded, load_context, warnings_of
-from lcm_core.operations.compaction.run import Mode, Setting, operation_of
+from lcm_core.operations.compaction.forecast import forecast_passes
+from lcm_core.operations.compaction.reading import LoadedContext, load_for_compaction, warnings_of
+from lcm_core.operations.compaction.run import CompactionSetting, Mode, operation_of
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 
@@ -85,13 +85,15 @@ class Foreseeing(Wishes, DataScreen[Ahead]):
             loaded, warnings = await self.session.read(self._read, setting)
         except LcmError as error:
             return Ahead(wish, setting, None, (), self._model, error.message, problem)
-        seen = await asyncio.to_thread(foresee, loaded, setting, operation_of(mode, target=target))
+        seen = await asyncio.to_thread(forecast_passes, loaded, setting, operation_of(mode, target=target))
         self._spent = time.monotonic() - begun
         return Ahead(wish, setting, seen, warnings, self._model, "", problem)
 
-    async def _read(self, reader: Reader, setting: Setting) -> tuple[Loaded, tuple[str, ...]]:
+    async def _read(
+        self, reader: Reader, setting: CompactionSetting
+    ) -> tuple[LoadedContext, tuple[str, ...]]:
         number = self.conversation.conversation_id
-        return await load_context(reader, number, setting.rendering), await warnings_of(reader, number)
+        return await load_for_compaction(reader, number, setting.rendering), await warnings_of(reader, number)
 
     def show(self, data: Ahead) -> None:
         """Show what is to come behind what was done."""
@@ -101,7 +103,7 @@ class Foreseeing(Wishes, DataScreen[Ahead]):
         done = len(self.course.done)
         under_way = self.course.under_way
         if under_way is None or under_way.mode not in ONCE:
-            passes = data.foresight.passes if data.foresight is not None else ()
+            passes = data.forecast.passes if data.forecast is not None else ()
             self._coming = {done + one.number: Coming(done + one.number, one, done) for one in passes}
         self._arrange()
 
@@ -112,7 +114,7 @@ class Foreseeing(Wishes, DataScreen[Ahead]):
         follows = self.table.selected in (None, self._known + 1) and self._known < done
         self._known = done
         self.table.empty = self._ahead.refusal or (
-            "Reading the context …" if self._ahead.foresight is None else "Nothing to compact by this mode."
+            "Reading the context …" if self._ahead.forecast is None else "Nothing to compact by this mode."
         )
         numbers = [*range(1, done + 1), *self._coming]
         self.table.replace(numbers, select=min(done + 1, len(numbers)) if follows and numbers else None)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lcm_core.operations.compaction.forecast import Foreseen, Foresight
-from lcm_core.operations.compaction.plans import Draft
-from lcm_core.operations.compaction.run import Mode, Setting
-from lcm_core.operations.compaction.sweep import Made, Moved, Skipped
+from lcm_core.operations.compaction.forecast import CompactionForecast, ForecastPass
+from lcm_core.operations.compaction.plans import PassDraft
+from lcm_core.operations.compaction.run import CompactionSetting, Mode
+from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped
 from lcm_core.summarize.escalate import Level
 from lcm_core.summarize.retention import Retention
 
@@ -39,8 +39,8 @@ class Ahead:
     """What is to come, as it was read; why nothing can be made, if so."""
 
     wish: int  #: which of the operator's wishes it answers
-    setting: Setting | None
-    foresight: Foresight[Any] | None
+    setting: CompactionSetting | None
+    forecast: CompactionForecast[Any] | None
     warnings: tuple[str, ...] = ()
     model: Modelling | None = None
     refusal: str = ""  #: the context cannot be read
@@ -52,7 +52,7 @@ class Coming:
     """A pass that has not been made, with the number that it will have."""
 
     number: int
-    pass_: Foreseen
+    pass_: ForecastPass
     offset: int  #: what is to be added to the numbers of passes among its sources
 
     @property
@@ -110,8 +110,8 @@ def head_lines(ahead: Ahead, course: Course) -> list[Block]:
     if course.failure or ahead.refusal or ahead.problem:
         said = [course.failure, ahead.refusal, ahead.problem]
         blocks += [_said(one, "error") for one in dict.fromkeys(filter(None, said))]
-    if ahead.foresight is not None and ahead.setting is not None:
-        blocks += _numbers(ahead, ahead.foresight, ahead.setting)
+    if ahead.forecast is not None and ahead.setting is not None:
+        blocks += _numbers(ahead, ahead.forecast, ahead.setting)
     if course.held is not None:
         blocks.append(_said("A draft waits: a takes it, A this and all that follow, esc asks.", "warn"))
     if course.made or course.spent.cost_usd != 0:
@@ -132,7 +132,7 @@ def _fact(name: str, value: str) -> Block:
     return _line(Span(f"{name:<8}", "dim"), Span(value))
 
 
-def _numbers(ahead: Ahead, seen: Foresight[Any], setting: Setting) -> list[Block]:
+def _numbers(ahead: Ahead, seen: CompactionForecast[Any], setting: CompactionSetting) -> list[Block]:
     budget, bounds = setting.budget, setting.bounds()
     before, after = seen.tokens_before, seen.tokens_after
     tail = f"{seen.tail_tokens:,} tokens ({bounds.fresh_tail_count:,} messages at least)"
@@ -168,7 +168,7 @@ def _numbers(ahead: Ahead, seen: Foresight[Any], setting: Setting) -> list[Block
     return blocks
 
 
-def _calls(ahead: Ahead, seen: Foresight[Any]) -> str:
+def _calls(ahead: Ahead, seen: CompactionForecast[Any]) -> str:
     said = f"~{seen.calls:,}, ~{seen.input_tokens:,} tokens in, ~{seen.output_tokens:,} out"
     if ahead.model is None:
         return said
@@ -180,7 +180,7 @@ def _made_line(course: Course) -> Block:
     made = course.made
     if not made:
         return _line(Span(f"{'made':<8}", "dim"), Span(f"nothing, cost {cost_text(course.spent.cost_usd)}"))
-    saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, Made))
+    saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, PassMade))
     what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-saved:+,} tokens"
     said = f"{what}, cost {cost_text(course.spent.cost_usd)}; U, u, 1 takes all of it back"
     return _line(Span(f"{'made':<8}", "ok"), Span(said))
@@ -232,14 +232,14 @@ def _row(
 def done_state(one: Done) -> tuple[str, StyleName]:
     """What became of a pass, in a word or two."""
     match one.outcome:
-        case Made(level=level):
+        case PassMade(level=level):
             if level in {Level.FALLBACK, Level.CAPPED}:
                 return str(level), "warn"
             is_cut = one.draft is not None and one.draft.text.is_cut
             return ("a cut", "warn") if is_cut else (str(level), "ok")
-        case Skipped():
+        case PassSkipped():
             return "passed over", "dim"
-        case Moved():
+        case PassMoved():
             return "had changed", "warn"
         case refused:
             if refused.by_provider:
@@ -252,7 +252,7 @@ def done_state(one: Done) -> tuple[str, StyleName]:
 
 def nothing_document(ahead: Ahead, mode: Mode, target: int, keys: Mapping[str, str]) -> Document:
     """Why there is no pass, and what can be done about it; *keys* by command."""
-    seen, setting = ahead.foresight, ahead.setting
+    seen, setting = ahead.forecast, ahead.setting
     if seen is None or setting is None:
         return ()
     if mode is Mode.UNTIL_UNDER and seen.tokens_before <= target:
@@ -301,7 +301,7 @@ def done_document(number: int, one: Done, source: str | None) -> Document:
     if one.is_kept:
         note = "The draft was not taken and is kept: when this pass is made, nobody is asked for it again."
         blocks.append(Block(note, "ok"))
-    if isinstance(one.outcome, Moved):
+    if isinstance(one.outcome, PassMoved):
         blocks.append(Block("Somebody else changed it meanwhile: it was planned again.", "warn"))
     if one.operation_id:
         blocks.append(field("noted as", one.operation_id, width=9))
@@ -312,7 +312,7 @@ def done_document(number: int, one: Done, source: str | None) -> Document:
     return (*blocks, *source_blocks(source))
 
 
-def held_document(number: int, draft: Draft, kept: Retention | None) -> Document:
+def held_document(number: int, draft: PassDraft, kept: Retention | None) -> Document:
     """A draft that waits for a word; *kept*: what it keeps of its source, None while that is measured."""
     chunk = draft.chunk
     return (
@@ -357,7 +357,7 @@ def lost_blocks(kept: Retention) -> Iterator[Block]:
         yield Block(f"{', '.join(one.text for one in kept.lost[:NAMED])}{more}", "warn")
 
 
-def draft_blocks(draft: Draft) -> list[Block]:
+def draft_blocks(draft: PassDraft) -> list[Block]:
     """The text of a draft, and what it cost."""
     text = draft.text
     calls = f"{text.calls} {'call' if text.calls == 1 else 'calls'}, {cost_text(text.usage.cost_usd)}"

@@ -14,9 +14,16 @@ from enum import StrEnum
 from typing import Any
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.compaction.plans import Draft
-from lcm_core.operations.compaction.run import Mode, Runner, Setting, Step, operation_of, refuse_fallback
-from lcm_core.operations.compaction.sweep import Made, Moved, Outcome, Refused
+from lcm_core.operations.compaction.plans import PassDraft
+from lcm_core.operations.compaction.run import (
+    CompactionSetting,
+    Mode,
+    PassDone,
+    Runner,
+    operation_of,
+    refuse_fallback,
+)
+from lcm_core.operations.compaction.sweep import Outcome, PassMade, PassMoved, PassRefused
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.summarize.request import NO_USAGE, Summarizer, Usage
@@ -39,7 +46,7 @@ class Order:
 
     mode: Mode
     target: int | None  #: tokens, for until-under
-    setting: Setting
+    setting: CompactionSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Done:
     depth: int
     tokens: int  #: of the sources, as stored
     outcome: Outcome
-    draft: Draft | None
+    draft: PassDraft | None
     operation_id: str | None
     search: str | None  #: why the search index did not follow
     is_kept: bool = False  #: the draft was not taken; it waits until this pass is made again
@@ -58,7 +65,7 @@ class Done:
     @property
     def is_made(self) -> bool:
         """Whether a summary was stored."""
-        return isinstance(self.outcome, Made)
+        return isinstance(self.outcome, PassMade)
 
 
 class _WorkClock:
@@ -99,7 +106,7 @@ class Course:
         self._changed = changed
         self.batch = f"batch_{secrets.token_hex(8)}"
         self.done: list[Done] = []
-        self.held: Draft | None = None  #: waits for the operator's word
+        self.held: PassDraft | None = None  #: waits for the operator's word
         self.running = False
         self.stopping = False
         self.failure = ""  #: why the last pass was not made
@@ -107,12 +114,12 @@ class Course:
         self._whole = False
         self._order: Order | None = None  #: what is under way, between two passes of it
         self._runner: Runner[Any] | None = None
-        self._steps: AsyncIterator[Step] | None = None
+        self._steps: AsyncIterator[PassDone] | None = None
         self._writer: StoppableSummarizer | None = None
         self._memory: CachingSummarizer | None = None
         self._spent_before: Usage = NO_USAGE  #: by writers that are asked no more
         self._keeps = False  #: the draft that was not taken is kept
-        self._answer: asyncio.Future[Draft | None] | None = None
+        self._answer: asyncio.Future[PassDraft | None] | None = None
         self._clock = _WorkClock()
 
     @property
@@ -181,14 +188,14 @@ class Course:
                 self.failure = refusal_of(self._runner.result if self._runner is not None else None)
                 self._forget()
                 return
-            put_off = isinstance(step.outcome, Refused) and self._keeps
+            put_off = isinstance(step.outcome, PassRefused) and self._keeps
             self._keeps = False
             self.done.append(replace(_done(step), is_kept=put_off))
             if self._memory is not None:
                 # What is planned again may be asked for again; what is stored is not.
-                self._memory.settle(keep=put_off or isinstance(step.outcome, Moved))
+                self._memory.settle(keep=put_off or isinstance(step.outcome, PassMoved))
             self._changed()
-            if isinstance(step.outcome, Moved | Refused):
+            if isinstance(step.outcome, PassMoved | PassRefused):
                 continue  # planned again by the operation, or its end
             if self.stopping or not self._whole:
                 return
@@ -207,7 +214,7 @@ class Course:
 
     # -- what the operator says --------------------------------------------------------------------------
 
-    async def _accept(self, draft: Draft) -> Draft | None:
+    async def _accept(self, draft: PassDraft) -> PassDraft | None:
         match self.rule:
             case Rule.ACCEPT:
                 return draft
@@ -216,7 +223,7 @@ class Course:
             case Rule.ASK:
                 return await self._asked(draft)
 
-    async def _asked(self, draft: Draft) -> Draft | None:
+    async def _asked(self, draft: PassDraft) -> PassDraft | None:
         self.held, self._answer = draft, asyncio.get_running_loop().create_future()
         self._clock.pause()
         self._changed()
@@ -249,7 +256,7 @@ class Course:
         return self._writer is not None and self._writer.stop()
 
 
-def _done(step: Step) -> Done:
+def _done(step: PassDone) -> Done:
     committed = step.committed
     return Done(
         step.chunk.refs,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from lcm_core.budget import parse_budget, step
-from lcm_core.operations.compaction.run import Mode, Setting, setting_of
+from lcm_core.operations.compaction.run import CompactionSetting, Mode, compaction_setting
 
 from lcm_tui.screens.compacting_run import Rule
 from lcm_tui.screens.plan import Choice
@@ -82,10 +82,10 @@ class Wishes(TextSearch):
         """The mode, and the tokens to come under."""
         return MODES[self.mode.value], self._targets[self.target.value].of(self.session.budget)
 
-    def wanted_setting(self) -> Setting:
+    def wanted_setting(self) -> CompactionSetting:
         """How the database is compacted."""
         session = self.session
-        return setting_of(
+        return compaction_setting(
             session.database.schema,
             session.settings.engine,
             session.zone,

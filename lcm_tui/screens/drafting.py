@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 
 from lcm_core.change.commit import Committed
 from lcm_core.errors import LcmError
-from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State
-from lcm_core.operations.drafting.rules import DEFAULT, EXAMPLES, Rule, parse_rule
+from lcm_core.operations.drafting.items import SETTLED, BatchItem, BatchProgress, ItemState
+from lcm_core.operations.drafting.rules import DEFAULT, EXAMPLES, AcceptanceRule, parse_rule
 from lcm_core.operations.repair import CONTAMINATED
 from lcm_core.records import SummaryId
 from lcm_core.summarize.models.writer import call_budget
@@ -85,11 +85,11 @@ What was paid for is kept on the disk: leave at any time, and go on later.
     # -- what is said ------------------------------------------------------------------------------------
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> BatchProgress | None:
         """How far the batch is; None: it has not begun."""
         return None if self.work is None else self.work.batch.progress()
 
-    def _item(self, summary_id: SummaryId) -> Item | None:
+    def _item(self, summary_id: SummaryId) -> BatchItem | None:
         if self.work is not None:
             return self.work.batch.item(summary_id)
         return self.items.get(summary_id)
@@ -150,7 +150,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
     def _highlighted(self) -> None:
         self._say()
 
-    def _selected(self) -> Item | None:
+    def _selected(self) -> BatchItem | None:
         key = self.table.selected
         return None if key is None else self._item(key)
 
@@ -175,11 +175,11 @@ What was paid for is kept on the disk: leave at any time, and go on later.
                 return self._why_not_proceed()
             case "open" | "apply" | "leave-out" | "accept-rest" if not begun:
                 return "nothing has been asked yet: P begins"
-            case "open" | "apply" if item is None or (not item.drafts and item.state is not State.FAILED):
+            case "open" | "apply" if item is None or (not item.drafts and item.state is not ItemState.FAILED):
                 return "it has no draft yet"
-            case "apply" if item is not None and item.state is State.COMMITTED:
+            case "apply" if item is not None and item.state is ItemState.COMMITTED:
                 return "it has been committed: U takes it back"
-            case "leave-out" if item is not None and item.state in SETTLED | {State.DRAFTING}:
+            case "leave-out" if item is not None and item.state in SETTLED | {ItemState.DRAFTING}:
                 return f"it is {item.state}"
             case _:
                 return super().why_not(command)
@@ -244,7 +244,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
     def _go_on(self) -> None:
         """Draft what may be drafted now that something was decided."""
         work = self.work
-        waits = work is not None and any(item.state is State.WAITING for item in work.batch.items)
+        waits = work is not None and any(item.state is ItemState.WAITING for item in work.batch.items)
         if work is not None and waits and not work.batch.running and not self._pausing:
             self.work_on("batch", self._run, work)
 
@@ -308,7 +308,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             return
         self.work_on("rule", self._accept, self.work, rule, exclusive=False)
 
-    async def _accept(self, work: Work, rule: Rule) -> None:
+    async def _accept(self, work: Work, rule: AcceptanceRule) -> None:
         """Say the rule as a sentence, ask, and run by it."""
         open_items = sum(item.state not in SETTLED for item in work.batch.items)
         said = (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lcm_core.errors import LcmError
-from lcm_core.operations.drafting.items import Item, select_items
-from lcm_core.operations.drafting.keeping import Kept, drafts_folder, unfinished
+from lcm_core.operations.drafting.items import BatchItem, select_items
+from lcm_core.operations.drafting.saved import SavedDrafts, drafts_folder, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.summarize.cost import Forecast, total_forecast
@@ -38,9 +38,9 @@ class Wanted:
 class Found:
     """What there is to do."""
 
-    items: tuple[Item, ...]
+    items: tuple[BatchItem, ...]
     author: Modelling
-    kept: tuple[Kept, ...]  #: earlier batches that were not brought to their end
+    kept: tuple[SavedDrafts, ...]  #: earlier batches that were not brought to their end
 
 
 class Choosing(DataScreen[Found]):
@@ -52,14 +52,14 @@ class Choosing(DataScreen[Found]):
         self._title = title
         self.head = ReviewHead(self.head_lines)
         self.table = LineView[SummaryId](self._draw, empty="Looking for them …", id="list")
-        self.items: dict[SummaryId, Item] = {}  #: before the batch begins
+        self.items: dict[SummaryId, BatchItem] = {}  #: before the batch begins
         self.marks: set[SummaryId] = set()
         self.author: Modelling | None = None
         self.asked = Asked()  #: how the operator wants it written
         self.forecast: Forecast | None = None
         self.estimating = ""
         self.work: Work | None = None
-        self.kept: tuple[Kept, ...] = ()
+        self.kept: tuple[SavedDrafts, ...] = ()
         self.question_asked = False
         self._moved: set[SummaryId] = set()
         self._pausing = False
@@ -78,7 +78,7 @@ class Choosing(DataScreen[Found]):
         """Say how it stands."""
 
     @property
-    def all_items(self) -> Sequence[Item]:
+    def all_items(self) -> Sequence[BatchItem]:
         """Every item, as it stands."""
         return self.work.batch.items if self.work is not None else tuple(self.items.values())
 
@@ -93,18 +93,18 @@ class Choosing(DataScreen[Found]):
         kept = await asyncio.to_thread(unfinished, drafts_folder(), path, kind)
         return Found(tuple(await self._items()), author, tuple(one for one in kept if self._is_mine(one)))
 
-    def _is_mine(self, kept: Kept) -> bool:
+    def _is_mine(self, kept: SavedDrafts) -> bool:
         where = self.wanted.conversation_id
         here = where is None or any(item.conversation_id == where for item in kept.items)
         return len(kept.items) > 1 and here and worth_keeping(kept.items)
 
-    async def _items(self) -> list[Item]:
+    async def _items(self) -> list[BatchItem]:
         wanted, read = self.wanted, self.session.read
         if wanted.summary_id is not None and wanted.conversation_id is not None:
             return await read(
                 select_items, wanted.conversation_id, summary_ids=[wanted.summary_id], subtree=True
             )
-        found: list[Item] = []
+        found: list[BatchItem] = []
         for one in await read(conversations_of, wanted.conversation_id):
             self.estimating = f"reading conversation {one} …"
             self.call_later(self.head.refresh)
@@ -133,7 +133,7 @@ class Choosing(DataScreen[Found]):
         self._estimate()
         self._say()
 
-    async def _offer_kept(self, kept: Kept) -> None:
+    async def _offer_kept(self, kept: SavedDrafts) -> None:
         """An earlier batch was not brought to its end: go on with it?"""
         said = Block(
             f"A batch of {kept.header.made_at[:16].replace('T', ' ')} UTC has {kept.open_items:,} of "
@@ -200,7 +200,7 @@ class Choosing(DataScreen[Found]):
         self._estimate()
         self._say()
 
-    def _make_work(self, items: Sequence[Item], kept: Kept | None) -> Work:
+    def _make_work(self, items: Sequence[BatchItem], kept: SavedDrafts | None) -> Work:
         assert self.author is not None
         self.work = Work(
             self.session,
@@ -214,5 +214,5 @@ class Choosing(DataScreen[Found]):
         self.table.replace([item.summary_id for item in self.work.batch.items])
         return self.work
 
-    def _item_changed(self, item: Item) -> None:
+    def _item_changed(self, item: BatchItem) -> None:
         self._moved.add(item.summary_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lcm_core.operations.drafting.items import Item, Progress, State
+from lcm_core.operations.drafting.items import BatchItem, BatchProgress, ItemState
 from lcm_core.summarize.request import Usage
 
 from lcm_tui.screens.dissolving import MARK
@@ -24,13 +24,13 @@ COLUMNS: Final = (
     Column("why", "", 12, grows=True, keep=2),
 )
 #: States and how they look.
-STYLES: Final[dict[State, StyleName]] = {
-    State.WAITING: "dim",
-    State.DRAFTING: "title",
-    State.REVIEW: "warn",
-    State.COMMITTED: "ok",
-    State.SKIPPED: "dim",
-    State.FAILED: "error",
+STYLES: Final[dict[ItemState, StyleName]] = {
+    ItemState.WAITING: "dim",
+    ItemState.DRAFTING: "title",
+    ItemState.REVIEW: "warn",
+    ItemState.COMMITTED: "ok",
+    ItemState.SKIPPED: "dim",
+    ItemState.FAILED: "error",
 }
 GAUGE: Final = 20
 
@@ -40,7 +40,7 @@ def columns_for(width: int) -> Layout:
     return lay_out(COLUMNS, width)
 
 
-def row(item: Item, width: int, *, marked: bool) -> Line:
+def row(item: BatchItem, width: int, *, marked: bool) -> Line:
     """One summary of the batch."""
     draft = item.draft or (item.drafts[-1] if item.drafts else None)
     why = item.why
@@ -68,7 +68,7 @@ def head_lines(
     marked: int,
     contaminated: int,
     estimate: str,
-    progress: Progress | None,
+    progress: BatchProgress | None,
     *,
     spent: Usage,
     running: bool,
@@ -96,12 +96,12 @@ def head_lines(
         yield (Span(" Nothing is accepted by itself: enter reviews, a previews, A states a rule.", "dim"),)
 
 
-def _bar(progress: Progress) -> Line:
+def _bar(progress: BatchProgress) -> Line:
     done = progress.done / progress.total if progress.total else 1.0
     return (*gauge(done, GAUGE), Span(f" {progress.done:,} of {progress.total:,} drafted"))
 
 
-def pace(progress: Progress, *, running: bool) -> str:
+def pace(progress: BatchProgress, *, running: bool) -> str:
     """Rate and remaining time."""
     said = []
     rate, left = progress.per_minute, progress.remaining
@@ -109,15 +109,15 @@ def pace(progress: Progress, *, running: bool) -> str:
         said.append(f"{rate:,.0f} a minute")
     if running and left is not None and progress.done < progress.total:
         said.append(f"about {left:,.0f} s left" if left < 100 else f"about {left / 60:,.0f} min left")
-    if not running and progress.counts.get(State.WAITING, 0):
-        decide = progress.counts.get(State.REVIEW, 0) + progress.counts.get(State.FAILED, 0)
+    if not running and progress.counts.get(ItemState.WAITING, 0):
+        decide = progress.counts.get(ItemState.REVIEW, 0) + progress.counts.get(ItemState.FAILED, 0)
         said.append("waits for your decisions" if decide else "paused")
     return " · ".join(said)
 
 
-def _states(progress: Progress) -> Iterator[Span]:
+def _states(progress: BatchProgress) -> Iterator[Span]:
     yield Span(" ")
-    for state in State:
+    for state in ItemState:
         count = progress.counts.get(state, 0)
         if count:
             yield Span(f"{count:,} {state.value}   ", STYLES[state])

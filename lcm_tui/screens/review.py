@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from lcm_core.operations.drafting.draft import Material
-from lcm_core.operations.drafting.items import Item, State
+from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.records import SummaryId
 from textual import on
 from textual.app import ComposeResult
@@ -113,12 +113,17 @@ made, the text that the draft was made over. A cut of the source is never taken 
     def show(self, data: Material) -> None:
         """Show it; without a draft, ask for one."""
         self.material = data
-        if self.draft is None and not self.busy and self.item.state is State.WAITING and not self.item.why:
+        if (
+            self.draft is None
+            and not self.busy
+            and self.item.state is ItemState.WAITING
+            and not self.item.why
+        ):
             self.begin()
         self.again()
         self.measure_again()
 
-    def _item_changed(self, item: Item) -> None:
+    def _item_changed(self, item: BatchItem) -> None:
         if item.summary_id == self.summary_id and self.is_mounted:
             self.call_later(self.again)
 
@@ -209,7 +214,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
         return super().why_not(command)
 
     def _why_not_applied(self) -> str | None:
-        if self.item.state is State.COMMITTED:
+        if self.item.state is ItemState.COMMITTED:
             return "it has been committed: U takes it back"
         if self.draft is None:
             return "there is no draft yet"

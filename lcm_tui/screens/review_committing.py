@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lcm_core.change.commit import Committed
-from lcm_core.operations.drafting.draft import Draft, Origin
-from lcm_core.operations.drafting.items import Item
+from lcm_core.operations.drafting.draft import Draft, DraftOrigin
+from lcm_core.operations.drafting.items import BatchItem
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import Fault
@@ -34,10 +34,12 @@ class Committing(Comparing):
             draft = await self.work.batch.write(self.summary_id, text)
             doubtful = Fault.REVERSED in draft.verdict.faults
         else:
-            doubtful = draft.origin is Origin.FALLBACK or not draft.verdict.accepted
+            doubtful = draft.origin is DraftOrigin.FALLBACK or not draft.verdict.accepted
         if doubtful:
             cut = (
-                ["This is a cut of the source, no summary of it."] if draft.origin is Origin.FALLBACK else []
+                ["This is a cut of the source, no summary of it."]
+                if draft.origin is DraftOrigin.FALLBACK
+                else []
             )
             said = tuple(map(Block, (*cut, *draft.verdict.sentences[: len(draft.verdict.faults)])))
             answer = await self.app.push_screen_wait(
@@ -58,7 +60,7 @@ class Committing(Comparing):
 
         self.app.push_screen(PlanScreen(self.work.planner(item, draft), title=title, about=ABOUT, then=then))
 
-    async def _committed(self, item: Item, draft: Draft, done: Sequence[Committed]) -> None:
+    async def _committed(self, item: BatchItem, draft: Draft, done: Sequence[Committed]) -> None:
         if not done:
             return
         await self.work.committed(item, draft, done)
@@ -67,12 +69,12 @@ class Committing(Comparing):
         if above:
             self._offer(item, above)
 
-    async def _stale_above(self, item: Item) -> list[SummaryId]:
+    async def _stale_above(self, item: BatchItem) -> list[SummaryId]:
         """What was made from the text that went."""
         found = await self.session.read(stale_in, item.conversation_id)
         return [one.summary_id for one in found if item.summary_id in one.sources]
 
-    def _offer(self, item: Item, above: Sequence[SummaryId]) -> None:
+    def _offer(self, item: BatchItem, above: Sequence[SummaryId]) -> None:
         """Offer to go on with what was made from it."""
         below = self.app.screen
         if not isinstance(below, Rewriting):

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from lcm_core.operations.drafting.draft import Draft, Material
-from lcm_core.operations.drafting.items import Item, State
+from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.records import SummaryId
 
 from lcm_tui.drafts import Work
@@ -42,7 +42,7 @@ class Comparing(DataScreen[Material]):
         """Show what has changed."""
 
     @property
-    def item(self) -> Item:
+    def item(self) -> BatchItem:
         """The summary in its batch, as it stands."""
         return self.work.batch.item(self.summary_id)
 
@@ -56,7 +56,7 @@ class Comparing(DataScreen[Material]):
     def changed_meanwhile(self) -> str:
         """Why the draft in sight no longer fits, in a sentence; empty when it does."""
         draft, material = self.draft, self.material
-        if draft is None or material is None or self.item.state is State.COMMITTED:
+        if draft is None or material is None or self.item.state is ItemState.COMMITTED:
             return ""
         if draft.base.content != material.base.content:
             return "The summary changed since this draft was made: D shows all three texts; r asks again."

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.operations.drafting.draft import Draft, Material, Origin
-from lcm_core.operations.drafting.items import Item, State
+from lcm_core.operations.drafting.draft import Draft, DraftOrigin, Material
+from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.summarize.acceptance import reversal_sentence
 from lcm_core.summarize.rulebook import Reversal
 from textual.strip import Strip
@@ -17,7 +17,7 @@ from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.spans import Line, Span, strip_of
 from lcm_tui.writing import Modelling, cost_text
 
-_MADE: Final = {Origin.FALLBACK: "a cut of the source, by no model", Origin.MANUAL: "by hand"}
+_MADE: Final = {DraftOrigin.FALLBACK: "a cut of the source, by no model", DraftOrigin.MANUAL: "by hand"}
 
 
 class ReviewHead(Drawn):
@@ -41,7 +41,7 @@ class ReviewHead(Drawn):
 class Standing:
     """How a review stands."""
 
-    item: Item
+    item: BatchItem
     draft: Draft | None
     busy: str  #: what is being done
     trouble: str  #: why the draft no longer fits
@@ -78,7 +78,7 @@ def head_lines(
     return tuple(lines)
 
 
-def _node(material: Material, item: Item) -> Line:
+def _node(material: Material, item: BatchItem) -> Line:
     summary, gone, spoilt = material.summary, len(material.source.gone), len(material.broken_sources)
     kind = "leaf" if summary.kind == "leaf" else f"condensed, depth {summary.depth}"
     given = len(material.previous.nodes)
@@ -107,7 +107,7 @@ def _draft(draft: Draft, count: int) -> Line:
 
 def _who(draft: Draft, author: Modelling | None) -> Line:
     """What it cost and with which key."""
-    if draft.origin not in (Origin.NORMAL, Origin.AGGRESSIVE):
+    if draft.origin not in (DraftOrigin.NORMAL, DraftOrigin.AGGRESSIVE):
         return (Span(" cost: nothing · no model was asked", "dim"),)
     key = "" if author is None else f" · {key_text(author)}"
     if draft.model == "extractive":
@@ -115,12 +115,12 @@ def _who(draft: Draft, author: Modelling | None) -> Line:
     return (Span(f" cost: {cost_text(draft.usage.cost_usd)}{key}", "dim"),)
 
 
-def _verdict(draft: Draft, item: Item, trouble: str, turned: tuple[Reversal, ...] | None) -> Line:
-    if item.state is State.COMMITTED:
+def _verdict(draft: Draft, item: BatchItem, trouble: str, turned: tuple[Reversal, ...] | None) -> Line:
+    if item.state is ItemState.COMMITTED:
         return (Span(" committed: U shows it, and takes it back", "ok"),)
     if trouble:
         return (Span(f" {trouble}", "error"),)
-    if draft.origin is Origin.FALLBACK:
+    if draft.origin is DraftOrigin.FALLBACK:
         return (Span(" This is a cut of the source, no summary of it: it is never taken by itself.", "warn"),)
     verdict = draft.verdict
     if not verdict.accepted:

@@ -14,7 +14,7 @@ from lcm_tui.screens.base import CommandScreen
 from lcm_tui.widgets.text import Block
 
 if TYPE_CHECKING:  # what asks models and changes a database is imported when that is wanted
-    from lcm_core.operations.drafting.keeping import Kept
+    from lcm_core.operations.drafting.saved import SavedDrafts
 
 #: What the preview of a new text does, for its help.
 ABOUT: Final = """
@@ -114,9 +114,9 @@ class Rewriting(Repairing):
             self.app.push_screen(DraftingScreen(wanted, f"Rewrite {summary_id} and what is below it"))
 
 
-def _kept_of(path: Path, ids: Sequence[SummaryId]) -> Kept | None:
+def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
     """Drafts of exactly these summaries that were paid for and not decided."""
-    from lcm_core.operations.drafting.keeping import drafts_folder, unfinished
+    from lcm_core.operations.drafting.saved import drafts_folder, unfinished
 
     from lcm_tui.drafts import worth_keeping
 

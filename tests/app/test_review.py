@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_core.operations.drafting.draft import Origin
-from lcm_core.operations.drafting.items import State
+from lcm_core.operations.drafting.draft import DraftOrigin
+from lcm_core.operations.drafting.items import ItemState
 from lcm_core.operations.drafting.rules import DEFAULT
 from lcm_core.records import SummaryId
 from textual.pilot import Pilot
@@ -216,7 +216,7 @@ async def test_a_draft_edited_here_is_another_draft_with_the_same_checks(databas
         await pilot.press("ctrl+s")
         await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "a second draft")
         await settled(pilot)
-        assert [one.origin for one in screen.item.drafts] == [Origin.NORMAL, Origin.MANUAL]
+        assert [one.origin for one in screen.item.drafts] == [DraftOrigin.NORMAL, DraftOrigin.MANUAL]
         await wait_for_text(pilot, "draft 2 of 2", "Invented: 1", "lib/not_there.py")
         await pilot.press("comma")
         await wait_for_text(pilot, "draft 1 of 2", "Invented: nothing")
@@ -282,7 +282,7 @@ async def test_the_cut_of_the_source_is_made_by_hand_and_taken_only_after_a_ques
         await ask_again(pilot, "cut")
         await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "the cut")
         assert screen.draft is not None
-        assert screen.draft.origin is Origin.FALLBACK
+        assert screen.draft.origin is DraftOrigin.FALLBACK
         await settled(pilot)
         await pilot.press("a")
         await asked(pilot, "no summary of it", "a")
@@ -350,7 +350,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         work = screen.work
         assert work is not None
-        assert {item.state for item in work.batch.items} == {State.REVIEW, State.WAITING}
+        assert {item.state for item in work.batch.items} == {ItemState.REVIEW, ItemState.WAITING}
         assert dump(path) == before
         assert "waits for your decisions" in shown(pilot)
         await pilot.press("A")
@@ -414,11 +414,11 @@ async def test_a_subtree_is_written_from_its_leaves_up_and_one_is_left_out(datab
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         work = screen.work
         assert work is not None
-        waiting = {item.summary_id for item in work.batch.items if item.state is State.WAITING}
+        waiting = {item.summary_id for item in work.batch.items if item.state is ItemState.WAITING}
         assert NODE in waiting
         await pilot.press("g", "L")
         first = next(iter(screen.items))
-        await wait_for(pilot, lambda: work.batch.item(SummaryId(first)).state is State.SKIPPED)
+        await wait_for(pilot, lambda: work.batch.item(SummaryId(first)).state is ItemState.SKIPPED)
         await pilot.press("j", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen), "a review")
 
@@ -458,6 +458,6 @@ async def test_pausing_twice_breaks_calls_off_and_their_summaries_wait_again(
             assert work is not None
             await wait_for(pilot, lambda: not work.batch.running, "the end of the batch")
             await wait_for_text(pilot, "11 waiting", "paused")
-            assert {item.state for item in work.batch.items} == {State.WAITING}
+            assert {item.state for item in work.batch.items} == {ItemState.WAITING}
             assert "0123456789" not in shown(pilot)
     assert dump(path) == before

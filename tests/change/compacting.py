@@ -24,7 +24,7 @@ from zoneinfo import ZoneInfo
 
 from lcm_core.engine_rules import EngineRules, engine_rules
 from lcm_core.javascript import BLANKS
-from lcm_core.operations.compaction.run import Runner, Setting, Step
+from lcm_core.operations.compaction.run import CompactionSetting, PassDone, Runner
 from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, Result, UnderResult
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
@@ -221,7 +221,7 @@ class Clock:
 class Repeated:
     """What came of one recorded operation."""
 
-    steps: list[Step]
+    steps: list[PassDone]
     result: Result | UnderResult | None
     calls: list[list[SummaryRequest]]  #: of each step
 
@@ -253,7 +253,7 @@ async def _operations(database: Database, case: Recorded) -> AsyncIterator[Repea
         runner: Runner[Any] = Runner(
             database,
             ConversationId(case["conversation"]),
-            Setting(
+            CompactionSetting(
                 Rendering(own, _zone(config["timezone"])),
                 arguments["tokenBudget"],
                 arguments.get("freshTailCount"),

@@ -13,10 +13,10 @@ from lcm_core.change.commit import commit_plan
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.checks import run_checks
 from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.drafting.batch import Batch, Options
-from lcm_core.operations.drafting.draft import Setting
-from lcm_core.operations.drafting.items import Item, State
-from lcm_core.operations.repair import Repair, find_repair
+from lcm_core.operations.drafting.batch import Batch, BatchOptions
+from lcm_core.operations.drafting.draft import DraftSetting
+from lcm_core.operations.drafting.items import BatchItem, ItemState
+from lcm_core.operations.repair import RepairList, find_repair
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database
 from lcm_core.store.schema import Schema
@@ -31,10 +31,10 @@ NUMBERS = {"D1", "D2", "D3", "D4", "D7", "D11", "D12", "F3", "F5"}
 Answer = SummaryReply | BaseException
 
 
-def setting_of(schema: Schema) -> Setting:
+def setting_of(schema: Schema) -> DraftSetting:
     """How a database is drafted for, by the defaults of its engine."""
     rules = engine_rules(schema)
-    return Setting(Rendering(rules, UTC))
+    return DraftSetting(Rendering(rules, UTC))
 
 
 def good(text: str = "Decided to keep the timeout.", **changed: Any) -> SummaryReply:
@@ -70,22 +70,22 @@ class Writer:
         return answer
 
 
-def states(batch: Batch) -> dict[str, State]:
+def states(batch: Batch) -> dict[str, ItemState]:
     """How far each item has come."""
     return {item.summary_id: item.state for item in batch.items}
 
 
-async def repair_of(database: Database, conversation_id: ConversationId = CONVERSATION) -> Repair:
+async def repair_of(database: Database, conversation_id: ConversationId = CONVERSATION) -> RepairList:
     """What there is to repair."""
     return await database.read(find_repair, conversation_id)
 
 
 def batch_of(
-    database: Database, items: Iterable[Item], writer: Any, *, keep: Any = None, **options: Any
+    database: Database, items: Iterable[BatchItem], writer: Any, *, keep: Any = None, **options: Any
 ) -> Batch:
     """A batch with the settings of the file."""
     extra = {} if keep is None else {"keep": keep}
-    return Batch(database, items, setting_of(database.schema), writer, Options(**options), **extra)
+    return Batch(database, items, setting_of(database.schema), writer, BatchOptions(**options), **extra)
 
 
 async def taken_back(database: Database, batch: str) -> None:
@@ -101,6 +101,6 @@ async def faults_of(path: Path) -> set[str]:
         return {f"{one.check} {one.sentence}" for one in report.findings()}
 
 
-def bad_ids(repair: Repair) -> list[SummaryId]:
+def bad_ids(repair: RepairList) -> list[SummaryId]:
     """The summaries that are to be repaired."""
     return [one.summary.summary_id for one in repair.bad]

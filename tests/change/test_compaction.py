@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.operations.compaction.run import Step
-from lcm_core.operations.compaction.sweep import Made, Refused, Skipped
+from lcm_core.operations.compaction.run import PassDone
+from lcm_core.operations.compaction.sweep import PassMade, PassRefused, PassSkipped
 from lcm_core.summarize.request import SummaryRequest
 
 from tests.change.compacting import VERSIONS, Recorded, cases, digest, left, repeating, report, start_database
@@ -80,18 +80,20 @@ async def _repeat(version: str, case: Recorded, path: Path, *, wide: bool) -> No
     assert wide or search_faults(path) == [], name  # the odd start files have no rows for searching
 
 
-def _pass(step: Step, calls: list[SummaryRequest], names: dict[str, str], wanted: Recorded) -> dict[str, Any]:
+def _pass(
+    step: PassDone, calls: list[SummaryRequest], names: dict[str, str], wanted: Recorded
+) -> dict[str, Any]:
     """A pass as the recordings hold it; of what only some of them hold, what is *wanted*."""
     due, draft, text = step.chunk.due, step.draft, step.draft.text if step.draft is not None else None
     sources = [names.get(ref, ref) if isinstance(ref, str) else ref for ref in step.chunk.refs]
     removed = 0
     match step.outcome:
-        case Made(summary_id=made):
+        case PassMade(summary_id=made):
             names[made] = f"s{len(names)}"
             outcome, removed = "created", step.chunk.tokens
-        case Skipped():
+        case PassSkipped():
             outcome = "skipped:empty-source"
-        case Refused():
+        case PassRefused():
             outcome = "auth-failure"
         case other:
             outcome = str(other)

@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.schema_new import create_database
 from lcm_core.checks import run_checks
-from lcm_core.operations.compaction.run import Runner, Setting, Step
-from lcm_core.operations.compaction.sweep import Compaction, Made, Outcome, Pass, Refused, Skipped
+from lcm_core.operations.compaction.run import CompactionSetting, PassDone, Runner
+from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, PassMade, PassRefused, PassSkipped
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
@@ -188,7 +188,7 @@ def _store_message(connection: sqlite3.Connection, number: int, row: Row) -> Non
 class Ran:
     """What the runner did."""
 
-    steps: list[Step]
+    steps: list[PassDone]
     result: dict[str, Any]
     findings: list[str]  #: what the doctor says of counts and depths then
 
@@ -215,7 +215,7 @@ async def ran(
         runner: Runner[Any] = Runner(
             database,
             ConversationId(1),
-            Setting(Rendering(rules, UTC), budget, call.tail, call.chunk),
+            CompactionSetting(Rendering(rules, UTC), budget, call.tail, call.chunk),
             Summarizer(answers),
             ticking,
             clock=lambda: seconds * 1000,
@@ -247,7 +247,7 @@ def compare(
         names = {
             step.outcome.summary_id: f"made_{at}"
             for at, step in enumerate(done.steps)
-            if isinstance(step.outcome, Made)
+            if isinstance(step.outcome, PassMade)
         }
 
         def ask(number: int, depth: int, sources: list[Item]) -> Answer:
@@ -255,8 +255,8 @@ def compare(
             if all(item.blank for item in sources):
                 return Answer("skipped")
             step = done.steps[number]
-            assert not isinstance(step.outcome, Skipped), "something is said"
-            if isinstance(step.outcome, Refused):
+            assert not isinstance(step.outcome, PassSkipped), "something is said"
+            if isinstance(step.outcome, PassRefused):
                 return Answer("refused")
             assert step.draft is not None
             text = step.draft.text
@@ -289,7 +289,7 @@ def _context(path: Path, names: dict[str, str]) -> list[tuple[int, int | str]]:
     return [(row[0], row[1] or names.get(row[2], row[2])) for row in rows]
 
 
-def _check_rows(path: Path, items: Sequence[Item], steps: Sequence[Step]) -> None:
+def _check_rows(path: Path, items: Sequence[Item], steps: Sequence[PassDone]) -> None:
     """Every message stands in the context or under one leaf, and a leaf counts what its messages weigh."""
     weights = {item.ref: item.weight for item in items}
     with connect(path) as connection:
@@ -306,7 +306,7 @@ def _check_rows(path: Path, items: Sequence[Item], steps: Sequence[Step]) -> Non
         links = connection.execute("SELECT summary_id, message_id FROM summary_messages").fetchall()
     assert sorted([*linked, *held]) == sorted(ref for ref in weights if isinstance(ref, int))
     for step in steps:
-        if isinstance(step.outcome, Made) and step.chunk.due.is_leaf:
+        if isinstance(step.outcome, PassMade) and step.chunk.due.is_leaf:
             own = [message for summary, message in links if summary == step.outcome.summary_id]
             assert counted[step.outcome.summary_id] == sum(weights[one] for one in own)
 

@@ -18,9 +18,9 @@ from lcm_core.change.commit import commit
 from lcm_core.change.errors import ReadOnlyError, StalePlanError
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.compaction.plans import Draft
-from lcm_core.operations.compaction.run import Accept, Runner, Setting, Step
-from lcm_core.operations.compaction.sweep import Compaction, Made, Moved, Refused, Result
+from lcm_core.operations.compaction.plans import PassDraft
+from lcm_core.operations.compaction.run import Accept, CompactionSetting, PassDone, Runner
+from lcm_core.operations.compaction.sweep import Compaction, PassMade, PassMoved, PassRefused, Result
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
@@ -70,14 +70,14 @@ def runner(
     return Runner(
         database,
         CONVERSATION,
-        Setting(Rendering(rules, UTC), 2000),
+        CompactionSetting(Rendering(rules, UTC), 2000),
         summarizer,
         Compaction.sweep,
         accept,
     )
 
 
-async def swept(path: Path, summarizer: Summarizer, **changed: Any) -> tuple[list[Step], Runner[Result]]:
+async def swept(path: Path, summarizer: Summarizer, **changed: Any) -> tuple[list[PassDone], Runner[Result]]:
     """A whole sweep."""
     async with await Database.open(path) as database:
         running = runner(database, summarizer, **changed)
@@ -141,7 +141,7 @@ async def test_what_a_host_appends_meanwhile_stays(tmp_path: Path) -> None:
         host.connection.close()
 
     steps, _ = await swept(path, Summarizer([append] * 5))
-    assert all(isinstance(step.outcome, Made) for step in steps)
+    assert all(isinstance(step.outcome, PassMade) for step in steps)
     assert [ref for _, ref in context_of(path, CONVERSATION)][-5:] == appended
     check_coverage(path)
 
@@ -151,11 +151,11 @@ async def test_a_chunk_that_the_host_compacted_meanwhile_is_left_alone(tmp_path:
 
     async def compact(_request: SummaryRequest) -> None:
         first, _ = await swept(path, Summarizer(), max_sweep_iterations=1)
-        assert isinstance(first[0].outcome, Made)
+        assert isinstance(first[0].outcome, PassMade)
 
     steps, finished = await swept(path, Summarizer([compact]))
-    assert isinstance(steps[0].outcome, Moved)
-    assert isinstance(steps[1].outcome, Made)
+    assert isinstance(steps[0].outcome, PassMoved)
+    assert isinstance(steps[1].outcome, PassMade)
     assert not set(steps[0].chunk.refs) & set(steps[1].chunk.refs)
     assert finished.result is not None
     assert finished.result.condensed
@@ -171,7 +171,7 @@ async def test_a_text_that_changed_meanwhile_is_summarised_as_it_is_now(tmp_path
 
     summarizer = Summarizer([change])
     steps, _ = await swept(path, summarizer)
-    assert isinstance(steps[0].outcome, Moved)
+    assert isinstance(steps[0].outcome, PassMoved)
     assert steps[0].chunk.refs == steps[1].chunk.refs
     assert "Another text" not in summarizer.calls[0].text
     assert "Another text" in summarizer.calls[1].text
@@ -200,16 +200,16 @@ async def test_two_at_once_share_the_chunks(tmp_path: Path) -> None:
 
 async def test_stops_where_a_draft_is_not_accepted(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
-    seen: list[Draft] = []
+    seen: list[PassDraft] = []
 
-    async def accept(draft: Draft) -> Draft | None:
+    async def accept(draft: PassDraft) -> PassDraft | None:
         seen.append(draft)
         return draft if len(seen) < 3 else None
 
     async with await Database.open(path) as database:
         running = runner(database, Summarizer(), accept)
         steps = [step async for step in running.steps()]
-    assert [type(step.outcome) for step in steps] == [Made, Made, Refused]
+    assert [type(step.outcome) for step in steps] == [PassMade, PassMade, PassRefused]
     assert running.result is not None
     assert (running.result.auth_failure, running.result.halted) == (False, True)
     assert value(path, "SELECT count(*) FROM summaries") == 2
@@ -344,7 +344,7 @@ async def test_after_a_refused_key_a_sweep_condenses_unless_somebody_ends_it(
         running = replace(whole, summarizer=refusing, ends_at_refusal=ends)
         steps = [step async for step in running.steps()]
     assert [step.chunk.due.depth for step in steps[:6]] == [0] * 6
-    assert isinstance(steps[5].outcome, Refused)
+    assert isinstance(steps[5].outcome, PassRefused)
     assert running.result is not None
     assert running.result.auth_failure
     assert (running.result.halted, running.result.cut_short) == (ends, ends)
@@ -365,7 +365,7 @@ async def test_a_refused_condensation_has_nothing_behind_it(version: str, tmp_pa
         )
         steps = [step async for step in running.steps()]
     assert len(steps) <= first + 1
-    assert isinstance(steps[-1].outcome, Refused)
+    assert isinstance(steps[-1].outcome, PassRefused)
     assert running.result is not None
     assert (running.result.auth_failure, running.result.cut_short) == (True, False)
 

@@ -26,7 +26,7 @@ from lcm_core.ingest.jsonl import TranscriptChangedError
 from lcm_core.ingest.payloads import PayloadError
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.operations.appending import Session
-from lcm_core.operations.importing import Piece, pieces
+from lcm_core.operations.importing import TranscriptPiece, transcript_pieces
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import SettingSource, Sourced
 from lcm_core.store.database import Database
@@ -588,8 +588,8 @@ async def test_an_import_is_made_in_pieces_and_each_is_committed(
 async def test_what_was_read_is_stored_when_the_next_piece_cannot_be_read(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks_off(*given: Any) -> Iterator[Piece]:
-        yield next(pieces(*given, size=20))
+    def breaks_off(*given: Any) -> Iterator[TranscriptPiece]:
+        yield next(transcript_pieces(*given, size=20))
         raise TranscriptChangedError("it was rewritten")
 
     monkeypatch.setattr("lcm_core.engine.transcripts.pieces", breaks_off)

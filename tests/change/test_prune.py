@@ -31,7 +31,15 @@ from lcm_core.operations.appending import Session
 from lcm_core.operations.conversation_file import Exported, export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.import_conversation import plan_import
-from lcm_core.operations.prune import Criteria, Deletion, Folders, plan_archive, plan_delete, select, space_of
+from lcm_core.operations.prune import (
+    Criteria,
+    Deletion,
+    TranscriptFolders,
+    plan_archive,
+    plan_delete,
+    select,
+    space_of,
+)
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
@@ -324,7 +332,7 @@ def test_size_counts_the_bytes_of_texts(path: Path):
 
 def test_orphans_have_a_transcript_that_is_gone(openclaw_home: Path):
     path = openclaw_home / "lcm.db"
-    folders = Folders(openclaw_home / "agents", openclaw_home)
+    folders = TranscriptFolders(openclaw_home / "agents", openclaw_home)
     before = selected(path, orphaned=folders)
     stored = value(
         path, "SELECT session_file_path FROM conversation_bootstrap_state WHERE conversation_id = 1"

@@ -9,8 +9,8 @@ import pytest
 from lcm_core.checks import run_checks
 from lcm_core.dag.markers import MARKER_LIKE
 from lcm_core.errors import NotFoundError
-from lcm_core.operations.drafting.items import State
-from lcm_core.operations.drafting.rules import Rule
+from lcm_core.operations.drafting.items import ItemState
+from lcm_core.operations.drafting.rules import AcceptanceRule
 from lcm_core.operations.repair import SURE, BadKind, conversations_of, find_repair, kind_of_text
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
@@ -77,9 +77,9 @@ async def test_afterwards_nothing_is_bad_and_all_of_it_can_be_taken_back(
     async with await Database.open(path) as database:
         writer = ExtractiveSummarizer(CallMeter(FREE))
         repair = await repair_of(database)
-        batch = batch_of(database, repair.items, writer, kind="repair", rule=Rule())
+        batch = batch_of(database, repair.items, writer, kind="repair", rule=AcceptanceRule())
         await batch.run()
-        assert set(states(batch).values()) == {State.COMMITTED}
+        assert set(states(batch).values()) == {ItemState.COMMITTED}
         assert bad_ids(await repair_of(database)) == []
         assert await faults_of(path) <= faults
         assert search_faults(path) == []
@@ -99,9 +99,9 @@ async def test_a_consumer_is_made_from_the_new_texts_of_its_sources(database_cop
         assert [one.reason for one in repair.items] == ["fallback"] * 4
         wanted = repair.all_items
         writer = Writer()
-        batch = batch_of(database, wanted, writer, rule=Rule(), kind="repair", in_flight=1)
+        batch = batch_of(database, wanted, writer, rule=AcceptanceRule(), kind="repair", in_flight=1)
         await batch.run()
-        assert set(states(batch).values()) == {State.COMMITTED}
+        assert set(states(batch).values()) == {ItemState.COMMITTED}
     chain = next(one for one in wanted if one.depth == 2 and one.after)
     asked = writer.calls[list(states(batch)).index(chain.summary_id)]
     assert (asked.depth, asked.previous) == (2, None)

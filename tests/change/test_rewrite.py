@@ -13,7 +13,7 @@ from lcm_core.change.preview import preview
 from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
 from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError, RefusedError
-from lcm_core.operations.drafting.draft import Base, earlier_digest_of, read_material
+from lcm_core.operations.drafting.draft import DraftBase, earlier_digest_of, read_material
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_restore, plan_rewrite
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import ConversationId, SummaryId
@@ -52,7 +52,7 @@ def above(path: Path, summary_id: str) -> list[str]:
 
 
 async def planned(
-    database: Database, summary_id: SummaryId, text: str = TEXT, base: Base | None = None, **how: str
+    database: Database, summary_id: SummaryId, text: str = TEXT, base: DraftBase | None = None, **how: str
 ) -> Plan:
     rendering = setting_of(database.schema).rendering
     model = how.pop("model", "m")
@@ -65,7 +65,7 @@ async def rewritten(database: Database, summary_id: SummaryId, text: str = TEXT)
     return (await commit_plan(database, await planned(database, summary_id, text))).id
 
 
-async def base_of(database: Database, summary_id: SummaryId) -> Base:
+async def base_of(database: Database, summary_id: SummaryId) -> DraftBase:
     rendering = setting_of(database.schema).rendering
     return (await database.read(read_material, summary_id, rendering)).base
 

@@ -13,17 +13,17 @@ import pytest
 from lcm_core.change.errors import DiskFullError
 from lcm_core.errors import RefusedError, UsageError
 from lcm_core.operations.drafting.batch import Batch
-from lcm_core.operations.drafting.draft import Origin
-from lcm_core.operations.drafting.items import Item, State, select_items
-from lcm_core.operations.drafting.keeping import (
-    Header,
-    Keeper,
+from lcm_core.operations.drafting.draft import DraftOrigin
+from lcm_core.operations.drafting.items import BatchItem, ItemState, select_items
+from lcm_core.operations.drafting.rules import DEFAULT, AcceptanceRule, objections_to, parse_rule
+from lcm_core.operations.drafting.saved import (
+    DraftsHeader,
+    DraftsWriter,
     drafts_folder,
-    forget,
-    read_kept,
+    forget_drafts,
+    read_saved,
     unfinished,
 )
-from lcm_core.operations.drafting.rules import DEFAULT, Rule, objections_to, parse_rule
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database
@@ -41,7 +41,7 @@ from tests.change.drafting import CONVERSATION, Writer, batch_of, good, repair_o
 from tests.change.support import dump, run, value
 from tests.conftest import DatabaseFactory
 
-EVERY = Rule()
+EVERY = AcceptanceRule()
 
 
 class Killed(BaseException):
@@ -53,7 +53,7 @@ def path(database_copy: DatabaseFactory) -> Path:
     return database_copy("0.15.3")
 
 
-async def leaves(database: Database, count: int = 4) -> list[Item]:
+async def leaves(database: Database, count: int = 4) -> list[BatchItem]:
     return (await database.read(select_items, CONVERSATION, depth=0))[:count]
 
 
@@ -62,7 +62,7 @@ async def test_drafts_wait_for_a_decision_and_nothing_is_changed(path: Path) -> 
     async with await Database.open(path) as database:
         batch = batch_of(database, await leaves(database), Writer(), in_flight=2)
         await batch.run()
-        assert set(states(batch).values()) == {State.REVIEW}
+        assert set(states(batch).values()) == {ItemState.REVIEW}
         assert [item.draft.number for item in batch.items if item.draft] == [1, 1, 1, 1]
         progress = batch.progress()
         assert (progress.total, progress.done, progress.drafted) == (4, 4, 4)
@@ -97,7 +97,7 @@ async def test_a_writer_is_never_blocked_while_drafts_are_made(path: Path) -> No
     async with await Database.open(path) as database:
         batch = batch_of(database, await leaves(database), Writer(meanwhile=host), in_flight=1, rule=EVERY)
         await batch.run()
-    assert set(states(batch).values()) == {State.COMMITTED}
+    assert set(states(batch).values()) == {ItemState.COMMITTED}
     assert written == [1] * 4
 
 
@@ -106,13 +106,13 @@ async def test_one_failure_fails_one_item(path: Path) -> None:
         script: list[Any] = [good("One."), SummarizerError("the model is overloaded"), good("Three.")]
         batch = batch_of(database, await leaves(database, 3), Writer(script), in_flight=1, rule=EVERY)
         await batch.run()
-        assert list(states(batch).values()) == [State.COMMITTED, State.FAILED, State.COMMITTED]
+        assert list(states(batch).values()) == [ItemState.COMMITTED, ItemState.FAILED, ItemState.COMMITTED]
         assert batch.items[1].why == "the model is overloaded"
         assert batch.failed is None
         assert not batch.finished
         again = batch_of(database, batch.items, Writer([good("Two.")]), rule=EVERY)
         await again.run()
-        assert set(states(again).values()) == {State.COMMITTED}
+        assert set(states(again).values()) == {ItemState.COMMITTED}
 
 
 @pytest.mark.parametrize("error", [ProviderAuthError("refused the key"), LimitReachedError("the limit")])
@@ -123,7 +123,7 @@ async def test_a_refused_key_and_a_limit_end_the_run_and_keep_what_is_done(
         writer = Writer([good("One."), error])
         batch = batch_of(database, await leaves(database), writer, in_flight=1, rule=EVERY)
         await batch.run()
-        assert list(states(batch).values()) == [State.COMMITTED] + [State.WAITING] * 3
+        assert list(states(batch).values()) == [ItemState.COMMITTED] + [ItemState.WAITING] * 3
         assert batch.failed is error
         assert len(writer.calls) == 2
 
@@ -149,16 +149,20 @@ async def test_what_cannot_stand_is_asked_again_and_then_shown_but_never_taken(
         batch = batch_of(database, await leaves(database, 1), writer, rule=EVERY)
         await batch.run()
         [item] = batch.items
-        assert item.state is State.REVIEW
+        assert item.state is ItemState.REVIEW
         assert [call.aggressive for call in writer.calls] == [False, True]
-        assert [one.origin for one in item.drafts] == [Origin.NORMAL, Origin.AGGRESSIVE, Origin.FALLBACK]
+        assert [one.origin for one in item.drafts] == [
+            DraftOrigin.NORMAL,
+            DraftOrigin.AGGRESSIVE,
+            DraftOrigin.FALLBACK,
+        ]
         assert all(fault in one.verdict.faults for one in item.drafts[:2])
         assert item.draft is None
         with pytest.raises(RefusedError):
             await batch.take(item.summary_id)
         assert dump(path) == before
         await batch.take(item.summary_id, 3)  # somebody chose the cut of the source by its number
-        assert batch.item(item.summary_id).state is State.COMMITTED
+        assert batch.item(item.summary_id).state is ItemState.COMMITTED
     stored = value(path, "SELECT content FROM summaries WHERE summary_id = ?", item.summary_id)
     assert stored.rstrip().endswith("tokens]")
 
@@ -168,7 +172,7 @@ async def test_the_second_answer_may_stand_when_the_first_cannot(path: Path) -> 
         batch = batch_of(database, await leaves(database, 1), Writer([SummaryReply(""), good("Second.")]))
         await batch.run()
         [item] = batch.items
-        assert [one.origin for one in item.drafts] == [Origin.NORMAL, Origin.AGGRESSIVE]
+        assert [one.origin for one in item.drafts] == [DraftOrigin.NORMAL, DraftOrigin.AGGRESSIVE]
         assert item.chosen == 2
 
 
@@ -178,7 +182,7 @@ async def test_what_a_call_gave_stays_when_the_next_one_fails(path: Path) -> Non
         batch = batch_of(database, await leaves(database, 1), Writer(script))
         await batch.run()
         [item] = batch.items
-        assert (item.state, len(item.drafts), item.usage.input_tokens) == (State.FAILED, 1, 100)
+        assert (item.state, len(item.drafts), item.usage.input_tokens) == (ItemState.FAILED, 1, 100)
 
 
 class TestDecisions:
@@ -211,7 +215,7 @@ class TestDecisions:
                 (2, "other"),
                 (3, "manual"),
             ]
-            assert (item.chosen, draft.origin, draft.verdict.faults) == (3, Origin.MANUAL, ())
+            assert (item.chosen, draft.origin, draft.verdict.faults) == (3, DraftOrigin.MANUAL, ())
             with pytest.raises(SummarizerError):
                 await batch.again(one, Writer([SummarizerError("no")]))
             assert batch.item(one) == item
@@ -227,11 +231,11 @@ class TestDecisions:
             with pytest.raises(ChangedMeanwhileError):
                 await batch.take(one)
             item = batch.item(one)
-            assert (item.state, item.theirs, len(item.drafts)) == (State.REVIEW, "theirs", 1)
+            assert (item.state, item.theirs, len(item.drafts)) == (ItemState.REVIEW, "theirs", 1)
             assert "changed since" in item.why
             await batch.again(one)
             await batch.take(one)
-            assert batch.item(one).state is State.COMMITTED
+            assert batch.item(one).state is ItemState.COMMITTED
 
     async def test_a_consumer_of_a_source_that_changed_is_drafted_again(self, path: Path) -> None:
         async with await Database.open(path) as database:
@@ -252,7 +256,7 @@ class TestDecisions:
             consumer = next(item for item in items if item.after)
             batch = batch_of(database, items, Writer())
             await batch.run()
-            assert batch.item(consumer.summary_id).state is State.WAITING
+            assert batch.item(consumer.summary_id).state is ItemState.WAITING
             assert (
                 batch.item(consumer.summary_id).why
                 == f"It waits for its source {consumer.after[0]} (review)."
@@ -260,7 +264,7 @@ class TestDecisions:
             for one in consumer.after:
                 batch.skip(one)
             await batch.run()
-            assert batch.item(consumer.summary_id).state is State.REVIEW
+            assert batch.item(consumer.summary_id).state is ItemState.REVIEW
 
     async def test_ahead_consumers_are_drafted_from_drafts_and_committed_after_them(self, path: Path) -> None:
         before = dump(path)
@@ -269,7 +273,7 @@ class TestDecisions:
             writer = Writer()
             batch = batch_of(database, items, writer, ahead=True, in_flight=1)
             await batch.run()
-            assert set(states(batch).values()) == {State.REVIEW}
+            assert set(states(batch).values()) == {ItemState.REVIEW}
             assert dump(path) == before
             consumer = next(item for item in batch.items if item.after)
             source = batch.item(consumer.after[0])
@@ -292,10 +296,10 @@ async def test_a_draft_that_says_what_stands_there_holds_nobody_up(path: Path) -
         before = dump(path)
         again = batch_of(database, items, Writer([good()]), rule=EVERY)
         await again.run()
-        assert set(states(again).values()) == {State.SKIPPED}
+        assert set(states(again).values()) == {ItemState.SKIPPED}
         assert "exactly what stands there" in again.items[0].why
         await again.write(again.items[0].summary_id, good("Another text.").text)
-        assert states(again)[again.items[0].summary_id] is State.REVIEW
+        assert states(again)[again.items[0].summary_id] is ItemState.REVIEW
     assert dump(path) == before
 
 
@@ -319,10 +323,10 @@ async def test_cancelling_breaks_the_calls_off_and_they_wait_again(path: Path) -
         await begun.wait()
         await batch.cancel()
         assert work.cancelled()
-        assert (broken, set(states(batch).values()), batch.running) == (2, {State.WAITING}, False)
+        assert (broken, set(states(batch).values()), batch.running) == (2, {ItemState.WAITING}, False)
         batch.writer = Writer()
         await batch.run()
-        assert set(states(batch).values()) == {State.REVIEW}
+        assert set(states(batch).values()) == {ItemState.REVIEW}
 
 
 async def test_stopping_lets_the_calls_in_flight_end(path: Path) -> None:
@@ -335,7 +339,7 @@ async def test_stopping_lets_the_calls_in_flight_end(path: Path) -> None:
 
         writer.meanwhile = stop
         await batch.run()
-        assert list(states(batch).values()) == [State.REVIEW] + [State.WAITING] * 3
+        assert list(states(batch).values()) == [ItemState.REVIEW] + [ItemState.WAITING] * 3
 
 
 class TestRules:
@@ -344,17 +348,17 @@ class TestRules:
     @pytest.mark.parametrize(
         ("words", "rule"),
         [
-            ("every", Rule()),
-            ("nothing invented, retention 80", Rule(nothing_invented=True, retention=0.8)),
+            ("every", AcceptanceRule()),
+            ("nothing invented, retention 80", AcceptanceRule(nothing_invented=True, retention=0.8)),
             (
                 "accept when nothing is invented and retention is at least 80 %",
-                Rule(nothing_invented=True, retention=0.8),
+                AcceptanceRule(nothing_invented=True, retention=0.8),
             ),
-            ("retention >= 62.5%, no worse, no caution", Rule(False, 0.625, True, True)),
-            (DEFAULT, Rule(nothing_invented=True, retention=0.8, no_rule_lost=True)),
+            ("retention >= 62.5%, no worse, no caution", AcceptanceRule(False, 0.625, True, True)),
+            (DEFAULT, AcceptanceRule(nothing_invented=True, retention=0.8, no_rule_lost=True)),
         ],
     )
-    def test_words(self, words: str, rule: Rule) -> None:
+    def test_words(self, words: str, rule: AcceptanceRule) -> None:
         assert parse_rule(words) == rule
         assert parse_rule(rule.words) == rule
 
@@ -366,15 +370,15 @@ class TestRules:
     async def test_what_the_rule_refuses_says_why_and_is_paid_for_once(self, path: Path) -> None:
         async with await Database.open(path) as database:
             writer = Writer([good("Deployed to /etc/invented.conf on https://made.up/ today.")])
-            strict = Rule(nothing_invented=True)
+            strict = AcceptanceRule(nothing_invented=True)
             batch = batch_of(database, await leaves(database, 1), writer, rule=strict)
             await batch.run()
             [item] = batch.items
-            assert item.state is State.REVIEW
+            assert item.state is ItemState.REVIEW
             assert item.why.startswith("It names what the source does not: ")
             later = batch_of(database, batch.items, writer, rule=EVERY)
             await later.run()
-            assert (states(later)[item.summary_id], len(writer.calls)) == (State.COMMITTED, 1)
+            assert (states(later)[item.summary_id], len(writer.calls)) == (ItemState.COMMITTED, 1)
 
     @pytest.mark.parametrize("words", ["every", "retention 0", DEFAULT])
     async def test_no_rule_accepts_a_reversed_rule(self, path: Path, words: str) -> None:
@@ -385,7 +389,7 @@ class TestRules:
             batch = batch_of(database, await leaves(database, 1), writer, rule=parse_rule(words))
             await batch.run()
             [item] = batch.items
-            assert item.state is State.REVIEW
+            assert item.state is ItemState.REVIEW
             assert [draft.verdict.faults for draft in item.drafts[:2]] == [(Fault.REVERSED,)] * 2
             assert "“You must not re-index the orders table.” became" in item.drafts[0].verdict.sentences[0]
             assert not any(draft.may_be_taken for draft in item.drafts)
@@ -403,7 +407,7 @@ class TestRules:
             batch = batch_of(database, await leaves(database, 1), Writer([good("All is well.")]), rule=wanted)
             await batch.run()
             [item] = batch.items
-            assert item.state is State.REVIEW
+            assert item.state is ItemState.REVIEW
             assert "You must not re-index the orders table." in item.why
 
     async def test_the_rule_ends_with_its_batch(self, path: Path) -> None:
@@ -412,24 +416,24 @@ class TestRules:
             await batch_of(database, items[:1], Writer(), rule=EVERY).run()
             after = batch_of(database, items[1:], Writer())
             await after.run()
-            assert set(states(after).values()) == {State.REVIEW}
+            assert set(states(after).values()) == {ItemState.REVIEW}
 
 
 class TestKeeping:
     """Drafts on disk."""
 
-    def header(self, database: Path) -> Header:
-        return Header("batch_0123456789abcdef", "rewrite", str(database), "2026-11-21T12:00:00.000Z")
+    def header(self, database: Path) -> DraftsHeader:
+        return DraftsHeader("batch_0123456789abcdef", "rewrite", str(database), "2026-11-21T12:00:00.000Z")
 
     async def test_a_crash_costs_nothing_that_was_paid_for(self, path: Path, tmp_path: Path) -> None:
         folder = tmp_path / "drafts"
         async with await Database.open(path) as database:
             items = await leaves(database)
-            keeper = Keeper.create(folder, self.header(path), items)
+            keeper = DraftsWriter.create(folder, self.header(path), items)
             script: list[Any] = [good("\u202eone\udcff 漢字"), good("Two."), Killed()]
             writer = Writer(script)
 
-            def keep(item: Item) -> None:
+            def keep(item: BatchItem) -> None:
                 keeper.keep(item, Spent(len(writer.calls), Usage(cost_usd=0.25)))
 
             batch = batch_of(database, items, writer, in_flight=1, keep=keep)
@@ -442,16 +446,17 @@ class TestKeeping:
         [kept] = unfinished(folder, path)
         assert kept.header.spent == Spent(2, Usage(cost_usd=0.25)), "limits of the batch go on counting"
         assert kept.items == tuple(
-            replace(one, state=State.WAITING) if one.state is State.DRAFTING else one for one in batch.items
+            replace(one, state=ItemState.WAITING) if one.state is ItemState.DRAFTING else one
+            for one in batch.items
         )
         async with await Database.open(path) as database:
-            keeper = Keeper.reopen(kept)
+            keeper = DraftsWriter.reopen(kept)
             writer = Writer()
             later = batch_of(database, kept.items, writer, keep=keeper.keep, rule=EVERY)
             await later.run()
-            assert set(states(later).values()) == {State.COMMITTED}
+            assert set(states(later).values()) == {ItemState.COMMITTED}
             assert len(writer.calls) == 2
-            assert len(read_kept(keeper.path).items) == 4
+            assert len(read_saved(keeper.path).items) == 4
             keeper.close(finished=later.finished)
         assert unfinished(folder, path) == []
         assert not keeper.path.exists()
@@ -464,7 +469,7 @@ class TestKeeping:
             await batch.take(noted[0].summary_id)
             later = batch_of(database, noted, Writer(), rule=EVERY)
             await later.run()
-            assert set(states(later).values()) == {State.COMMITTED}
+            assert set(states(later).values()) == {ItemState.COMMITTED}
         assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 1
 
     async def test_drafts_from_sources_that_say_something_else_are_made_again(self, path: Path) -> None:
@@ -477,7 +482,7 @@ class TestKeeping:
             writer = Writer([good("Made again.")])
             later = batch_of(database, first.items, writer, rule=EVERY)
             await later.run()
-            assert set(states(later).values()) == {State.COMMITTED}
+            assert set(states(later).values()) == {ItemState.COMMITTED}
             above = {item.summary_id for item in items if consumer.after[0] in item.after}
             assert 0 < len(writer.calls) < len(items)
             assert all("Made again." in d.text for one in above if (d := later.item(one).draft) is not None)
@@ -491,31 +496,31 @@ class TestKeeping:
         other = replace(two, conversation_id=ConversationId(2))
         first = replace(self.header(path), batch="batch_1")
         for header, items in ((first, [one]), (replace(first, batch="batch_2"), [one, other])):
-            Keeper.create(folder, header, items).close(finished=False)
-        Keeper.create(folder, replace(first, batch="batch_3", database="/elsewhere"), [one]).close(
+            DraftsWriter.create(folder, header, items).close(finished=False)
+        DraftsWriter.create(folder, replace(first, batch="batch_3", database="/elsewhere"), [one]).close(
             finished=False
         )
-        assert [one.name for one in forget(folder, path, {1})] == ["batch_1.drafts", "batch_2.drafts"]
+        assert [one.name for one in forget_drafts(folder, path, {1})] == ["batch_1.drafts", "batch_2.drafts"]
         [left] = unfinished(folder, path)
         assert left.items == (other,)
-        assert forget(folder, path, {1}) == []
+        assert forget_drafts(folder, path, {1}) == []
         assert len(list(folder.iterdir())) == 2
 
     async def test_two_processes_do_not_work_on_the_same_drafts(self, path: Path, tmp_path: Path) -> None:
-        keeper = Keeper.create(tmp_path, self.header(path), [])
+        keeper = DraftsWriter.create(tmp_path, self.header(path), [])
         with pytest.raises(RefusedError):
-            Keeper.reopen(read_kept(keeper.path))
+            DraftsWriter.reopen(read_saved(keeper.path))
         keeper.close(finished=False)
-        Keeper.reopen(read_kept(keeper.path)).close(finished=True)
+        DraftsWriter.reopen(read_saved(keeper.path)).close(finished=True)
 
     async def test_drafts_that_cannot_be_kept_are_not_asked_for(self, path: Path, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(DiskFullError):
-            Keeper.create(tmp_path / "file" / "drafts", self.header(path), [])
+            DraftsWriter.create(tmp_path / "file" / "drafts", self.header(path), [])
 
     def test_another_file_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "batch_1.drafts").write_text("{}\n")
         with pytest.raises(RefusedError):
-            read_kept(tmp_path / "batch_1.drafts")
+            read_saved(tmp_path / "batch_1.drafts")
         assert unfinished(tmp_path, tmp_path / "lcm.db") == []
         assert drafts_folder().name == "drafts"

@@ -18,7 +18,7 @@ import pytest
 from lcm_core.change.errors import StalePlanError
 from lcm_core.operations.compaction import run as running
 from lcm_core.operations.compaction.plans import STUCK, HostCompactsError, still_resting
-from lcm_core.operations.compaction.sweep import Made, Moved
+from lcm_core.operations.compaction.sweep import PassMade, PassMoved
 from lcm_core.summarize.request import SummaryRequest
 
 from tests.change.compacting import start_database
@@ -147,7 +147,7 @@ async def test_a_host_that_begins_meanwhile_is_waited_for(path: Path) -> None:
         asyncio.get_running_loop().call_later(0.1, end, path)
 
     steps, _ = await swept(path, Summarizer([work]))
-    assert all(isinstance(step.outcome, Made) for step in steps)
+    assert all(isinstance(step.outcome, PassMade) for step in steps)
     check_coverage(path)
 
 
@@ -188,14 +188,14 @@ async def test_a_host_that_begins_at_the_last_moment_makes_the_plan_stale(
     with connect(path) as host:  # as long as it is open, what it writes is seen at once
         host.execute(f"UPDATE {_TABLE} SET running = 0")
         steps, _ = await swept(path, Summarizer())
-    assert [isinstance(step.outcome, Moved) for step in steps[:2]] == [True, False]
+    assert [isinstance(step.outcome, PassMoved) for step in steps[:2]] == [True, False]
     check_coverage(path)
 
 
 async def test_a_note_of_a_host_that_died_is_in_nobodys_way(path: Path) -> None:
     begin(path, ago=STUCK + timedelta(minutes=1))
     steps, _ = await swept(path, Summarizer())
-    assert all(isinstance(step.outcome, Made) for step in steps)
+    assert all(isinstance(step.outcome, PassMade) for step in steps)
 
 
 async def test_no_plan_is_made_while_the_host_compacts(path: Path) -> None:

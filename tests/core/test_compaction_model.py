@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
-from lcm_core.operations.compaction.reading import Loaded
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.reading import LoadedContext
+from lcm_core.operations.compaction.run import CompactionSetting
 from lcm_core.operations.compaction.selection import Context, Standing
 from lcm_core.operations.compaction.sweep import (
     Compaction,
-    Made,
     Outcome,
     Pass,
-    Refused,
+    PassMade,
+    PassRefused,
+    PassSkipped,
     Result,
-    Skipped,
     UnderResult,
 )
 from lcm_core.records import ConversationId
@@ -179,9 +179,9 @@ def played(
             for item in items
         ]
     )
-    setting = Setting(Rendering(rules_of(config, present)), budget, call.tail, call.chunk)
+    setting = CompactionSetting(Rendering(rules_of(config, present)), budget, call.tail, call.chunk)
     seconds = 0
-    compaction = setting.compaction(Loaded(ConversationId(1), context), lambda: seconds * 1000)
+    compaction = setting.compaction(LoadedContext(ConversationId(1), context), lambda: seconds * 1000)
     running = operation_of(compaction, name, call)
     passes: list[tuple[int, tuple[int | str, ...], tuple[str, ...]]] = []
     outcome: Outcome | None = None
@@ -197,13 +197,13 @@ def played(
         passes.append((due.depth, refs, due.previous))
         answer = answer_for(answers, present, number, due.depth, sum(context.stored[run]))
         if answer.kind == "skipped":
-            outcome = Skipped()
+            outcome = PassSkipped()
         elif answer.kind == "refused":
-            outcome = Refused()
+            outcome = PassRefused()
         else:
             removed = context.removed(due.run, is_leaf=due.is_leaf)
             context.replace(due.run, Standing(f"made_{number}", answer.tokens, depth=due.depth))
-            outcome = Made(f"made_{number}", Level.NORMAL, removed - answer.tokens)
+            outcome = PassMade(f"made_{number}", Level.NORMAL, removed - answer.tokens)
 
 
 def operation_of(compaction: Compaction, name: str, call: Caller) -> Generator[Pass, Outcome, Any]:

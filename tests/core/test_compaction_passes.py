@@ -9,11 +9,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
-from lcm_core.operations.compaction.forecast import foresee
-from lcm_core.operations.compaction.reading import Loaded
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.forecast import forecast_passes
+from lcm_core.operations.compaction.reading import LoadedContext
+from lcm_core.operations.compaction.run import CompactionSetting
 from lcm_core.operations.compaction.selection import Bounds, Context, Standing, tail_start
-from lcm_core.operations.compaction.sweep import Compaction, Made, Moved, Outcome, Pass, Refused, Skipped
+from lcm_core.operations.compaction.sweep import (
+    Compaction,
+    Outcome,
+    Pass,
+    PassMade,
+    PassMoved,
+    PassRefused,
+    PassSkipped,
+)
 from lcm_core.records import ConversationId
 from lcm_core.summarize.escalate import Level
 from lcm_core.summarize.source import Rendering
@@ -116,15 +124,15 @@ class Driver:
         kind = self.outcomes.pop(0) if self.outcomes else "saved"
         before = sum(item.weight for item in context.items[due.run.start : due.run.stop])
         if kind == "skipped" and due.is_leaf:
-            return Skipped()
+            return PassSkipped()
         if kind == "moved":
-            return Moved()
+            return PassMoved()
         if kind == "refused":
-            return Refused()
+            return PassRefused()
         size = before + 1 if kind == "grown" else before // 3
         name = f"made_{len(self.seen)}"
         context.replace(due.run, Standing(name, size, depth=due.depth))
-        return Made(name, Level.NORMAL, before - size)
+        return PassMade(name, Level.NORMAL, before - size)
 
 
 KINDS = st.lists(
@@ -159,7 +167,7 @@ def test_what_is_foreseen_leaves_the_context_alone(
     context: Context, rules: EngineRules, operation: Operation
 ) -> None:
     items = list(context.items)
-    loaded = Loaded(ConversationId(1), context)
-    seen = foresee(loaded, Setting(Rendering(rules), 1000), operation)
+    loaded = LoadedContext(ConversationId(1), context)
+    seen = forecast_passes(loaded, CompactionSetting(Rendering(rules), 1000), operation)
     assert (context.items, context.tokens) == (items, seen.tokens_before)
     assert seen.damaged == sum(not item.sound for item in items)

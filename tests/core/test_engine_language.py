@@ -26,7 +26,7 @@ from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.payloads import Payload
 from lcm_core.ingest.skipping import Skipped
 from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.operations.compaction.plans import file_ids
+from lcm_core.operations.compaction.plans import files_of_source
 from lcm_core.operations.deep_copy import named_in
 from lcm_core.records import ConversationId, FocusBrief
 from lcm_core.settings.values import time_zone
@@ -79,7 +79,9 @@ def test_arguments_that_are_no_json_there_are_sent_as_text(arguments: str):
 
 def test_ids_of_files_end_where_an_ideograph_begins():
     said = message(0, "user", f"参照{FILE}を見て x{FILE} {FILE.upper()}é {FILE}0 fıle_0123456789abcdee")
-    assert file_ids(SummarySource("", messages=(WholeMessage(said.message),)), RULES_PRESENT.source) == [FILE]
+    assert files_of_source(
+        SummarySource("", messages=(WholeMessage(said.message),)), RULES_PRESENT.source
+    ) == [FILE]
     assert named_in([{"content": f"参照{FILE}を見て"}]) == {FILE}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.engine_rules import NAMED, RULES_0_1, RULES_PRESENT, EngineRules, configured, engine_rules
 from lcm_core.fresh_tail import fresh_tail
-from lcm_core.operations.compaction.reading import load_context
+from lcm_core.operations.compaction.reading import load_for_compaction
 from lcm_core.operations.compaction.selection import tail_start
 from lcm_core.settings import EngineSettings, SettingSource, Sourced
 from lcm_core.settings.engine import KEYS
@@ -134,7 +134,7 @@ async def test_the_tail_is_that_of_the_context_screen(version: str, database_fil
         async def compare(reader: Reader) -> list[tuple[int | None, int | None]]:
             pairs = []
             for row in await reader.rows("SELECT DISTINCT conversation_id FROM context_items"):
-                loaded = await load_context(reader, row[0], Rendering(rules))
+                loaded = await load_for_compaction(reader, row[0], Rendering(rules))
                 entries = await entries_of(reader, list(await context_items(reader, row[0])))
                 items = [_Item(one.item.ordinal, one.role, one.tokens or 0) for one in entries]
                 for count in (1, 7, 64):

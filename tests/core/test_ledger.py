@@ -20,8 +20,8 @@ from lcm_core.context_view import fresh_tail_of, totals_of
 from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError
 from lcm_core.operations.compaction.forecast import distance_of
-from lcm_core.operations.compaction.reading import load_context
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.reading import load_for_compaction
+from lcm_core.operations.compaction.run import CompactionSetting
 from lcm_core.records import ConversationId
 from lcm_core.store.context import context_items, weights_of
 from lcm_core.store.database import Database, Reader
@@ -127,7 +127,7 @@ async def test_the_distance_says_what_the_engine_would_do(version: str, database
     async def look(reader: Reader) -> None:
         rules = engine_rules(reader.schema)
         for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
-            loaded = await load_context(reader, row["number"], Rendering(rules))
+            loaded = await load_for_compaction(reader, row["number"], Rendering(rules))
             items = await context_items(reader, row["number"])
             weights = await weights_of(reader, list(items.refs))
             tail = fresh_tail_of(items, weights, with_values(rules, fresh_tail_count=5).tail)
@@ -137,7 +137,7 @@ async def test_the_distance_says_what_the_engine_would_do(version: str, database
                 for chunk in (20_000, 400):
                     small = with_values(rules, fresh_tail_count=5, leaf_chunk_tokens=chunk)
                     found = distance_of(totals, small.compaction, budget)
-                    compaction = Setting(Rendering(small), budget).compaction(loaded, lambda: 0)
+                    compaction = CompactionSetting(Rendering(small), budget).compaction(loaded, lambda: 0)
                     chunk_due = rules.compaction.leaf_trigger and compaction.is_chunk_due()
                     due = compaction.is_over() or chunk_due
                     assert found.due == due, (row["number"], budget, chunk)

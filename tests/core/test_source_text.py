@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, SourceRules, engine_rules
 from lcm_core.javascript import trimmed
 from lcm_core.meaning import message_says
-from lcm_core.operations.compaction.reading import load_context
+from lcm_core.operations.compaction.reading import load_for_compaction
 from lcm_core.records import (
     ConversationId,
     Message,
@@ -437,7 +437,7 @@ async def test_a_leaf_of_nothing_but_reasoning_does_not_count_towards_the_fan_ou
         connection.execute("UPDATE summaries SET content = ? WHERE summary_id = ?", (secret, changed))
     async with await Database.open(path) as database:
         rendering = Rendering(engine_rules(database.schema), UTC)
-        loaded = await database.read(load_context, ConversationId(conversation), rendering)
+        loaded = await database.read(load_for_compaction, ConversationId(conversation), rendering)
     blank = [item.ref for item in loaded.context.items if item.blank]
     assert blank == [changed]
 

@@ -36,9 +36,15 @@ from lcm_core.ingest.reconcile import Proof
 from lcm_core.ingest.skipping import is_acknowledgement, matches_any, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import Append, Session, unread_checkpoint
-from lcm_core.operations.compaction.run import Operation, Runner, Setting
-from lcm_core.operations.importing import Tally, stored_of
-from lcm_core.operations.reconciling import Standing, overlap_of, refuse_flood, standing_of, without_repeated
+from lcm_core.operations.compaction.run import CompactionSetting, Operation, Runner
+from lcm_core.operations.importing import ImportTally, stored_of
+from lcm_core.operations.reconciling import (
+    StoredSession,
+    overlap_of,
+    refuse_flood,
+    stored_session,
+    without_repeated,
+)
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database
@@ -294,7 +300,7 @@ class Engine:
             LcmError: the database cannot be written.
         """
         conversation_id = await self._conversation(session)
-        setting = Setting(Rendering(self._rules(), zone or self._zone), budget)
+        setting = CompactionSetting(Rendering(self._rules(), zone or self._zone), budget)
         passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force))
         runner: Runner[T] = Runner(
             self.database, conversation_id, setting, summarizer, passes, now=self._clock
@@ -318,7 +324,7 @@ class Engine:
     # -- how it is stored --------------------------------------------------------------------------------
 
     async def _store(self, session: Session, hosts: Sequence[HostMessage]) -> Ingested:
-        stored = [message for _, message in stored_of(hosts, self._rules().ingest, Tally())]
+        stored = [message for _, message in stored_of(hosts, self._rules().ingest, ImportTally())]
         skipped = len(hosts) - len(stored)
         if not stored:
             return Ingested(None, 0, 0, skipped)
@@ -344,7 +350,7 @@ class Engine:
         self, session: Session, hosts: Sequence[HostMessage], transcript: Path | None
     ) -> Ingested:
         rules = self._rules().ingest
-        standing = await self.database.read(standing_of, session)
+        standing = await self.database.read(stored_session, session)
         there = transcript is not None and await asyncio.to_thread(transcript.exists)
         file = await asyncio.to_thread(read_host_file, transcript) if there and transcript else None
         imported = 0
@@ -354,7 +360,7 @@ class Engine:
             )
             if not found.moves_on:
                 return Ingested(standing.conversation_id, imported, 0, len(hosts))
-        stored = [message for _, message in stored_of(hosts, rules, Tally())]
+        stored = [message for _, message in stored_of(hosts, rules, ImportTally())]
         held = await self.database.read(overlap_of, session, stored)
         done = await self._admit(session, stored[held:])
         if file is not None:
@@ -366,7 +372,7 @@ class Engine:
         return Ingested(done.conversation_id, done.stored + imported, done.known + held, skipped)
 
     async def _prune_after(
-        self, session: Session, stored: Sequence[StoredMessage], standing: Standing, rules: IngestRules
+        self, session: Session, stored: Sequence[StoredMessage], standing: StoredSession, rules: IngestRules
     ) -> None:
         """Delete a turn of the host's timer again, whatever the settings, once it has ended."""
         named = any(names_heartbeats(one.content) for one in stored)

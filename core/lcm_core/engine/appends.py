@@ -13,13 +13,13 @@ from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import (
     Adoption,
     Append,
-    Checkpoint,
     Session,
+    TranscriptCheckpoint,
     commit_append,
     plan_adoption,
     plan_append,
-    plan_archive,
-    plan_pruning,
+    plan_heartbeat_pruning,
+    plan_rollover_archive,
 )
 from lcm_core.store.database import Database, Reader
 
@@ -39,7 +39,7 @@ class Appender:
         self._clock = clock
 
     async def append(
-        self, session: Session, messages: Sequence[StoredMessage], checkpoint: Checkpoint | None
+        self, session: Session, messages: Sequence[StoredMessage], checkpoint: TranscriptCheckpoint | None
     ) -> Append:
         """Plan and commit, again when somebody else appended in between.
 
@@ -61,11 +61,11 @@ class Appender:
 
     async def prune(self, session: Session, after: int) -> None:
         """Delete the host's idle turns that end behind the seq *after*. Raises as `append`."""
-        await self._change(plan_pruning, session, after)
+        await self._change(plan_heartbeat_pruning, session, after)
 
     async def archive(self, session: Session) -> None:
         """Put the conversation of a session's key aside. Raises as `append`."""
-        await self._change(plan_archive, session, self._clock())
+        await self._change(plan_rollover_archive, session, self._clock())
 
     async def _change(
         self, planned: Callable[..., Awaitable[Append | None]], session: Session, given: object
@@ -93,7 +93,7 @@ class Appender:
         reader: Reader,
         session: Session,
         messages: Sequence[StoredMessage],
-        checkpoint: Checkpoint | None,
+        checkpoint: TranscriptCheckpoint | None,
     ) -> Append:
         return await plan_append(
             reader,

@@ -16,22 +16,22 @@ from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.host_file import HostFile, HostMessage, read_host_file, read_messages
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.ingest.stored import StoredMessage, tokens_of
-from lcm_core.operations.appending import Checkpoint, Session
+from lcm_core.operations.appending import Session, TranscriptCheckpoint
 from lcm_core.operations.importing import (
-    Tally,
+    ImportTally,
     checkpoint_of,
     hash_of,
     last_hash,
-    pieces,
     stored_of,
+    transcript_pieces,
     without_heartbeats,
 )
 from lcm_core.operations.reconciling import (
     Reconciled,
-    Standing,
+    StoredSession,
     is_up_to_date,
     reconcile,
-    standing_of,
+    stored_session,
 )
 from lcm_core.store.database import Database
 
@@ -75,7 +75,7 @@ class Transcripts:
 
     async def bootstrap(self, session: Session, path: Path, rules: IngestRules) -> Bootstrapped:
         """Bring a conversation up to its transcript, or begin it with its newest messages."""
-        standing = await self._database.read(standing_of, session)
+        standing = await self._database.read(stored_session, session)
         if await asyncio.to_thread(_is_read, standing, path):
             return Bootstrapped(standing.conversation_id, 0, 0, 0, Proof.EMPTY, UP_TO_DATE)
         file = await asyncio.to_thread(read_host_file, path)
@@ -83,7 +83,7 @@ class Transcripts:
             found = await self._database.read(reconcile, session, file, standing)
             if found.proof is Proof.NONE:
                 await self._appender.archive(session)
-                standing = await self._database.read(standing_of, session)
+                standing = await self._database.read(stored_session, session)
         if standing.is_empty:
             return await self._first(session, file, rules)
         found, imported = await self.catch_up(session, file, standing, rules)
@@ -102,7 +102,7 @@ class Transcripts:
         left_out = len(file.on_path) - kept.count
         is_fork = file.header is not None and file.header.parent_session is not None
         bounded = bool(left_out) and is_fork
-        tally = Tally()
+        tally = ImportTally()
         whole = checkpoint_of(file, bounded=bounded, first_hash=kept.last_hash)
         stored = kept.stored if kept.stored is not None else stored_of(kept.hosts(file), rules, tally)
         conversation_id = await self._import(session, file, stored, tally, whole)
@@ -122,7 +122,7 @@ class Transcripts:
         self,
         session: Session,
         file: HostFile,
-        standing: Standing,
+        standing: StoredSession,
         rules: IngestRules,
         *,
         bootstraps: bool = True,
@@ -133,7 +133,7 @@ class Transcripts:
             await self._appender.adopt(session, found.adopted)
         if not found.new and not found.moves_on:
             return found, 0
-        tally = Tally()
+        tally = ImportTally()
         hosts = read_messages(file, found.new)
         stored = without_heartbeats(stored_of(hosts, rules, tally), tally)
         whole = checkpoint_of(file, bootstraps=bootstraps) if found.moves_on else None
@@ -152,12 +152,12 @@ class Transcripts:
         session: Session,
         file: HostFile,
         stored: Iterable[tuple[HostMessage, StoredMessage]],
-        tally: Tally,
-        whole: Checkpoint | None,
+        tally: ImportTally,
+        whole: TranscriptCheckpoint | None,
     ) -> int | None:
         """Store messages piece by piece; while one is stored the next one is read."""
         conversation_id, done_all = None, False
-        waiting = pieces(stored, tally)
+        waiting = transcript_pieces(stored, tally)
         piece = await asyncio.to_thread(next, waiting, None)
         known = 0
         while piece is not None:
@@ -204,7 +204,7 @@ def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:
     kept: list[tuple[HostMessage, StoredMessage]] = []
     last: str | None = None
     for host in read_messages(file, messages[::-1]):
-        found = next(stored_of([host], rules, Tally()), None)
+        found = next(stored_of([host], rules, ImportTally()), None)
         tokens = found[1].whole_tokens if found is not None else tokens_of(host.message)
         if tokens > room:
             break
@@ -215,7 +215,7 @@ def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:
     return _Kept(count, last, tuple(reversed(kept)))
 
 
-def _is_read(standing: Standing, path: Path) -> bool:
+def _is_read(standing: StoredSession, path: Path) -> bool:
     try:
         found = path.stat()
     except OSError:
@@ -223,7 +223,7 @@ def _is_read(standing: Standing, path: Path) -> bool:
     return is_up_to_date(standing, path, found.st_size, found.st_mtime_ns // 10**6)
 
 
-def _is_left_behind(standing: Standing, session: Session) -> bool:
+def _is_left_behind(standing: StoredSession, session: Session) -> bool:
     """Whether the host goes on under another session id, and the file of the former one is gone."""
     if standing.holding is None or standing.holding.row.get("session_id") == session.session_id:
         return False

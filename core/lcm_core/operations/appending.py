@@ -92,7 +92,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class TranscriptCheckpoint:
     """How far a transcript was read. Source: ``conversation_bootstrap_state``."""
 
     path: str
@@ -109,9 +109,9 @@ class Checkpoint:
     bootstraps: bool = True  #: the conversation was begun or brought up to date by it
 
 
-def unread_checkpoint(path: Path) -> Checkpoint:
+def unread_checkpoint(path: Path) -> TranscriptCheckpoint:
     """What is noted of a transcript that is not there (yet)."""
-    return Checkpoint(str(path.absolute()), 0, 0, 0, None, is_unread=True, bootstraps=False)
+    return TranscriptCheckpoint(str(path.absolute()), 0, 0, 0, None, is_unread=True, bootstraps=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Append:
 
 
 @dataclass(slots=True)
-class Target:
+class ConversationEnd:
     """The end of a conversation, moving on with every append that is planned on it."""
 
     schema: Schema
@@ -162,7 +162,7 @@ class Target:
     def append(
         self,
         messages: Sequence[StoredMessage],
-        checkpoint: Checkpoint | None = None,
+        checkpoint: TranscriptCheckpoint | None = None,
         *,
         kind: str = "ingest",
         title: str | None = None,
@@ -194,7 +194,7 @@ class Target:
         plan = Plan(kind, title, self.conversation_id, tuple(edits))
         return Append(plan, self.conversation_id, payloads, len(fresh), len(messages) - len(fresh))
 
-    def _opened(self, checkpoint: Checkpoint | None) -> list[Edit]:
+    def _opened(self, checkpoint: TranscriptCheckpoint | None) -> list[Edit]:
         """What comes first. Only what was read from a transcript was bootstrapped."""
         if checkpoint is not None and checkpoint.bootstraps:
             waiting, self.waiting = self.waiting, []
@@ -250,7 +250,9 @@ class Target:
                 path = payload_path(self.large_files, self.conversation_id, payload)
                 yield _file(self.schema, self.conversation_id, payload, path, self.stamp)
 
-    def _checkpoint_edits(self, checkpoint: Checkpoint, last: StoredMessage | None) -> Iterator[Edit]:
+    def _checkpoint_edits(
+        self, checkpoint: TranscriptCheckpoint, last: StoredMessage | None
+    ) -> Iterator[Edit]:
         """Note how far the transcript was read."""
         present = self.state
         values: dict[str, SqlValue] = {
@@ -294,9 +296,9 @@ class Target:
             )
 
 
-async def target_of(
+async def end_of_conversation(
     reader: Reader, session: Session, *, now: datetime, large_files: Path, archived: bool = False
-) -> Target:
+) -> ConversationEnd:
     """The end of a session's conversation; without one, what makes it.
 
     A new one is *archived* when it is not to be the one that the host goes on with, and when its key belongs
@@ -319,7 +321,7 @@ async def target_of(
         waiting = list(_bootstrapped(holding, stamp))
         listing = Listing.of(await end_of_context(reader, ConversationId(conversation_id)))
         newest = await newest_row(reader, ConversationId(conversation_id))
-    return Target(
+    return ConversationEnd(
         reader.schema,
         session,
         conversation_id,
@@ -344,11 +346,11 @@ async def plan_append(
     *,
     now: datetime,
     large_files: Path,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: TranscriptCheckpoint | None = None,
     whole_rows: bool = True,
 ) -> Append:
     """Store *messages* behind what the session's conversation holds; those that it holds are left out."""
-    target = await target_of(reader, session, now=now, large_files=large_files)
+    target = await end_of_conversation(reader, session, now=now, large_files=large_files)
     await target.recognise(reader, messages)
     return target.append(messages, checkpoint, whole_rows=whole_rows)
 
@@ -491,7 +493,7 @@ async def plan_adoption(reader: Reader, session: Session, adoptions: Sequence[Ad
     return _append(holding, "Name stored messages as their transcript does", edits)
 
 
-async def plan_archive(reader: Reader, session: Session, now: datetime) -> Append | None:
+async def plan_rollover_archive(reader: Reader, session: Session, now: datetime) -> Append | None:
     """Put the active conversation of a session's key aside: its transcript is gone."""
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None or not reader.schema.has("conversations", "active"):
@@ -504,7 +506,7 @@ async def plan_archive(reader: Reader, session: Session, now: datetime) -> Appen
     return _append(holding, "Archive a conversation", [RowChange("conversations", key, before, after)])
 
 
-async def plan_pruning(reader: Reader, session: Session, after: int) -> Append | None:
+async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -> Append | None:
     """Delete the turns that end behind the seq *after*; without edits when there is none.
 
     A turn goes from a user's message to an answer that is the acknowledgement alone, and names the file of

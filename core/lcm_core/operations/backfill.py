@@ -23,17 +23,17 @@ from lcm_core.ingest.payloads import remove_payloads, write_payloads
 from lcm_core.ingest.reconcile import Anchor, Proof, import_cap
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
-from lcm_core.operations.appending import Append, Session, Target, target_of
+from lcm_core.operations.appending import Append, ConversationEnd, Session, end_of_conversation
 from lcm_core.operations.importing import (
-    Piece,
-    Tally,
+    ImportTally,
+    TranscriptPiece,
     checkpoint_of,
     last_hash,
-    pieces,
     stored_of,
+    transcript_pieces,
     without_heartbeats,
 )
-from lcm_core.operations.reconciling import anchor_of, read_known
+from lcm_core.operations.reconciling import anchor_of, read_imported
 from lcm_core.paths import HOST_DATABASE_NOT_READ
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import without_row
@@ -54,7 +54,7 @@ class Backfill:
     anchor: Anchor
     messages: tuple[StoredMessage, ...]  #: that would be stored
     appends: tuple[Append, ...]  #: committed one after the other
-    tally: Tally
+    tally: ImportTally
     warnings: tuple[str, ...]
     engine_keeps: int | None  #: how many of the messages a first import of the engine keeps; None: it is none
 
@@ -119,11 +119,11 @@ async def plan_backfill(
         TranscriptError: the transcript cannot be read, is none, or was rewritten meanwhile.
     """
     _check_is_transcript(transcript)
-    known = await read_known(reader, session)
+    known = await read_imported(reader, session)
     anchor = await asyncio.to_thread(anchor_of, transcript, known, rules)
-    tally = Tally()
+    tally = ImportTally()
     waiting = await asyncio.to_thread(_pieces, transcript, anchor.start, rules, tally)
-    target = await target_of(
+    target = await end_of_conversation(
         reader, session, now=now or datetime.now(UTC), large_files=large_files, archived=archived
     )
     if title is not None and target.is_new:
@@ -179,10 +179,14 @@ def _check_is_transcript(transcript: HostFile) -> None:
         )
 
 
-def _pieces(transcript: HostFile, start: int, rules: IngestRules, tally: Tally) -> list[Piece]:
+def _pieces(
+    transcript: HostFile, start: int, rules: IngestRules, tally: ImportTally
+) -> list[TranscriptPiece]:
     hosts = read_messages(transcript, transcript.messages[start:], inherit=True)
     stored = stored_of(hosts, rules, tally)
-    return list(pieces(without_heartbeats(stored, tally) if rules.prune_heartbeat_ok else stored, tally))
+    return list(
+        transcript_pieces(without_heartbeats(stored, tally) if rules.prune_heartbeat_ok else stored, tally)
+    )
 
 
 def _titled(edit: RowChange, title: str) -> RowChange:
@@ -190,7 +194,12 @@ def _titled(edit: RowChange, title: str) -> RowChange:
 
 
 def _append(
-    target: Target, piece: Piece, number: int, count: int, transcript: HostFile, first_hash: str | None
+    target: ConversationEnd,
+    piece: TranscriptPiece,
+    number: int,
+    count: int,
+    transcript: HostFile,
+    first_hash: str | None,
 ) -> Append:
     many = f"{len(piece.messages):,} message{'' if len(piece.messages) == 1 else 's'}"
     part = f", part {number} of {count}" if count > 1 else ""
@@ -203,7 +212,7 @@ def _append(
     )
 
 
-def _warnings(transcript: HostFile, anchor: Anchor, tally: Tally, present: int) -> Iterable[str]:
+def _warnings(transcript: HostFile, anchor: Anchor, tally: ImportTally, present: int) -> Iterable[str]:
     if transcript.bad_lines:
         yield f"{_count(transcript.bad_lines, 'line')} of the file cannot be read"
     if transcript.abandoned:

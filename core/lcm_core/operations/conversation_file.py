@@ -30,7 +30,7 @@ from lcm_core.change.errors import DiskFullError
 from lcm_core.change.plan import Edit, SqlValue, touched_rows
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
-from lcm_core.operations.prune import pieces
+from lcm_core.operations.prune import deletion_pieces
 from lcm_core.own_folders import PROGRAM, make_private
 from lcm_core.partial_files import PartialFile
 from lcm_core.records import Conversation
@@ -100,7 +100,7 @@ async def export_conversation(
     try:
         writing = await asyncio.to_thread(_Writing.begin, folder, number)
         await asyncio.to_thread(writing.line, _header(conversation, database, moment))
-        async for piece in pieces(reader, number):
+        async for piece in deletion_pieces(reader, number):
             await asyncio.to_thread(writing.rows, piece.edits)
         name = f"conversation-{number}-{moment.astimezone(UTC):{_STAMP}}"
         target, size = await asyncio.to_thread(writing.end, name)

@@ -75,7 +75,7 @@ async def plan_dissolve(
     if not keep:
         await _check_consumers(reader, nodes)
         await _check_messages(reader, nodes, listing)
-    standing = await _standing(reader, conversation_id, roots)
+    standing = await _context_rows(reader, conversation_id, roots)
     stamp = sql_utc(now or datetime.now(UTC))
     edits: list[Edit] = [_splice(listing, standing[root], restored[root], stamp) for root in roots]
     if not keep:
@@ -259,7 +259,7 @@ async def _check_messages(reader: Reader, nodes: Mapping[str, _Node], listing: L
 # -- edits -----------------------------------------------------------------------------------------------
 
 
-async def _standing(
+async def _context_rows(
     reader: Reader, conversation_id: ConversationId, roots: Sequence[str]
 ) -> Mapping[str, Cells]:
     """The whole context rows of some summaries."""

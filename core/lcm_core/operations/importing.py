@@ -16,7 +16,7 @@ from lcm_core.ingest.jsonl import JsonObject
 from lcm_core.ingest.parts import content_text
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll, names_heartbeats, stored_role
 from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.operations.appending import Checkpoint
+from lcm_core.operations.appending import TranscriptCheckpoint
 
 #: Messages that are held and committed at a time, and characters and payload bytes after which a piece ends
 #: earlier: a host waits for less than 0.1 s (docs/changes.md, "How long the host waits").
@@ -32,13 +32,13 @@ def checkpoint_of(
     bounded: bool = False,
     first_hash: str | None = None,
     bootstraps: bool = True,
-) -> Checkpoint:
+) -> TranscriptCheckpoint:
     """How far a transcript was read: to its end, or to a byte.
 
     *bounded*: a fork of which a part is left out. *first_hash*: of the last message of a first import.
     """
     last = file.last_message()
-    return Checkpoint(
+    return TranscriptCheckpoint(
         str(file.path.absolute()),
         file.stamp.size if offset is None else offset,  # what is behind it is to be found as appended
         file.stamp.modified_ns // 10**6,
@@ -54,7 +54,7 @@ def checkpoint_of(
 
 
 @dataclass(slots=True)
-class Tally:
+class ImportTally:
     """What became of the messages that were read."""
 
     stored: int = 0
@@ -83,16 +83,16 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TranscriptPiece:
     """Messages that are committed together."""
 
     messages: tuple[StoredMessage, ...]
     offset: int | None  #: bytes of the transcript behind its last line; None: all of it
 
 
-def pieces(
-    stored: Iterable[tuple[HostMessage, StoredMessage]], tally: Tally, *, size: int | None = None
-) -> Iterator[Piece]:
+def transcript_pieces(
+    stored: Iterable[tuple[HostMessage, StoredMessage]], tally: ImportTally, *, size: int | None = None
+) -> Iterator[TranscriptPiece]:
     """Messages, *size* (None: `PIECE`) at a time, counted in *tally*."""
     waiting: list[StoredMessage] = []
     held, offset, characters = 0, 0, 0
@@ -104,10 +104,10 @@ def pieces(
         held += sum(len(payload.data) for payload in message.payloads)
         full = len(waiting) >= (size or PIECE) or characters >= _PIECE_CHARACTERS
         if full or held >= _PIECE_BYTES:
-            yield Piece(tuple(waiting), offset)
+            yield TranscriptPiece(tuple(waiting), offset)
             waiting, held, characters = [], 0, 0
     if waiting:
-        yield Piece(tuple(waiting), None)
+        yield TranscriptPiece(tuple(waiting), None)
 
 
 def hash_of(message: JsonObject) -> str:
@@ -122,7 +122,7 @@ def last_hash(file: HostFile) -> str | None:
 
 
 def stored_of(
-    hosts: Iterable[HostMessage], rules: IngestRules, tally: Tally
+    hosts: Iterable[HostMessage], rules: IngestRules, tally: ImportTally
 ) -> Iterator[tuple[HostMessage, StoredMessage]]:
     """What is stored of some messages; the rest is counted."""
     for host in hosts:
@@ -134,7 +134,7 @@ def stored_of(
 
 
 def without_heartbeats(
-    stored: Iterable[tuple[HostMessage, StoredMessage]], tally: Tally
+    stored: Iterable[tuple[HostMessage, StoredMessage]], tally: ImportTally
 ) -> Iterator[tuple[HostMessage, StoredMessage]]:
     """The same without the host's own polls and the turns in which nothing was to be done.
 

@@ -119,7 +119,7 @@ async def plan_merge(
         chosen[split.session_key] = split
     edits, allows, warnings = [], set[str](), []
     for split in chosen.values():
-        merging = await Merging.begin(
+        merging = await _MergeEdits.begin(
             reader, [one.id for one in split.older], split.active.id, now or datetime.now(UTC)
         )
         edits += await merging.edits(reader)
@@ -249,7 +249,7 @@ _Numbers = Sequence[tuple[MessageId, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Merging:
+class _MergeEdits:
     """What is merged, and the numbers that messages get."""
 
     older: tuple[ConversationId, ...]
@@ -263,7 +263,7 @@ class Merging:
     @classmethod
     async def begin(
         cls, reader: Reader, older: Iterable[ConversationId], target: ConversationId, now: datetime
-    ) -> Merging:
+    ) -> _MergeEdits:
         """Read ids and numbers; no texts."""
         ids = (*older, target)
         numbers = {one: await numbered(reader, one) for one in ids}

@@ -63,7 +63,7 @@ _WHOLE_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class TranscriptFolders:
     """Where transcripts of sessions are looked for."""
 
     sessions: Path
@@ -81,7 +81,7 @@ class Criteria:
     max_messages: int | None = None
     session_pattern: str | None = None  #: a glob over session key and session id
     no_key: bool = False  #: without a session key, in a version that records them
-    orphaned: Folders | None = None  #: its transcript is recorded and not there any more
+    orphaned: TranscriptFolders | None = None  #: its transcript is recorded and not there any more
     archived: bool = False  #: archived ones only
 
     def __bool__(self) -> bool:
@@ -130,7 +130,7 @@ def _meant(one: ConversationSize, criteria: Criteria, now: datetime) -> bool:
     )
 
 
-async def _orphaned(reader: Reader, folders: Folders) -> Collection[int]:
+async def _orphaned(reader: Reader, folders: TranscriptFolders) -> Collection[int]:
     """Conversations whose transcript the database names and the disk does not have."""
     recorded = await transcripts(reader)
     return {
@@ -233,7 +233,7 @@ async def plan_delete(
             continue
         warnings = await _refuse_if_used(reader, one)
         conversation = await get_conversation(reader, one)
-        async for piece in pieces(reader, one):
+        async for piece in deletion_pieces(reader, one):
             if plans and planned >= rows:
                 return Deletion(tuple(plans), complete=False)
             plans.append(_plan(conversation, piece, warnings, forget))
@@ -242,7 +242,7 @@ async def plan_delete(
     return Deletion(tuple(plans), complete=True)
 
 
-def _plan(conversation: Conversation, piece: Piece, warnings: Sequence[str], forget: bool) -> Plan:
+def _plan(conversation: Conversation, piece: DeletionPiece, warnings: Sequence[str], forget: bool) -> Plan:
     number = conversation.conversation_id
     verb = "Forget" if forget else "Delete"
     return Plan(
@@ -260,7 +260,7 @@ def _plan(conversation: Conversation, piece: Piece, warnings: Sequence[str], for
 _WORDS: Final = (("messages", "message"), ("summaries", "summary"), ("context_items", "context item"))
 
 
-def _what(piece: Piece) -> str:
+def _what(piece: DeletionPiece) -> str:
     counts = {count.table: count.delete for count in row_counts(piece.edits)}
     found = [counted(counts[table], word) for table, word in _WORDS if counts.get(table)]
     rest = sum(count for table, count in counts.items() if table not in dict(_WORDS))
@@ -310,7 +310,7 @@ _ByOwner = dict[object, list[RowChange]]
 
 
 @dataclass(slots=True)
-class Piece:
+class DeletionPiece:
     """Edits of one commit."""
 
     edits: list[Edit] = field(default_factory=list)
@@ -347,14 +347,14 @@ class Piece:
         )
 
 
-async def pieces(reader: Reader, conversation_id: ConversationId) -> AsyncIterator[Piece]:
+async def deletion_pieces(reader: Reader, conversation_id: ConversationId) -> AsyncIterator[DeletionPiece]:
     """The deletion of what is there of a conversation, in order; only as much is read as is asked for."""
-    piece = Piece()
+    piece = DeletionPiece()
     async for unit in _units(reader, conversation_id):
         piece.add(unit)
         if piece.full:
             yield piece
-            piece = Piece()
+            piece = DeletionPiece()
     if piece.edits:
         yield piece
 
@@ -509,7 +509,7 @@ class AgeBand:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class SpaceUse:
     """What takes the space."""
 
     file: FileSize
@@ -518,12 +518,12 @@ class Space:
     ages: Sequence[AgeBand]  #: the newest first
 
 
-async def space_of(reader: Reader, path: Path, now: datetime | None = None) -> Space:
+async def space_of(reader: Reader, path: Path, now: datetime | None = None) -> SpaceUse:
     """Measure everything: two scans of the file."""
     moment = now or datetime.now(UTC)
     conversations = await select(reader, Criteria(), moment)
     wal = await asyncio.to_thread(_size, sidecar(path, "-wal"))
-    return Space(await file_size(reader), wal, conversations, tuple(_ages(conversations, moment)))
+    return SpaceUse(await file_size(reader), wal, conversations, tuple(_ages(conversations, moment)))
 
 
 def _size(path: Path) -> int:

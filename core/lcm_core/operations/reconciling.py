@@ -62,7 +62,7 @@ _RECENT: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredSession:
     """What a database holds of a session before its transcript is read."""
 
     holding: Holding | None
@@ -96,16 +96,16 @@ class Reconciled:
     moves_on: bool = True  #: the checkpoint follows; else the next call looks from the same place
 
 
-async def standing_of(reader: Reader, session: Session) -> Standing:
+async def stored_session(reader: Reader, session: Session) -> StoredSession:
     """What is stored of a session, as far as a look at its transcript's file needs it."""
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None:
-        return Standing(None, None)
+        return StoredSession(None, None)
     owner = ConversationId(int(str(holding.row["conversation_id"])))
-    return Standing(holding, await newest_row(reader, owner))
+    return StoredSession(holding, await newest_row(reader, owner))
 
 
-def is_up_to_date(standing: Standing, path: Path, size: int, modified_ms: int) -> bool:
+def is_up_to_date(standing: StoredSession, path: Path, size: int, modified_ms: int) -> bool:
     """Whether the checkpoint was made of the very file."""
     state = None if standing.holding is None else standing.holding.checkpoint
     return state is not None and (
@@ -115,7 +115,7 @@ def is_up_to_date(standing: Standing, path: Path, size: int, modified_ms: int) -
     )
 
 
-async def reconcile(reader: Reader, session: Session, file: HostFile, standing: Standing) -> Reconciled:
+async def reconcile(reader: Reader, session: Session, file: HostFile, standing: StoredSession) -> Reconciled:
     """What *file* adds to a conversation that holds messages."""
     holding = standing.holding
     assert holding is not None
@@ -155,7 +155,11 @@ def _capped(new: int, cap: int) -> str:
 
 
 async def _appended(
-    reader: Reader, owner: ConversationId, file: HostFile, standing: Standing, state: Mapping[str, object]
+    reader: Reader,
+    owner: ConversationId,
+    file: HostFile,
+    standing: StoredSession,
+    state: Mapping[str, object],
 ) -> Reconciled | None:
     """All messages behind the place that was read; None when it is not proven that nothing else changed."""
     offset, size = state.get("last_processed_offset"), state.get("last_seen_size")
@@ -342,7 +346,7 @@ def text_of_message(message: JsonObject) -> _Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ImportedSoFar:
     """What a database holds of a session."""
 
     holding: Holding | None
@@ -350,18 +354,20 @@ class Known:
     tail: tuple[TailMessage, ...] = ()
 
 
-async def read_known(reader: Reader, session: Session) -> Known:
+async def read_imported(reader: Reader, session: Session) -> ImportedSoFar:
     """What is stored of a session, as far as `anchor_of` needs it."""
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None:
-        return Known(None)
+        return ImportedSoFar(None)
     conversation_id = ConversationId(int(str(holding.row["conversation_id"])))
     entries = await known_entry_ids(reader, conversation_id)
     tail = await tail_messages(reader, conversation_id, TAIL)
-    return Known(holding, entries, tuple(tail))
+    return ImportedSoFar(holding, entries, tuple(tail))
 
 
-def anchor_of(file: HostFile, known: Known, rules: IngestRules, *, cancelled: Cancelled = never) -> Anchor:
+def anchor_of(
+    file: HostFile, known: ImportedSoFar, rules: IngestRules, *, cancelled: Cancelled = never
+) -> Anchor:
     """From where on a transcript is new; blocks, for it may have to be read."""
     if known.holding is None or not known.tail:
         return Anchor(0, Proof.EMPTY)

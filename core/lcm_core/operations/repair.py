@@ -19,7 +19,7 @@ from lcm_core.checks.summaries import BATCH, bodies_of, source_texts
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.dag.markers import BrokenKind, classify, is_capped
 from lcm_core.errors import NotFoundError
-from lcm_core.operations.drafting.items import Item, items_of, sources_first
+from lcm_core.operations.drafting.items import BatchItem, make_items, sources_first
 from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
@@ -76,7 +76,7 @@ SURE: Final = frozenset({*_MARKED.values(), BadKind.ERROR, BadKind.COPY})
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class BadSummary:
     """A summary that is to be repaired."""
 
     summary: Summary
@@ -84,7 +84,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True)
-class Contaminated:
+class ContaminatedSummary:
     """A summary that was made from bad ones and has no mark of it."""
 
     summary: Summary
@@ -93,14 +93,14 @@ class Contaminated:
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class RepairList:
     """What there is to repair in one conversation."""
 
     conversation_id: ConversationId
-    bad: tuple[Bad, ...]  #: leaves of the context first, other leaves, then by depth
-    contaminated: tuple[Contaminated, ...]  #: in the same order; chosen separately
-    items: tuple[Item, ...]  #: of the bad ones, for a batch
-    all_items: tuple[Item, ...]  #: of both
+    bad: tuple[BadSummary, ...]  #: leaves of the context first, other leaves, then by depth
+    contaminated: tuple[ContaminatedSummary, ...]  #: in the same order; chosen separately
+    items: tuple[BatchItem, ...]  #: of the bad ones, for a batch
+    all_items: tuple[BatchItem, ...]  #: of both
 
 
 async def conversations_of(reader: Reader, conversation_id: ConversationId | None) -> list[ConversationId]:
@@ -121,7 +121,7 @@ async def find_repair(
     kinds: Collection[BadKind] = SURE,
     summary_ids: Collection[SummaryId] = (),
     since: datetime | None = None,
-) -> Repair:
+) -> RepairList:
     """What there is to repair in a conversation; reads all its summaries.
 
     *summary_ids* and *since* (when it was made) narrow the bad ones down; contaminated are the consumers of
@@ -146,12 +146,12 @@ async def find_repair(
     spoiled_ids = sources_first(graph, spoiled, rows)
     reasons = {**{one: str(kind) for one, kind in kind_of.items()}, **dict.fromkeys(spoiled, CONTAMINATED)}
     everyone = sources_first(graph, [*bad_ids, *spoiled_ids], rows)
-    return Repair(
+    return RepairList(
         conversation_id,
-        tuple(Bad(rows[one], kind_of[one]) for one in bad_ids),
+        tuple(BadSummary(rows[one], kind_of[one]) for one in bad_ids),
         tuple(_contaminated(graph, one, kind_of, spoiled, rows[one]) for one in spoiled_ids),
-        tuple(items_of(graph, bad_ids, rows, reasons)),
-        tuple(items_of(graph, everyone, rows, reasons)),
+        tuple(make_items(graph, bad_ids, rows, reasons)),
+        tuple(make_items(graph, everyone, rows, reasons)),
     )
 
 
@@ -161,9 +161,9 @@ def _contaminated(
     bad: Collection[SummaryId],
     spoiled: Collection[SummaryId],
     summary: Summary,
-) -> Contaminated:
+) -> ContaminatedSummary:
     sources = graph.sources.get(one, ())
-    return Contaminated(
+    return ContaminatedSummary(
         summary,
         tuple(source for source in sources if source in bad or source in spoiled),
         any(source in bad for source in sources),

@@ -19,8 +19,8 @@ from lcm_core.dag.graph import SummaryGraph
 from lcm_core.engine_rules import SourceRules
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.javascript import BLANKS
-from lcm_core.operations.compaction.plans import file_ids
-from lcm_core.operations.drafting.draft import Base, Material, read_material, storable
+from lcm_core.operations.compaction.plans import files_of_source
+from lcm_core.operations.drafting.draft import DraftBase, Material, read_material, storable
 from lcm_core.operations.fix.rows import updates
 from lcm_core.operations.stale import rewritten
 from lcm_core.records import ConversationId, SummaryId
@@ -67,7 +67,7 @@ async def plan_rewrite(
     *,
     model: str,
     rendering: Rendering,
-    base: Base | None = None,
+    base: DraftBase | None = None,
     kind: str = "rewrite",
     batch: str | None = None,
 ) -> Plan:
@@ -184,7 +184,7 @@ def _listed(material: Material, known: Collection[str], rules: SourceRules) -> t
     except ValueError:
         stored = []
     held = [one for one in stored if isinstance(one, str)] if isinstance(stored, list) else []
-    added = [one for one in file_ids(material.source, rules) if one in known and one not in held]
+    added = [one for one in files_of_source(material.source, rules) if one in known and one not in held]
     return [*held, *added], added
 
 

@@ -12,10 +12,10 @@ from typing import Generic, TypeVar
 
 from lcm_core.context_view import Totals
 from lcm_core.engine_rules import CompactionRules
-from lcm_core.operations.compaction.reading import Loaded
-from lcm_core.operations.compaction.run import Setting
+from lcm_core.operations.compaction.reading import LoadedContext
+from lcm_core.operations.compaction.run import CompactionSetting
 from lcm_core.operations.compaction.selection import Context, Standing
-from lcm_core.operations.compaction.sweep import Compaction, Made, Outcome, Pass
+from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, PassMade
 from lcm_core.summarize.escalate import Level, target_tokens
 
 
@@ -55,12 +55,12 @@ def distance_of(totals: Totals, rules: CompactionRules, budget: int) -> Distance
 
 T = TypeVar("T")
 
-#: Passes that are foreseen at the most; a context of 46,000 messages makes some 300.
-MOST = 5_000
+#: Passes that are forecast at most; a context of 46,000 messages makes some 300.
+MOST_PASSES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class ForecastPass:
     """One pass as it would go."""
 
     number: int  #: from 1
@@ -77,16 +77,16 @@ class Foreseen:
 
 
 @dataclass(frozen=True, slots=True)
-class Foresight(Generic[T]):
+class CompactionForecast(Generic[T]):
     """All passes of an operation, and what it would come to."""
 
-    passes: tuple[Foreseen, ...]
+    passes: tuple[ForecastPass, ...]
     tokens_before: int
     tokens_after: int  #: assumed
     tail_from: int | None  #: ordinal at which the fresh tail begins; None: nothing is protected
     tail_tokens: int
     damaged: int  #: items that no pass may touch: their row is gone, foreign, or stands twice
-    result: T | None  #: None: there are more passes than are foreseen
+    result: T | None  #: None: there are more passes than are forecast
 
     @property
     def calls(self) -> int:
@@ -104,29 +104,31 @@ class Foresight(Generic[T]):
         return sum(one.assumed_tokens for one in self.passes)
 
 
-def foresee(
-    loaded: Loaded, setting: Setting, operation: Callable[[Compaction], Generator[Pass, Outcome, T]]
-) -> Foresight[T]:
+def forecast_passes(
+    loaded: LoadedContext,
+    setting: CompactionSetting,
+    operation: Callable[[Compaction], Generator[Pass, Outcome, T]],
+) -> CompactionForecast[T]:
     """Go through an operation with answers of the size that is asked for. Pure; *loaded* stays as it is."""
     context = loaded.context.copy()
     before = context.tokens
-    compaction = setting.compaction(Loaded(loaded.conversation_id, context), lambda: 0)
+    compaction = setting.compaction(LoadedContext(loaded.conversation_id, context), lambda: 0)
     tail = compaction.tail_start()
-    passes: list[Foreseen] = []
+    passes: list[ForecastPass] = []
     running = operation(compaction)
     result: T | None = None
     try:
         due = next(running)
-        while len(passes) < MOST:
-            seen = _foreseen(context, due, setting, len(passes) + 1)
+        while len(passes) < MOST_PASSES:
+            seen = _forecast_pass(context, due, setting, len(passes) + 1)
             passes.append(seen)
             name = f"pass {seen.number}"
             saved = context.removed(due.run, is_leaf=due.is_leaf) - seen.assumed_tokens
             context.replace(due.run, Standing(name, seen.assumed_tokens, depth=due.depth))
-            due = running.send(Made(name, Level.NORMAL, saved))
+            due = running.send(PassMade(name, Level.NORMAL, saved))
     except StopIteration as ended:
         result = ended.value
-    return Foresight(
+    return CompactionForecast(
         tuple(passes),
         before,
         context.tokens,
@@ -137,10 +139,10 @@ def foresee(
     )
 
 
-def _foreseen(context: Context, due: Pass, setting: Setting, number: int) -> Foreseen:
+def _forecast_pass(context: Context, due: Pass, setting: CompactionSetting, number: int) -> ForecastPass:
     run = slice(due.run.start, due.run.stop)
     tokens = sum(context.weights[run])
     target = target_tokens(due.depth, tokens, aggressive=False, rules=setting.rendering.rules)
     refs = tuple(ref for ref in context.refs[run] if ref is not None)
     made = any(isinstance(ref, str) and ref.startswith("pass ") for ref in refs)
-    return Foreseen(number, due.depth, refs, tokens, min(target, max(tokens - 1, 0)), not made)
+    return ForecastPass(number, due.depth, refs, tokens, min(target, max(tokens - 1, 0)), not made)

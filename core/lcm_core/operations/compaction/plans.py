@@ -48,7 +48,7 @@ _FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class PassDraft:
     """A summary that a pass would store."""
 
     summary_id: str
@@ -65,7 +65,7 @@ def new_summary_id() -> str:
 async def plan_pass(
     reader: Reader,
     conversation_id: ConversationId,
-    draft: Draft,
+    draft: PassDraft,
     rendering: Rendering,
     *,
     now: datetime,
@@ -127,7 +127,7 @@ def _named(chunk: Chunk) -> str:
     return f"{kind} {chunk.refs[0]} to {chunk.refs[-1]}"
 
 
-def _title(draft: Draft) -> str:
+def _title(draft: PassDraft) -> str:
     chunk, count = draft.chunk, len(draft.chunk.refs)
     what = ("message" if count == 1 else "messages") if chunk.due.is_leaf else "summaries"
     into = "a leaf" if chunk.due.is_leaf else f"a summary of depth {chunk.due.depth}"
@@ -144,7 +144,7 @@ def _whole(schema: Schema, table: str, values: Mapping[str, Cell]) -> Cells:
 
 
 def _summary(
-    conversation_id: ConversationId, draft: Draft, source: SummarySource, rules: SourceRules, stamp: str
+    conversation_id: ConversationId, draft: PassDraft, source: SummarySource, rules: SourceRules, stamp: str
 ) -> dict[str, Cell]:
     below, is_leaf = source.summaries, draft.chunk.due.is_leaf
     earliest, latest = _range(source)
@@ -164,7 +164,7 @@ def _summary(
         ),
         "source_message_token_count": draft.chunk.tokens if is_leaf else inherited,
         "created_at": stamp,
-        "file_ids": json.dumps(file_ids(source, rules), separators=(",", ":")),
+        "file_ids": json.dumps(files_of_source(source, rules), separators=(",", ":")),
         "model": draft.model,
     }
     # Counts that no engine wrote may add up to what no column holds.
@@ -190,7 +190,7 @@ def _range(source: SummarySource) -> tuple[str | None, str | None]:
     return iso_z(min(filter(None, first))), iso_z(max(filter(None, last)))
 
 
-def file_ids(source: SummarySource, rules: SourceRules) -> list[str]:
+def files_of_source(source: SummarySource, rules: SourceRules) -> list[str]:
     """The files that a summary's sources name, each once, in order.
 
     Those of a message stand in what it says before injected elements go (docs/engine/texts.md).
@@ -216,7 +216,7 @@ def _recorded_files(source: SummaryText) -> list[str]:
     return [one for one in recorded if isinstance(one, str)] if isinstance(recorded, list) else []
 
 
-def _links(draft: Draft) -> list[Edit]:
+def _links(draft: PassDraft) -> list[Edit]:
     table, column = (
         ("summary_messages", "message_id")
         if draft.chunk.due.is_leaf
@@ -233,7 +233,7 @@ async def _splice(
     conversation_id: ConversationId,
     standing: list[tuple[int, int | str | None]],
     start: int,
-    draft: Draft,
+    draft: PassDraft,
     stamp: str,
 ) -> list[Edit]:
     """The summary in place of the run, and the whole context numbered from 0, as the engine leaves it.
@@ -264,7 +264,7 @@ async def _splice(
 async def _event(
     reader: Reader,
     conversation_id: ConversationId,
-    draft: Draft,
+    draft: PassDraft,
     rows: Sequence[StandingRow],
     rendering: Rendering,
     stamp: str,

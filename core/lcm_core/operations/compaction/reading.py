@@ -33,7 +33,7 @@ from lcm_core.tokens import Estimator, as_engine_read, estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedContext:
     """A context as it stands in the database."""
 
     conversation_id: ConversationId
@@ -51,11 +51,13 @@ class Chunk:
     previous: str | None  #: None: nothing is given; at 0.1 an empty summary is handed on as an empty text
 
 
-async def load_context(reader: Reader, conversation_id: ConversationId, rendering: Rendering) -> Loaded:
+async def load_for_compaction(
+    reader: Reader, conversation_id: ConversationId, rendering: Rendering
+) -> LoadedContext:
     """The whole context with what selection needs to know (docs/engine/compaction.md, "Weights")."""
     rows = await standing_rows(reader, conversation_id)
     if not rows:
-        return Loaded(conversation_id, Context.of([]))
+        return LoadedContext(conversation_id, Context.of([]))
     # Column by column: of a long context, what is done for each item is felt.
     ordinals, messages, summaries, owners, tokens, users, depths, senders = zip(*rows, strict=True)
     refs = [summary or message for summary, message in zip(summaries, messages, strict=True)]
@@ -83,7 +85,7 @@ async def load_context(reader: Reader, conversation_id: ConversationId, renderin
         list(tokens),
         compact_ordinals(ordinals),
     )
-    return Loaded(conversation_id, context)
+    return LoadedContext(conversation_id, context)
 
 
 async def _texts(

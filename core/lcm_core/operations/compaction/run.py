@@ -22,16 +22,24 @@ from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.javascript import well_formed
 from lcm_core.operations.compaction.plans import (
-    Draft,
     HostCompactsError,
+    PassDraft,
     host_since,
     new_summary_id,
     plan_pass,
     plan_state,
 )
-from lcm_core.operations.compaction.reading import Chunk, Loaded, load_context, read_chunk
+from lcm_core.operations.compaction.reading import Chunk, LoadedContext, load_for_compaction, read_chunk
 from lcm_core.operations.compaction.selection import Bounds
-from lcm_core.operations.compaction.sweep import Compaction, Made, Moved, Outcome, Pass, Refused, Skipped
+from lcm_core.operations.compaction.sweep import (
+    Compaction,
+    Outcome,
+    Pass,
+    PassMade,
+    PassMoved,
+    PassRefused,
+    PassSkipped,
+)
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database
@@ -51,7 +59,7 @@ _LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CompactionSetting:
     """How a conversation is compacted."""
 
     rendering: Rendering
@@ -68,23 +76,23 @@ class Setting:
             chunk if chunk > 0 else rules.compaction.leaf_chunk_tokens,
         )
 
-    def compaction(self, loaded: Loaded, clock: Callable[[], int]) -> Compaction:
+    def compaction(self, loaded: LoadedContext, clock: Callable[[], int]) -> Compaction:
         """The passes on a context that has been read."""
         return Compaction(loaded.context, self.rendering.rules, self.budget, clock, self.bounds())
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PassDone:
     """One pass that has been dealt with."""
 
     chunk: Chunk
     outcome: Outcome
-    draft: Draft | None = None  #: None: nothing was made
+    draft: PassDraft | None = None  #: None: nothing was made
     committed: Committed | None = None
 
 
 Operation = Callable[[Compaction], Generator[Pass, Outcome, T]]
-Accept = Callable[[Draft], Awaitable[Draft | None]]
+Accept = Callable[[PassDraft], Awaitable[PassDraft | None]]
 Write = Callable[[Plan], Awaitable[Committed]]
 
 
@@ -104,7 +112,7 @@ class Runner(Generic[T]):
 
     database: Database
     conversation_id: ConversationId
-    setting: Setting
+    setting: CompactionSetting
     summarizer: Summarizer
     operation: Operation[T]
     accept: Accept | None = None  #: looks at each draft; None from it stops the operation
@@ -115,10 +123,10 @@ class Runner(Generic[T]):
     result: T | None = None
     made: int = 0  #: passes that were committed
     leaves: int = 0  #: of them
-    last: Draft | None = None  #: the last one that was committed
+    last: PassDraft | None = None  #: the last one that was committed
     stale: StalePlanError | None = None  #: why the last draft that moved was not committed
 
-    async def steps(self) -> AsyncIterator[Step]:
+    async def steps(self) -> AsyncIterator[PassDone]:
         """Make pass after pass; the caller may stop after any of them.
 
         Raises:
@@ -138,7 +146,7 @@ class Runner(Generic[T]):
             await self._wait_for_host(0.0)
             while True:
                 step = await self._make(compaction, due)
-                moved = moved + 1 if isinstance(step.outcome, Moved) else 0
+                moved = moved + 1 if isinstance(step.outcome, PassMoved) else 0
                 if moved > RETRIES and self.stale is not None:
                     raise self.stale
                 yield step
@@ -176,16 +184,16 @@ class Runner(Generic[T]):
                     raise
         return None
 
-    async def _load(self) -> Loaded:
-        return await self.database.read(load_context, self.conversation_id, self.setting.rendering)
+    async def _load(self) -> LoadedContext:
+        return await self.database.read(load_for_compaction, self.conversation_id, self.setting.rendering)
 
-    async def _make(self, compaction: Compaction, due: Pass) -> Step:
+    async def _make(self, compaction: Compaction, due: Pass) -> PassDone:
         rendering = self.setting.rendering
         chunk = await self.database.read(read_chunk, compaction.context, due, rendering)
         chunk = self._handed_on(chunk)
         rules = rendering.rules
         if not chunk.source.text and rules.compaction.skips_empty:
-            return Step(chunk, Skipped())
+            return PassDone(chunk, PassSkipped())
         try:
             text = await escalate(
                 self.summarizer,
@@ -195,12 +203,12 @@ class Runner(Generic[T]):
                 rules=rules,
             )
         except ProviderAuthError:
-            return Step(chunk, Refused(ends=self.ends_at_refusal))
-        draft: Draft | None = Draft(new_summary_id(), chunk, text, text.model)
+            return PassDone(chunk, PassRefused(ends=self.ends_at_refusal))
+        draft: PassDraft | None = PassDraft(new_summary_id(), chunk, text, text.model)
         if self.accept is not None and draft is not None:
             draft = await self.accept(draft)
         if draft is None:
-            return Step(chunk, Refused(by_provider=False))
+            return PassDone(chunk, PassRefused(by_provider=False))
         return await self._commit(draft)
 
     def _handed_on(self, chunk: Chunk) -> Chunk:
@@ -225,7 +233,7 @@ class Runner(Generic[T]):
                 raise HostCompactsError(self.conversation_id, since)
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _commit(self, draft: Draft) -> Step:
+    async def _commit(self, draft: PassDraft) -> PassDone:
         await self._wait_for_host(WAIT_SECONDS)
         try:
             plan = await self.database.read(
@@ -239,13 +247,13 @@ class Runner(Generic[T]):
             committed = await commit_plan(self.database, plan, wait=WAIT_SECONDS)
         except StalePlanError as error:
             self.stale = error
-            return Step(draft.chunk, Moved(), draft)
+            return PassDone(draft.chunk, PassMoved(), draft)
         saved = draft.chunk.tokens - draft.text.tokens
         self.made += 1
         self.last = draft
         self.leaves += draft.chunk.due.is_leaf
-        made = Made(draft.summary_id, draft.text.level, saved)
-        return Step(draft.chunk, made, draft, committed)
+        made = PassMade(draft.summary_id, draft.text.level, saved)
+        return PassDone(draft.chunk, made, draft, committed)
 
 
 # -- what an operator asks for --------------------------------------------------------------------------
@@ -284,7 +292,7 @@ def operation_of(mode: Mode, *, target: int | None = None, if_due: bool = False)
     return passes
 
 
-def setting_of(
+def compaction_setting(
     schema: Schema,
     engine: EngineSettings,
     zone: tzinfo | None,
@@ -293,7 +301,7 @@ def setting_of(
     tail: int | None = None,
     chunk: int | None = None,
     rules: str | None = None,
-) -> Setting:
+) -> CompactionSetting:
     """How a database of this schema is compacted under a *budget* of tokens.
 
     *tail* (messages) and *chunk* (tokens) take the place of what is configured; *rules* are those of an
@@ -304,10 +312,10 @@ def setting_of(
         found = replace(found, tail=replace(found.tail, fresh_tail_count=tail))
     if chunk is not None:
         found = replace(found, compaction=replace(found.compaction, leaf_chunk_tokens=chunk))
-    return Setting(Rendering(found, zone), budget)
+    return CompactionSetting(Rendering(found, zone), budget)
 
 
-async def refuse_fallback(draft: Draft) -> Draft:
+async def refuse_fallback(draft: PassDraft) -> PassDraft:
     """The rule for drafts that lets nothing pass that no model wrote.
 
     Raises:

@@ -34,7 +34,7 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PassMade:
     """What became of a pass that made a summary."""
 
     summary_id: str
@@ -43,12 +43,12 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class PassSkipped:
     """Nothing was made: the chunk says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PassRefused:
     """Nothing was made: the provider refused the key, or the operator stopped, and then nothing more is."""
 
     by_provider: bool = True
@@ -56,11 +56,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class PassMoved:
     """Nothing was made: the run changed meanwhile, and the context has been read again."""
 
 
-Outcome = Made | Skipped | Refused | Moved
+Outcome = PassMade | PassSkipped | PassRefused | PassMoved
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ Clock = Callable[[], int]  #: milliseconds
 
 
 @dataclass(slots=True)
-class _Run:
+class _Running:
     """One operation on its way."""
 
     context: Context
@@ -140,20 +140,20 @@ class _Run:
         before = self.total
         outcome = yield due
         match outcome:
-            case Made(summary_id=made, level=level, saved=saved):
+            case PassMade(summary_id=made, level=level, saved=saved):
                 self.created.append(made)
                 self.level = level
                 self.condensed = self.condensed or due.depth > 0
                 running = self.rules.compaction.running_total
                 self.total = max(0, self.total - saved) if running else self.context.tokens
                 self.fell = self.total < before and self.total < self.reached
-            case Refused(by_provider=by_provider, ends=ends):
+            case PassRefused(by_provider=by_provider, ends=ends):
                 self.auth_failure = self.auth_failure or by_provider
                 outlives = by_provider and self.rules.compaction.outlives_refusal
                 self.halted = self.halted or ends or not outlives
-            case Moved():
+            case PassMoved():
                 self.passes -= 1
-            case Skipped():
+            case PassSkipped():
                 pass
         return outcome
 
@@ -177,7 +177,7 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Goal:
     """What a caller asked of the condensations of a sweep."""
 
     force: bool
@@ -195,8 +195,8 @@ class Compaction:
     clock: Clock
     bounds: Bounds
 
-    def _run(self, deadline: int | None = None) -> _Run:
-        return _Run(self.context, self.rules, self.bounds, self.clock, deadline)
+    def _run(self, deadline: int | None = None) -> _Running:
+        return _Running(self.context, self.rules, self.bounds, self.clock, deadline)
 
     def is_over(self, observed: int = 0) -> bool:
         """Whether the context is above its threshold; *observed*: tokens of the prompt as a host saw it."""
@@ -228,9 +228,9 @@ class Compaction:
                 return run.result()
             previous = () if given is not None else self._nearest(chunk)
             outcome = yield from run.do(Pass(run.passes, 0, chunk, previous, given=given))
-            if not isinstance(outcome, Moved):
+            if not isinstance(outcome, PassMoved):
                 break
-        if not isinstance(outcome, Made):
+        if not isinstance(outcome, PassMade):
             return run.result()
         if incremental:
             yield from self._incremental(run)
@@ -240,7 +240,7 @@ class Compaction:
     def _nearest(self, chunk: range) -> tuple[str, ...]:
         return tuple(selection.nearest_summaries(self.context, chunk.start))
 
-    def _incremental(self, run: _Run) -> Generator[Pass, Outcome, None]:
+    def _incremental(self, run: _Running) -> Generator[Pass, Outcome, None]:
         rules, depth = self.rules.compaction, 0
         limit = rules.sweep_max_depth
         while depth < limit or (limit < 0 and rules.endless_depth):
@@ -251,7 +251,7 @@ class Compaction:
                 return
             run.counts()
             outcome = yield from run.do(Pass(run.passes, depth + 1, found))
-            if isinstance(outcome, Moved):
+            if isinstance(outcome, PassMoved):
                 continue
             if not run.fell:
                 return
@@ -292,10 +292,10 @@ class Compaction:
         yield from self._leaves(run, mark)
         run.cut_short = run.halted and run.auth_failure and rules.outlives_refusal
         if not (run.halted or run.stopped):
-            yield from self._condensations(run, _Wish(force, hard, mark))
+            yield from self._condensations(run, _Goal(force, hard, mark))
         return run.result()
 
-    def _leaves(self, run: _Run, mark: int | None = None) -> Generator[Pass, Outcome, None]:
+    def _leaves(self, run: _Running, mark: int | None = None) -> Generator[Pass, Outcome, None]:
         skipped: int | None = None  # ordinal of the last message that was
         made: str | None = None
         while not run.ended():
@@ -308,18 +308,18 @@ class Compaction:
             else:
                 due = Pass(run.passes, 0, chunk, () if made is None else (made,), handed_on=True)
             match (yield from run.do(due)):
-                case Skipped():
+                case PassSkipped():
                     skipped = last
-                case Made(summary_id=made):
+                case PassMade(summary_id=made):
                     if not run.fell or (mark is not None and run.total <= mark):
                         return
                     run.counts()
-                case Moved():
+                case PassMoved():
                     continue
-                case Refused():
+                case PassRefused():
                     return
 
-    def _condensations(self, run: _Run, wish: _Wish) -> Generator[Pass, Outcome, None]:
+    def _condensations(self, run: _Running, wish: _Goal) -> Generator[Pass, Outcome, None]:
         if not self.rules.compaction.has_prefix_target:
             yield from self._condense(run, wish, None)
             return
@@ -327,7 +327,9 @@ class Compaction:
         if goes_on and not run.auth_failure:
             yield from self._condense(run, replace(wish, hard=True), None)
 
-    def _condense(self, run: _Run, wish: _Wish, depth_limit: int | None) -> Generator[Pass, Outcome, bool]:
+    def _condense(
+        self, run: _Running, wish: _Goal, depth_limit: int | None
+    ) -> Generator[Pass, Outcome, bool]:
         """Condensed passes, shallowest first, while there is one and it helps; whether to try harder."""
         while self._is_wanted(run, wish):
             if run.ended():
@@ -339,14 +341,14 @@ class Compaction:
                 return False
             depth, chunk = found
             outcome = yield from run.do(Pass(run.passes, depth + 1, chunk))
-            if isinstance(outcome, Moved):
+            if isinstance(outcome, PassMoved):
                 continue
-            if not isinstance(outcome, Made) or not (run.fell or self._is_reached(run, wish)):
+            if not isinstance(outcome, PassMade) or not (run.fell or self._is_reached(run, wish)):
                 return False
             run.counts()
         return True
 
-    def _is_wanted(self, run: _Run, wish: _Wish) -> bool:
+    def _is_wanted(self, run: _Running, wish: _Goal) -> bool:
         """Whether condensation goes on: always at 0.1, else while the summaries are over their target."""
         if not self.rules.compaction.has_prefix_target:
             return True
@@ -355,7 +357,7 @@ class Compaction:
         summaries = selection.prefix_tokens(self.context, run.tail())
         return summaries > self.rules.compaction.prefix_target(self.budget)
 
-    def _is_reached(self, run: _Run, wish: _Wish) -> bool:
+    def _is_reached(self, run: _Running, wish: _Goal) -> bool:
         """Whether a pass brought the total to where it was to come, even if it did not fall."""
         if not self.rules.compaction.has_prefix_target:
             return False
@@ -363,7 +365,7 @@ class Compaction:
             return True
         return not wish.force and run.total <= self.rules.compaction.threshold(self.budget)
 
-    def _candidate(self, run: _Run, wish: _Wish, depth_limit: int | None) -> tuple[int, range] | None:
+    def _candidate(self, run: _Running, wish: _Goal, depth_limit: int | None) -> tuple[int, range] | None:
         """The shallowest depth with a chunk that is enough; None also when it is too deep.
 
         What a caller overrides does not count here (docs/engine/compaction.md, "Condensed chunk").
@@ -392,14 +394,14 @@ class Compaction:
                 break
             depth = max(self.context.depths[found.start : found.stop])
             outcome = yield from run.do(Pass(run.passes, depth + 1, found))
-            if isinstance(outcome, Moved):
+            if isinstance(outcome, PassMoved):
                 continue
-            if not isinstance(outcome, Made) or outcome.saved <= 0:
+            if not isinstance(outcome, PassMade) or outcome.saved <= 0:
                 break
             run.counts()
         return run.result()
 
-    def _neighbours(self, run: _Run) -> range | None:
+    def _neighbours(self, run: _Running) -> range | None:
         """Two summaries or more that stand side by side: the shallowest of one depth, else any two."""
         tail, limit = run.tail(), self.bounds.leaf_chunk_tokens
         for depth in selection.depths_before(self.context, tail):

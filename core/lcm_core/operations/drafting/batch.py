@@ -17,15 +17,23 @@ from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.errors import DatabaseError, LcmError, NotFoundError, RefusedError
 from lcm_core.operations.drafting.draft import (
     Draft,
+    DraftSetting,
     Material,
-    Setting,
-    cut_of,
+    cut_draft,
     draft_summary,
+    manual_draft,
     read_material,
-    written,
 )
-from lcm_core.operations.drafting.items import SETTLED, Item, Progress, State, broken_off, ordered, ready
-from lcm_core.operations.drafting.rules import Rule, objections_to
+from lcm_core.operations.drafting.items import (
+    SETTLED,
+    BatchItem,
+    BatchProgress,
+    ItemState,
+    by_id,
+    interrupted,
+    ready,
+)
+from lcm_core.operations.drafting.rules import AcceptanceRule, objections_to
 from lcm_core.operations.repair import CONTAMINATED, kind_of_text
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_rewrite
 from lcm_core.records import SummaryId
@@ -43,12 +51,12 @@ def new_batch_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BatchOptions:
     """How a batch runs."""
 
     kind: str = "rewrite"  #: ``rewrite`` or ``repair``, as the history calls it
     in_flight: int = IN_FLIGHT
-    rule: Rule | None = None  #: what is taken by itself, in this batch and no other; None: nothing
+    rule: AcceptanceRule | None = None  #: what is taken by itself, in this batch and no other; None: nothing
     ahead: bool = False  #: draft consumers from drafts of their sources; nothing is taken
 
 
@@ -58,23 +66,23 @@ class Batch:
     def __init__(
         self,
         database: Database,
-        items: Iterable[Item],
-        setting: Setting,
+        items: Iterable[BatchItem],
+        setting: DraftSetting,
         writer: Summarizer,
-        options: Options | None = None,
+        options: BatchOptions | None = None,
         *,
         batch_id: str = "",
-        keep: Callable[[Item], None] = lambda item: None,
-        changed: Callable[[Item], None] = lambda item: None,
+        keep: Callable[[BatchItem], None] = lambda item: None,
+        changed: Callable[[BatchItem], None] = lambda item: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.id = batch_id or new_batch_id()
-        self.options = options or Options()
+        self.options = options or BatchOptions()
         self.setting = setting
         self.writer = writer
         self.failed: LcmError | None = None  #: what stopped the run: a refused key, a limit, the database
         self.database = database
-        self._items = ordered(items)
+        self._items = by_id(items)
         self._keep, self._changed, self._clock = keep, changed, clock
         self._begun = clock()
         self._drafted = 0
@@ -82,16 +90,16 @@ class Batch:
         self._wake = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._stopping = False
-        self._items = {one: broken_off(item) for one, item in self._items.items()}
+        self._items = {one: interrupted(item) for one, item in self._items.items()}
 
     # -- looking -----------------------------------------------------------------------------------------
 
     @property
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> tuple[BatchItem, ...]:
         """All items, sources before their consumers."""
         return tuple(self._items.values())
 
-    def item(self, summary_id: SummaryId) -> Item:
+    def item(self, summary_id: SummaryId) -> BatchItem:
         """One item.
 
         Raises:
@@ -111,13 +119,13 @@ class Batch:
         """Whether nothing is left to draft or to decide."""
         return all(item.state in SETTLED for item in self._items.values())
 
-    def progress(self) -> Progress:
+    def progress(self) -> BatchProgress:
         """How far it has come."""
         items = self._items.values()
         counts = Counter(item.state for item in items)
         usage = sum((item.usage for item in items), Usage(cost_usd=0.0))
         seconds = self._clock() - self._begun
-        return Progress(len(items), counts, self._drafted, seconds, counts[State.DRAFTING], usage)
+        return BatchProgress(len(items), counts, self._drafted, seconds, counts[ItemState.DRAFTING], usage)
 
     # -- running -----------------------------------------------------------------------------------------
 
@@ -140,7 +148,7 @@ class Batch:
                 if not self._stopping:
                     free = max(self.options.in_flight, 1) - len(tasks)
                     for item in ready(self._items, ahead=self.options.ahead)[:free]:
-                        self._set(replace(item, state=State.DRAFTING, why=""))
+                        self._set(replace(item, state=ItemState.DRAFTING, why=""))
                         tasks.add(asyncio.create_task(self._work(item.summary_id)))
                 if not tasks:
                     break
@@ -190,13 +198,13 @@ class Batch:
             self._drafted += 1
             await self._settle(material, drafts)
         except asyncio.CancelledError:
-            self._set(broken_off(self.item(summary_id)))
+            self._set(interrupted(self.item(summary_id)))
             raise
         except (ProviderAuthError, ProviderUnavailableError, LimitReachedError, DatabaseError) as error:
-            self._set(replace(self.item(summary_id), state=State.WAITING, why=error.message))
+            self._set(replace(self.item(summary_id), state=ItemState.WAITING, why=error.message))
             self._end(error)
         except LcmError as error:
-            self._set(replace(self.item(summary_id), state=State.FAILED, why=error.message))
+            self._set(replace(self.item(summary_id), state=ItemState.FAILED, why=error.message))
 
     def _end(self, error: LcmError) -> None:
         self.failed = self.failed or error
@@ -210,20 +218,20 @@ class Batch:
         why = "" if proposed else "No answer can stand as a draft: choose one by its number, edit, or skip."
         if proposed is not None and proposed.text == material.base.content:
             why = "The draft says exactly what stands there already: there is nothing to decide."
-            self._set(replace(self.item(summary_id), state=State.SKIPPED, chosen=number, why=why))
+            self._set(replace(self.item(summary_id), state=ItemState.SKIPPED, chosen=number, why=why))
             return
-        self._set(replace(self.item(summary_id), state=State.REVIEW, chosen=number, why=why))
+        self._set(replace(self.item(summary_id), state=ItemState.REVIEW, chosen=number, why=why))
         if proposed is not None and self.options.rule is not None and not self.options.ahead:
             await self._judge(material, proposed, self.options.rule)
 
-    async def objections(self, summary_id: SummaryId, rule: Rule) -> tuple[str, ...]:
+    async def objections(self, summary_id: SummaryId, rule: AcceptanceRule) -> tuple[str, ...]:
         """Why a rule does not take the proposed draft of an item, each a sentence; empty when it does."""
         draft = self.item(summary_id).draft
         if draft is None:
             return ("No answer can stand as a draft.",)
         return await objections_to(rule, draft, await self.material(summary_id), self.setting)
 
-    async def _judge(self, material: Material, draft: Draft, rule: Rule) -> LcmError | None:
+    async def _judge(self, material: Material, draft: Draft, rule: AcceptanceRule) -> LcmError | None:
         """Take a draft if the rule does; what the commit was refused for, else None."""
         objections = await objections_to(rule, draft, material, self.setting)
         if objections:
@@ -247,10 +255,12 @@ class Batch:
             return
         for item in self.items:
             draft = item.draft
-            if item.state is State.REVIEW and draft is not None and draft.may_be_taken:
+            if item.state is ItemState.REVIEW and draft is not None and draft.may_be_taken:
                 refused = await self._judge(await self.material(item.summary_id), draft, rule)
                 if isinstance(refused, SourceChangedError):
-                    self._set(replace(self.item(item.summary_id), state=State.WAITING, chosen=None, why=""))
+                    self._set(
+                        replace(self.item(item.summary_id), state=ItemState.WAITING, chosen=None, why="")
+                    )
 
     # -- deciding ----------------------------------------------------------------------------------------
 
@@ -290,14 +300,14 @@ class Batch:
             except LcmError as error:
                 theirs = error.theirs if isinstance(error, ChangedMeanwhileError) else None
                 self._set(
-                    replace(self.item(summary_id), state=State.REVIEW, why=error.message, theirs=theirs)
+                    replace(self.item(summary_id), state=ItemState.REVIEW, why=error.message, theirs=theirs)
                 )
                 raise
         operation = done.id if done is not None else None
         self._set(
             replace(
                 self.item(summary_id),
-                state=State.COMMITTED,
+                state=ItemState.COMMITTED,
                 why="",
                 chosen=draft.number,
                 theirs=None,
@@ -306,7 +316,7 @@ class Batch:
         )
         return done
 
-    async def _commit(self, item: Item, draft: Draft) -> Committed | None:
+    async def _commit(self, item: BatchItem, draft: Draft) -> Committed | None:
         try:
             plan = await self.database.read(
                 plan_rewrite,
@@ -327,7 +337,7 @@ class Batch:
 
     def skip(self, summary_id: SummaryId, why: str = "") -> None:
         """Leave a summary as it is; its consumers go on without it. Its drafts stay."""
-        self._set(replace(self.item(summary_id), state=State.SKIPPED, why=why))
+        self._set(replace(self.item(summary_id), state=ItemState.SKIPPED, why=why))
 
     async def again(self, summary_id: SummaryId, writer: Summarizer | None = None) -> tuple[Draft, ...]:
         """Ask again, another model perhaps; drafts that are there stay beside the new ones.
@@ -336,7 +346,7 @@ class Batch:
             SummarizerError: no answer came back; the item is as it was before, with what was paid for.
         """
         before = self.item(summary_id)
-        self._set(replace(before, state=State.DRAFTING, why=""))
+        self._set(replace(before, state=ItemState.DRAFTING, why=""))
         try:
             material = await self.material(summary_id)
             drafts = await draft_summary(
@@ -350,25 +360,29 @@ class Batch:
             self._set(replace(self.item(summary_id), state=before.state, why=before.why))
             raise
         proposed = next((one.number for one in drafts if one.may_be_taken), before.chosen)
-        self._set(replace(self.item(summary_id), state=State.REVIEW, chosen=proposed, why="", theirs=None))
+        self._set(
+            replace(self.item(summary_id), state=ItemState.REVIEW, chosen=proposed, why="", theirs=None)
+        )
         return drafts
 
     async def write(self, summary_id: SummaryId, text: str) -> Draft:
         """Add a text that a person wrote (or put together from hunks) as a draft, and propose it."""
         material = await self.material(summary_id)
-        draft = await asyncio.to_thread(written, material, self.setting, text, self._next_number(summary_id))
+        draft = await asyncio.to_thread(
+            manual_draft, material, self.setting, text, self._next_number(summary_id)
+        )
         return self._propose(draft)
 
     async def cut(self, summary_id: SummaryId) -> Draft:
         """Add the engine's cut of the source as a draft, and propose it; no rule takes it."""
         material = await self.material(summary_id)
-        draft = await asyncio.to_thread(cut_of, material, self.setting, self._next_number(summary_id))
+        draft = await asyncio.to_thread(cut_draft, material, self.setting, self._next_number(summary_id))
         return self._propose(draft)
 
     def _propose(self, draft: Draft) -> Draft:
         self._add(draft)
         newest = self.item(draft.summary_id)
-        self._set(replace(newest, state=State.REVIEW, chosen=draft.number, why="", theirs=None))
+        self._set(replace(newest, state=ItemState.REVIEW, chosen=draft.number, why="", theirs=None))
         return draft
 
     def choose(self, summary_id: SummaryId, number: int) -> None:
@@ -386,10 +400,10 @@ class Batch:
         item = self.item(draft.summary_id)
         self._set(replace(item, drafts=(*item.drafts, draft)))
 
-    def _set(self, newest: Item) -> None:
+    def _set(self, newest: BatchItem) -> None:
         before = self._items[newest.summary_id]
         self._items[newest.summary_id] = newest
-        if newest.state is not State.DRAFTING or len(newest.drafts) > len(before.drafts):
+        if newest.state is not ItemState.DRAFTING or len(newest.drafts) > len(before.drafts):
             self._keep(newest)
         self._changed(newest)
         self._wake.set()
@@ -400,27 +414,27 @@ class Batch:
                 (one for one in item.after if one in self._items and self._items[one].state not in SETTLED),
                 None,
             )
-            if item.state is State.WAITING and held is not None and not item.why:
+            if item.state is ItemState.WAITING and held is not None and not item.why:
                 self._set(replace(item, why=f"It waits for its source {held} ({self._items[held].state})."))
 
 
 # -- when no model is asked -----------------------------------------------------------------------------
 
 
-def why_not_asked(item: Item, material: Material, kind: str) -> tuple[State, str] | None:
+def why_not_asked(item: BatchItem, material: Material, kind: str) -> tuple[ItemState, str] | None:
     """What becomes of an item without a call, and why, a sentence; None: it is asked for.
 
     *kind* is that of the batch, ``rewrite`` or ``repair``.
     """
     if not material.source.text:
         lost = "are gone" if material.source.gone else "say nothing"
-        return State.FAILED, f"Its sources {lost}: there is nothing to make a text from."
+        return ItemState.FAILED, f"Its sources {lost}: there is nothing to make a text from."
     if kind == "repair" and _is_mended(item, material):
-        return State.SKIPPED, "It is not broken any more: something else has mended it meanwhile."
+        return ItemState.SKIPPED, "It is not broken any more: something else has mended it meanwhile."
     return None
 
 
-def _is_mended(item: Item, material: Material) -> bool:
+def _is_mended(item: BatchItem, material: Material) -> bool:
     """Whether a summary has another text than when it was listed, and a sound one."""
     if item.reason == CONTAMINATED or item.tokens == material.summary.tokens:
         return False

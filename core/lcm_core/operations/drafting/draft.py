@@ -41,7 +41,7 @@ NO_OVERRIDES: Final[Overrides] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class DraftSetting:
     """How summaries of one database are drafted."""
 
     rendering: Rendering
@@ -49,7 +49,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class DraftBase:
     """What stood in the database when a draft was made; it is committed only over this."""
 
     content: str
@@ -61,7 +61,7 @@ class Material:
     """A summary with all that a new text of it is made from."""
 
     summary: Summary
-    base: Base
+    base: DraftBase
     broken: BrokenKind | None  #: what is wrong with the present text
     source: SummarySource
     previous: PreviousChoice  #: never a later summary, never a broken one; empty where none is given
@@ -71,7 +71,7 @@ class Material:
         """The depth that the prompt is chosen by: 0 for messages."""
         return max(self.summary.depth, 1) if self.source.summaries else 0
 
-    def is_source_of(self, base: Base) -> bool:
+    def is_source_of(self, base: DraftBase) -> bool:
         """Whether what a draft was made from, by its *base*, is still what the summary is made from."""
         return base.source_digest in (self.base.source_digest, earlier_digest_of(self.source))
 
@@ -107,7 +107,7 @@ async def read_material(
     summary = text.summary
     return Material(
         summary,
-        Base(text.content, digest_of(source)),
+        DraftBase(text.content, digest_of(source)),
         classify(text.content, summary.model),
         source,
         previous,
@@ -160,7 +160,7 @@ def _pieces(source: SummarySource, *, whole: bool) -> Iterator[str]:
     yield from map(str, source.gone)
 
 
-def request_for(material: Material, setting: Setting, *, aggressive: bool = False) -> SummaryRequest:
+def request_for(material: Material, setting: DraftSetting, *, aggressive: bool = False) -> SummaryRequest:
     """What a model is asked for a new text.
 
     The engine asks the same size of every condensed summary, also when its sources are smaller than that; a
@@ -191,7 +191,7 @@ CUT: Final = "unknown"
 _UNSTORABLE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
-class Origin(StrEnum):
+class DraftOrigin(StrEnum):
     """Where a draft comes from."""
 
     NORMAL = "normal"
@@ -206,14 +206,14 @@ class Draft:
 
     number: int  #: from 1, within its summary
     summary_id: SummaryId
-    origin: Origin
+    origin: DraftOrigin
     text: str
     model: str  #: what ``summaries.model`` would record
     verdict: DraftVerdict
     source_tokens: int
     target_tokens: int
     usage: Usage
-    base: Base
+    base: DraftBase
     made_at: str  #: UTC, ISO
     previous: tuple[str, ...] = ()  #: summaries whose texts were given, so as not to be repeated
     gone: int = 0  #: sources that are not there any more: nothing in it can cover them
@@ -226,7 +226,7 @@ class Draft:
     @property
     def may_be_taken(self) -> bool:
         """Whether a rule may accept it; a person may take any by its number."""
-        return self.verdict.accepted and self.origin is not Origin.FALLBACK
+        return self.verdict.accepted and self.origin is not DraftOrigin.FALLBACK
 
 
 def storable(text: str) -> str:
@@ -237,7 +237,7 @@ def storable(text: str) -> str:
 async def draft_summary(
     summarizer: Summarizer,
     material: Material,
-    setting: Setting,
+    setting: DraftSetting,
     *,
     first: int = 1,
     keep: Callable[[Draft], None] = lambda draft: None,
@@ -260,18 +260,18 @@ async def draft_summary(
         keep(draft)
         return draft
 
-    for origin in (Origin.NORMAL, Origin.AGGRESSIVE):
-        request = request_for(material, setting, aggressive=origin is Origin.AGGRESSIVE)
+    for origin in (DraftOrigin.NORMAL, DraftOrigin.AGGRESSIVE):
+        request = request_for(material, setting, aggressive=origin is DraftOrigin.AGGRESSIVE)
         reply = await summarizer(request)
-        draft = await asyncio.to_thread(answered, material, request, reply, origin, first + len(made))
+        draft = await asyncio.to_thread(_answered, material, request, reply, origin, first + len(made))
         if add(draft).may_be_taken:
             return tuple(made)
-    add(cut_of(material, setting, first + len(made)))
+    add(cut_draft(material, setting, first + len(made)))
     return tuple(made)
 
 
-def answered(
-    material: Material, request: SummaryRequest, reply: SummaryReply, origin: Origin, number: int
+def _answered(
+    material: Material, request: SummaryRequest, reply: SummaryReply, origin: DraftOrigin, number: int
 ) -> Draft:
     """A model's answer as a draft, without what it put around the summary."""
     text = without_wrapping(storable(reply.text))
@@ -279,18 +279,22 @@ def answered(
     return _draft(material, request, origin, number, text, reply.model, judge(cleaned, request), reply.usage)
 
 
-def cut_of(material: Material, setting: Setting, number: int) -> Draft:
+def cut_draft(material: Material, setting: DraftSetting, number: int) -> Draft:
     """The engine's deterministic cut of the source (docs/engine/texts.md, "Fallback")."""
     request = request_for(material, setting, aggressive=True)
     text = fallback(request.text, setting.rendering.rules)
-    return _draft(material, request, Origin.FALLBACK, number, text, CUT, _verdict(text, request), NO_USAGE)
+    return _draft(
+        material, request, DraftOrigin.FALLBACK, number, text, CUT, _verdict(text, request), NO_USAGE
+    )
 
 
-def written(material: Material, setting: Setting, text: str, number: int) -> Draft:
+def manual_draft(material: Material, setting: DraftSetting, text: str, number: int) -> Draft:
     """A text that a person wrote, judged as a model's is."""
     request = request_for(material, setting)
     text = storable(text)
-    return _draft(material, request, Origin.MANUAL, number, text, MANUAL, _verdict(text, request), NO_USAGE)
+    return _draft(
+        material, request, DraftOrigin.MANUAL, number, text, MANUAL, _verdict(text, request), NO_USAGE
+    )
 
 
 def _verdict(text: str, request: SummaryRequest) -> DraftVerdict:
@@ -306,7 +310,7 @@ def _verdict(text: str, request: SummaryRequest) -> DraftVerdict:
 def _draft(
     material: Material,
     request: SummaryRequest,
-    origin: Origin,
+    origin: DraftOrigin,
     number: int,
     text: str,
     model: str,
@@ -330,7 +334,7 @@ def _draft(
     )
 
 
-async def retention_of(material: Material, text: str, setting: Setting) -> Retention:
+async def retention_of(material: Material, text: str, setting: DraftSetting) -> Retention:
     """What a text keeps of its source, loses and invents; worked out off the event loop."""
 
     def work() -> Retention:

@@ -18,7 +18,7 @@ from lcm_core.summarize.request import Usage
 from lcm_core.times import sort_key
 
 
-class State(StrEnum):
+class ItemState(StrEnum):
     """How far an item has come; the value is the word to show."""
 
     WAITING = "waiting"  #: for a call that is free, or for its sources
@@ -30,11 +30,11 @@ class State(StrEnum):
 
 
 #: States that an item does not leave by itself.
-SETTLED: Final = frozenset({State.COMMITTED, State.SKIPPED})
+SETTLED: Final = frozenset({ItemState.COMMITTED, ItemState.SKIPPED})
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class BatchItem:
     """A summary in a batch. A value: the batch holds the newest one of each."""
 
     summary_id: SummaryId
@@ -43,7 +43,7 @@ class Item:
     tokens: int  #: of the text that stood there when the batch was made
     reason: str = ""  #: why it is in the batch: ``truncated``, ``contaminated`` ...
     after: tuple[SummaryId, ...] = ()  #: its sources in the batch: they come first
-    state: State = State.WAITING
+    state: ItemState = ItemState.WAITING
     why: str = ""  #: one sentence: why it failed, was skipped, is not accepted, or waits
     drafts: tuple[Draft, ...] = ()  #: in the order in which they were made; none is ever thrown away
     chosen: int | None = None  #: number of the draft that is proposed, or was committed
@@ -66,11 +66,11 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """How far a batch has come."""
 
     total: int
-    counts: Mapping[State, int]
+    counts: Mapping[ItemState, int]
     drafted: int  #: in this run
     seconds: float  #: of this run
     in_flight: int
@@ -79,7 +79,7 @@ class Progress:
     @property
     def done(self) -> int:
         """Items that need no call any more."""
-        return self.total - self.counts.get(State.WAITING, 0) - self.in_flight
+        return self.total - self.counts.get(ItemState.WAITING, 0) - self.in_flight
 
     @property
     def per_minute(self) -> float | None:
@@ -93,33 +93,33 @@ class Progress:
         return (self.total - self.done) * 60 / rate if rate else None
 
 
-def ready(items: Mapping[SummaryId, Item], *, ahead: bool) -> list[Item]:
+def ready(items: Mapping[SummaryId, BatchItem], *, ahead: bool) -> list[BatchItem]:
     """The waiting items whose sources in the batch are settled; *ahead*: a draft of them will do."""
-    enough = SETTLED | ({State.REVIEW, State.FAILED} if ahead else frozenset())
+    enough = SETTLED | ({ItemState.REVIEW, ItemState.FAILED} if ahead else frozenset())
     return [
         item
         for item in items.values()
-        if item.state is State.WAITING
+        if item.state is ItemState.WAITING
         and all(one not in items or items[one].state in enough for one in item.after)
     ]
 
 
-def ordered(items: Iterable[Item]) -> dict[SummaryId, Item]:
+def by_id(items: Iterable[BatchItem]) -> dict[SummaryId, BatchItem]:
     """Items by id, in their order, each summary once."""
-    found: dict[SummaryId, Item] = {}
+    found: dict[SummaryId, BatchItem] = {}
     for item in items:
         found.setdefault(item.summary_id, item)
     return found
 
 
-def broken_off(item: Item) -> Item:
+def interrupted(item: BatchItem) -> BatchItem:
     """An item whose drafting was broken off, or failed: it waits, or is decided when it was paid for."""
-    if item.state not in (State.DRAFTING, State.FAILED):
+    if item.state not in (ItemState.DRAFTING, ItemState.FAILED):
         return item
     drafted = next((one.number for one in reversed(item.drafts) if one.may_be_taken), None)
     if drafted is not None:
-        return replace(item, state=State.REVIEW, chosen=drafted, why="")
-    return replace(item, state=State.WAITING, why="")
+        return replace(item, state=ItemState.REVIEW, chosen=drafted, why="")
+    return replace(item, state=ItemState.WAITING, why="")
 
 
 # -- which summaries, sources before their consumers ----------------------------------------------------
@@ -133,7 +133,7 @@ async def select_items(
     depth: int | None = None,
     subtree: bool = False,
     reason: str = "",
-) -> list[Item]:
+) -> list[BatchItem]:
     """The summaries that are to be rewritten: some, those of a depth, or all; *subtree*: with all below them.
 
     Raises:
@@ -154,7 +154,7 @@ async def select_items(
         wanted = [one for one in graph.bottom_up(*wanted) if one in graph.nodes]
     rows = {one.summary_id: one for one in await summary_store.summaries_in(reader, set(wanted))}
     ids = sources_first(graph, [one for one in wanted if one in rows], rows)
-    return items_of(graph, ids, rows, dict.fromkeys(ids, reason))
+    return make_items(graph, ids, rows, dict.fromkeys(ids, reason))
 
 
 def sources_first(
@@ -176,16 +176,16 @@ def sources_first(
     return sorted(dict.fromkeys(wanted), key=key)
 
 
-def items_of(
+def make_items(
     graph: SummaryGraph,
     ids: Sequence[SummaryId],
     rows: Mapping[SummaryId, Summary],
     reasons: Mapping[SummaryId, str],
-) -> list[Item]:
+) -> list[BatchItem]:
     """Items for some summaries, each behind those of its sources that are among them."""
     place = {one: at for at, one in enumerate(ids)}
     return [
-        Item(
+        BatchItem(
             one,
             rows[one].conversation_id,
             rows[one].depth,

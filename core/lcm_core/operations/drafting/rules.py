@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.errors import UsageError
-from lcm_core.operations.drafting.draft import Draft, Material, Origin, Setting, retention_of
+from lcm_core.operations.drafting.draft import Draft, DraftOrigin, DraftSetting, Material, retention_of
 from lcm_core.summarize.acceptance import Fault, reversal_sentence
 from lcm_core.summarize.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AcceptanceRule:
     """When a draft is taken without anybody looking at it."""
 
     nothing_invented: bool = False
@@ -49,7 +49,7 @@ class Rule:
         return tuple(self._objections(draft, new, old))
 
     def _objections(self, draft: Draft, new: Retention, old: Retention | None) -> Iterator[str]:
-        if draft.origin is Origin.FALLBACK:
+        if draft.origin is DraftOrigin.FALLBACK:
             yield "It is a cut of the source, which no rule accepts."
         yield from draft.verdict.sentences[: len(draft.verdict.faults)]
         if draft.gone:
@@ -71,7 +71,9 @@ class Rule:
             yield "It keeps less of what matters most than the present text."
 
 
-async def objections_to(rule: Rule, draft: Draft, material: Material, setting: Setting) -> tuple[str, ...]:
+async def objections_to(
+    rule: AcceptanceRule, draft: Draft, material: Material, setting: DraftSetting
+) -> tuple[str, ...]:
     """Why *rule* does not take a draft, each a sentence."""
     new = await retention_of(material, draft.text, setting)
     old = await retention_of(material, material.base.content, setting) if rule.better_retention else None
@@ -86,7 +88,7 @@ EXAMPLES: Final = "nothing invented, no rule lost, retention 80, no worse, no ca
 DEFAULT: Final = "nothing invented, no rule lost, retention 80"
 
 
-def parse_rule(words: str) -> Rule:
+def parse_rule(words: str) -> AcceptanceRule:
     """A rule from its words: ``nothing invented and retention >= 80``, ``no worse``, ``every`` ...
 
     Raises:
@@ -95,7 +97,7 @@ def parse_rule(words: str) -> Rule:
     said = " ".join(words.lower().split()).rstrip(".")
     said = re.sub(r"^accept (?:when )?", "", said)
     if said in ("every", "every draft without fault", "sound"):
-        return Rule()
+        return AcceptanceRule()
     invented, share, better, caution, rules = False, None, False, False, False
     for part in (one.strip() for one in _SPLIT.split(said)):
         percent = _PERCENT.fullmatch(part)
@@ -114,4 +116,4 @@ def parse_rule(words: str) -> Rule:
                 f"A rule is made of these conditions: {EXAMPLES}; {part!r} is none of them.",
                 details={"option": "accept"},
             )
-    return Rule(invented, share, better, caution, rules)
+    return AcceptanceRule(invented, share, better, caution, rules)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -23,8 +22,8 @@ import platformdirs
 from lcm_core.change.errors import DiskFullError
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import Json, JsonObject, open_regular
-from lcm_core.operations.drafting.draft import Base, Draft, Origin
-from lcm_core.operations.drafting.items import SETTLED, Item, State
+from lcm_core.operations.drafting.draft import Draft, DraftBase, DraftOrigin
+from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
 from lcm_core.own_folders import make_private
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.summarize.acceptance import Caution, DraftVerdict, Fault
@@ -38,7 +37,7 @@ class DamagedError(Exception):
     """A document that is not what it should be: the name of what is wrong."""
 
 
-def item_document(item: Item) -> JsonObject:
+def item_to_json(item: BatchItem) -> JsonObject:
     """An item with all its drafts."""
     return {
         "summaryId": item.summary_id,
@@ -51,11 +50,11 @@ def item_document(item: Item) -> JsonObject:
         "why": item.why,
         "chosen": item.chosen,
         "operation": item.operation,
-        "drafts": [draft_document(draft) for draft in item.drafts],
+        "drafts": [draft_to_json(draft) for draft in item.drafts],
     }
 
 
-def draft_document(draft: Draft) -> JsonObject:
+def draft_to_json(draft: Draft) -> JsonObject:
     """A draft."""
     return {
         "number": draft.number,
@@ -77,12 +76,12 @@ def draft_document(draft: Draft) -> JsonObject:
     }
 
 
-def spent_document(spent: Spent) -> JsonObject:
+def spent_to_json(spent: Spent) -> JsonObject:
     """What a batch has taken."""
     return {"calls": spent.calls, **_usage_document(spent.usage)}
 
 
-def spent_from(document: Mapping[str, Json]) -> Spent:
+def spent_from_json(document: Mapping[str, Json]) -> Spent:
     """What a batch has taken, as a document of it says under ``spent``; nothing when it does not.
 
     Raises:
@@ -96,35 +95,35 @@ def spent_from(document: Mapping[str, Json]) -> Spent:
     return Spent(_number(spent, "calls"), _usage_from(spent))
 
 
-def item_from(document: Mapping[str, Json]) -> Item:
-    """An item as `item_document` wrote it.
+def item_from_json(document: Mapping[str, Json]) -> BatchItem:
+    """An item as `item_to_json` wrote it.
 
     Raises:
         DamagedError: something is missing, or is no value of its kind.
     """
-    summary_id = SummaryId(text_of(document, "summaryId"))
+    summary_id = SummaryId(text_member(document, "summaryId"))
     try:
-        state = State(text_of(document, "state"))
+        state = ItemState(text_member(document, "state"))
     except ValueError:
         raise DamagedError("state") from None
-    return Item(
+    return BatchItem(
         summary_id,
         ConversationId(_number(document, "conversationId")),
         _number(document, "depth"),
         _number(document, "tokens"),
-        text_of(document, "reason"),
+        text_member(document, "reason"),
         tuple(map(SummaryId, _texts(document, "after"))),
         state,
-        text_of(document, "why"),
-        tuple(draft_from(summary_id, one) for one in _objects(document, "drafts")),
+        text_member(document, "why"),
+        tuple(draft_from_json(summary_id, one) for one in _objects(document, "drafts")),
         _number(document, "chosen") if document.get("chosen") is not None else None,
         None,
-        text_of(document, "operation") if document.get("operation") is not None else None,
+        text_member(document, "operation") if document.get("operation") is not None else None,
     )
 
 
-def draft_from(summary_id: SummaryId, document: Mapping[str, Json]) -> Draft:
-    """A draft as `draft_document` wrote it.
+def draft_from_json(summary_id: SummaryId, document: Mapping[str, Json]) -> Draft:
+    """A draft as `draft_to_json` wrote it.
 
     Raises:
         DamagedError: something is missing, or is no value of its kind.
@@ -139,21 +138,21 @@ def draft_from(summary_id: SummaryId, document: Mapping[str, Json]) -> Draft:
             tuple(map(Caution, _texts(document, "cautions"))),
             tuple(_texts(document, "sentences")),
         )
-        origin = Origin(text_of(document, "origin"))
+        origin = DraftOrigin(text_member(document, "origin"))
     except ValueError:
         raise DamagedError("verdict") from None
     return Draft(
         number=_number(document, "number"),
         summary_id=summary_id,
         origin=origin,
-        text=text_of(document, "text"),
-        model=text_of(document, "model"),
+        text=text_member(document, "text"),
+        model=text_member(document, "model"),
         verdict=verdict,
         source_tokens=_number(document, "sourceTokens"),
         target_tokens=_number(document, "targetTokens"),
         usage=_usage_from(usage),
-        base=Base(text_of(document, "base"), text_of(document, "sourceDigest")),
-        made_at=text_of(document, "madeAt"),
+        base=DraftBase(text_member(document, "base"), text_member(document, "sourceDigest")),
+        made_at=text_member(document, "madeAt"),
         previous=tuple(_texts(document, "previous")),
         gone=_number(document, "gone"),
     )
@@ -175,12 +174,7 @@ def _usage_from(document: Mapping[str, Json]) -> Usage:
     return Usage(_number(document, "inputTokens"), _number(document, "outputTokens"), known, exact)
 
 
-def digest_of_text(text: str) -> str:
-    """Tells whether somebody has changed a text in a file."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def text_of(document: Mapping[str, Json], key: str) -> str:
+def text_member(document: Mapping[str, Json], key: str) -> str:
     """A text of a document. Raises DamagedError where there is none."""
     value = document.get(key)
     if not isinstance(value, str):
@@ -218,7 +212,7 @@ _SUFFIX: Final = ".drafts"
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class DraftsHeader:
     """What a file of drafts belongs to."""
 
     batch: str
@@ -229,12 +223,12 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedDrafts:
     """A file of drafts as it was read."""
 
     path: Path
-    header: Header
-    items: tuple[Item, ...]
+    header: DraftsHeader
+    items: tuple[BatchItem, ...]
 
     @property
     def open_items(self) -> int:
@@ -247,7 +241,7 @@ def drafts_folder() -> Path:
     return Path(platformdirs.user_state_dir("lcm-tui", appauthor=False)) / "drafts"
 
 
-class Keeper:
+class DraftsWriter:
     """Writes one file of drafts. One process at a time: the file is locked."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
@@ -255,7 +249,7 @@ class Keeper:
         self._file = file
 
     @classmethod
-    def create(cls, folder: Path, header: Header, items: Iterable[Item]) -> Keeper:
+    def create(cls, folder: Path, header: DraftsHeader, items: Iterable[BatchItem]) -> DraftsWriter:
         """Begin a file that only this user can read.
 
         Raises:
@@ -276,13 +270,13 @@ class Keeper:
             "kind": header.kind,
             "database": str(Path(header.database).resolve()),
             "madeAt": header.made_at,
-            "spent": spent_document(header.spent),
+            "spent": spent_to_json(header.spent),
         }
-        keeper._write([first, *map(item_document, items)])
+        keeper._write([first, *map(item_to_json, items)])
         return keeper
 
     @classmethod
-    def reopen(cls, kept: Kept) -> Keeper:
+    def reopen(cls, kept: SavedDrafts) -> DraftsWriter:
         """Go on with a file.
 
         Raises:
@@ -297,10 +291,10 @@ class Keeper:
         file.write(b"\n")  # behind what a crash may have cut off
         return keeper
 
-    def keep(self, item: Item, spent: Spent | None = None) -> None:
+    def keep(self, item: BatchItem, spent: Spent | None = None) -> None:
         """Note how far an item has come, and what the batch has taken; on the disk when this returns."""
-        taken: JsonObject = {} if spent is None else {"spent": spent_document(spent)}
-        self._write([{**item_document(item), **taken}])
+        taken: JsonObject = {} if spent is None else {"spent": spent_to_json(spent)}
+        self._write([{**item_to_json(item), **taken}])
 
     def close(self, *, finished: bool) -> None:
         """End; a file of a *finished* batch goes, for it holds what the database holds."""
@@ -338,7 +332,7 @@ def _unwritable(path: Path, error: OSError) -> DiskFullError:
     )
 
 
-def read_kept(path: Path) -> Kept:
+def read_saved(path: Path) -> SavedDrafts:
     """A file of drafts.
 
     Raises:
@@ -356,14 +350,14 @@ def read_kept(path: Path) -> Kept:
         header = _header(lines[0])
     except (ValueError, DamagedError):
         raise RefusedError(f"{path} is no file of drafts of this program.", code="DRAFTS_INVALID") from None
-    items: dict[SummaryId, Item] = {}
+    items: dict[SummaryId, BatchItem] = {}
     for item, spent in _items(lines[1:]):
         items[item.summary_id] = item
         header = replace(header, spent=spent or header.spent)
-    return Kept(path, header, tuple(items.values()))
+    return SavedDrafts(path, header, tuple(items.values()))
 
 
-def _header(line: bytes) -> Header:
+def _header(line: bytes) -> DraftsHeader:
     document = json.loads(line)
     if (
         not isinstance(document, dict)
@@ -372,21 +366,21 @@ def _header(line: bytes) -> Header:
     ):
         raise DamagedError("format")
     batch, kind, database, made_at = (
-        text_of(document, key) for key in ("batch", "kind", "database", "madeAt")
+        text_member(document, key) for key in ("batch", "kind", "database", "madeAt")
     )
-    return Header(batch, kind, database, made_at, spent_from(document))
+    return DraftsHeader(batch, kind, database, made_at, spent_from_json(document))
 
 
-def _items(lines: Iterable[bytes]) -> Iterator[tuple[Item, Spent | None]]:
+def _items(lines: Iterable[bytes]) -> Iterator[tuple[BatchItem, Spent | None]]:
     """Every item as often as it was kept, with what the batch had taken then, where that was noted."""
     for line in lines:
         with contextlib.suppress(ValueError, DamagedError):  # a crash cut it off
             document = json.loads(line)
             if isinstance(document, dict):
-                yield item_from(document), spent_from(document) if "spent" in document else None
+                yield item_from_json(document), spent_from_json(document) if "spent" in document else None
 
 
-def unfinished(folder: Path, database: Path, kind: str | None = None) -> list[Kept]:
+def unfinished(folder: Path, database: Path, kind: str | None = None) -> list[SavedDrafts]:
     """The batches on a database that were not brought to their end, the newest first."""
     found = [
         kept
@@ -396,16 +390,16 @@ def unfinished(folder: Path, database: Path, kind: str | None = None) -> list[Ke
     return sorted(found, key=lambda kept: (kept.header.made_at, kept.header.batch), reverse=True)
 
 
-def _of_database(folder: Path, database: Path) -> Iterator[Kept]:
+def _of_database(folder: Path, database: Path) -> Iterator[SavedDrafts]:
     there = str(database.resolve())
     for path in sorted(folder.glob(f"batch_*{_SUFFIX}")) if folder.is_dir() else ():
         with contextlib.suppress(NotFoundError, RefusedError):
-            kept = read_kept(path)
+            kept = read_saved(path)
             if kept.header.database == there:
                 yield kept
 
 
-def forget(folder: Path, database: Path, conversation_ids: Collection[int]) -> list[Path]:
+def forget_drafts(folder: Path, database: Path, conversation_ids: Collection[int]) -> list[Path]:
     """Remove the drafts of some conversations that are to leave no trace; the files that went or shrank.
 
     A file that another process works on is left as it is, and is not among them.
@@ -416,8 +410,8 @@ def forget(folder: Path, database: Path, conversation_ids: Collection[int]) -> l
         if len(left) == len(kept.items):
             continue
         with contextlib.suppress(RefusedError):
-            Keeper.reopen(kept).close(finished=True)
+            DraftsWriter.reopen(kept).close(finished=True)
             if left:
-                Keeper.create(folder, kept.header, left).close(finished=False)
+                DraftsWriter.create(folder, kept.header, left).close(finished=False)
             changed.append(kept.path)
     return changed
