@@ -57,10 +57,7 @@ class FixId(StrEnum):
         made._value_, made.effect = value, effect
         return made
 
-    CLOSE_GAPS = (
-        "close-gaps",
-        "Number the items of the context from 0 again, in the order that they have.",
-    )
+    CLOSE_GAPS = ("close-gaps", "Number the items of the context from 0 again, in the order that they have.")
     DROP_DANGLING_ITEMS = (
         "drop-dangling-items",
         "Take the items out of the context whose message or summary is gone. Where links and "
@@ -84,26 +81,14 @@ class FixId(StrEnum):
         "reorder",
         "Put the items of the context into the order of what they cover; each stays as it is.",
     )
-    RESTORE_MESSAGES = (
-        "restore-messages",
-        "Put the messages back into the context, at their place.",
-    )
-    RESTORE_SUMMARIES = (
-        "restore-summaries",
-        "Put the summary back into the context, at its place.",
-    )
-    DELETE_ORPHAN_LINKS = (
-        "delete-orphan-links",
-        "Delete links and edges of which one end is gone.",
-    )
+    RESTORE_MESSAGES = ("restore-messages", "Put the messages back into the context, at their place.")
+    RESTORE_SUMMARIES = ("restore-summaries", "Put the summary back into the context, at its place.")
+    DELETE_ORPHAN_LINKS = ("delete-orphan-links", "Delete links and edges of which one end is gone.")
     DELETE_FALSE_LINES = (
         "delete-false-lines",
         "Delete the links and edges that the counters disprove; what they led to stays where it belongs.",
     )
-    DELETE_ORPHAN_PARTS = (
-        "delete-orphan-parts",
-        "Delete parts whose message is gone.",
-    )
+    DELETE_ORPHAN_PARTS = ("delete-orphan-parts", "Delete parts whose message is gone.")
     REBUILD_SEARCH = (
         "rebuild-search",
         "Write the rows of the search table again that are missing, stale or too many. They are "
@@ -121,34 +106,22 @@ class FixId(StrEnum):
         "recompute-times",
         "Compute the time range from the sources, and that of what was made from it.",
     )
-    RECOMPUTE_FILE_IDS = (
-        "recompute-file-ids",
-        "List the files that the text and the sources name.",
-    )
+    RECOMPUTE_FILE_IDS = ("recompute-file-ids", "List the files that the text and the sources name.")
     RECOMPUTE_TOKENS = (
         "recompute-tokens",
         "Count the tokens again by this version's estimator, and what is summed up from them.",
     )
-    RELINK = (
-        "relink",
-        "Link the summary to the sources again that its own counters prove.",
-    )
+    RELINK = ("relink", "Link the summary to the sources again that its own counters prove.")
     NUMBER_SOURCES = (
         "number-sources",
         "Number the sources of the summary from 0, in the order of what they cover.",
     )
-    FILL_TOOL_COLUMNS = (
-        "fill-tool-columns",
-        "Write the tool call id of the metadata into its empty column.",
-    )
+    FILL_TOOL_COLUMNS = ("fill-tool-columns", "Write the tool call id of the metadata into its empty column.")
     DROP_REPEATED_MESSAGES = (
         "drop-repeated-messages",
         "Take the copies out of the context whose originals are in sight. The rows stay.",
     )
-    MERGE_SPLIT = (
-        "merge-split",
-        "Make one conversation of the session again (the preview of a merge).",
-    )
+    MERGE_SPLIT = ("merge-split", "Make one conversation of the session again (the preview of a merge).")
 
 
 class CheckScope(StrEnum):
@@ -169,7 +142,7 @@ class Check:
     why: str = field(kw_only=True)  #: the rule behind it and why it matters, in sentences
     scope: CheckScope = CheckScope.CONVERSATION
     needs: tuple[str, ...] = ()  #: tables, and columns as ``table.column``, without which it cannot be asked
-    untold: str = ""  #: what of the question neither the database nor its folders can answer
+    unanswered: str = ""  #: what of the question neither the database nor its folders can answer
     #: why a finding may have no fix, and what somebody can do about it, in sentences
     unfixed: str = "It would have to guess, or there is nothing to mend."
     broken: str = (

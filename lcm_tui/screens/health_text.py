@@ -49,8 +49,8 @@ def finding_document(
         *_named("why", check.why),
         *_named("sure", finding.confidence.meaning),
     ]
-    if check.untold:
-        blocks += _named("not told", check.untold)
+    if check.unanswered:
+        blocks += _named("not told", check.unanswered)
     if finding.check in REPEATING:
         blocks += _repeated(finding, repeated)
     blocks += _rows(finding, rows)

@@ -308,10 +308,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Does the context name a summary that does not exist?",
         why="Each item of a context names a stored summary. The engine skips one that does not, and says "
         "nothing.",
-        needs=(
-            "context_items",
-            "summaries",
-        ),
+        needs=("context_items", "summaries"),
         broken="the context of conversation {conversation} refers to summary {ref}, which is gone",
         find=_dangling_summaries,
     ),
@@ -342,10 +339,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Does the context name a row of another conversation?",
         why="A context holds rows of its own conversation only. Others come from a merge or a copy gone "
         "wrong.",
-        needs=(
-            "context_items",
-            "summaries",
-        ),
+        needs=("context_items", "summaries"),
         unfixed="What it names is in sight nowhere else, so nothing takes it out. Merge the two "
         "conversations "
         "when they are one session (`lcm-tui merge`); else transplant the other one, which makes "
@@ -360,11 +354,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Does a raw message stand beside a summary in the same context that covers it?",
         why="A compaction puts a summary in the place of its messages in one step. Both at once: it was "
         "cut short.",
-        needs=(
-            "context_items",
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("context_items", "summaries", "summary_messages"),
         broken="message {ref} and a summary of it both stand in the context of conversation {conversation}",
         find=_covered_messages,
     ),
@@ -375,11 +365,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Does a summary stand in the context beside one that was made from it?",
         why="A condensation puts a summary in the place of its sources in one step. Both at once: it was "
         "cut short.",
-        needs=(
-            "context_items",
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("context_items", "summaries", "summary_parents"),
         unfixed="The summaries are made from each other in a circle (B6): which one is too many cannot be "
         "told.",
         broken="summary {ref} and one made from it both stand in the context of conversation {conversation}",
@@ -425,11 +411,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         why="Each message is in the context or below a summary, except what /new left out on purpose (all "
         "before the oldest raw message) and compaction events. One that is in neither is out of the "
         "model's sight.",
-        needs=(
-            "context_items",
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("context_items", "summaries", "summary_messages"),
         unfixed="Nothing tells whether it was left out on purpose or where it stood. Search and recall find "
         "it.",
         broken="message {ref} of conversation {conversation} is in no context and no summary",
@@ -442,11 +424,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Does a raw message stand behind a summary that covers only later messages?",
         why="A summary covers what is older than the raw messages behind it. A raw message that is older "
         "than that was stored late, mostly by an import in part.",
-        needs=(
-            "context_items",
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("context_items", "summaries", "summary_messages"),
         unfixed="What the items cover tells no single order: a summary before it may cover what was said on "
         "both sides of it. Mend what overlaps, dangles or stands twice first (A1 to A7).",
         find=_behind_newer_summary,
@@ -470,10 +448,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Is the context over its token budget with nothing left to compact and no debt recorded?",
         why="When a context is over its budget, compaction has something to do or is noted as due. With "
         "neither, nothing will ever relieve it.",
-        needs=(
-            "context_items",
-            "conversation_compaction_maintenance.token_budget",
-        ),
+        needs=("context_items", "conversation_compaction_maintenance.token_budget"),
         unfixed="Nothing is wrong with the rows: give the model a larger budget, or rewrite the longest "
         "summaries (W).",
         find=_over_budget,

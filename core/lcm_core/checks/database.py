@@ -246,10 +246,7 @@ SCHEMA: Final[tuple[ReadingRule, ...]] = (
         "Is background compaction of 1.0-beta stuck?",
         why="1.0-beta prepares compaction in the background; what is stuck there is never used.",
         scope=CheckScope.FILE,
-        needs=(
-            "pending_compaction_batches",
-            "pending_summary_nodes",
-        ),
+        needs=("pending_compaction_batches", "pending_summary_nodes"),
         find=_stuck_batches,
     ),
     ReadingRule(
@@ -259,10 +256,7 @@ SCHEMA: Final[tuple[ReadingRule, ...]] = (
         "Are anchors suspect or unproven, or epochs corrupt?",
         why="1.0-beta notes where each message stands in its transcript, and how sure that is.",
         scope=CheckScope.FILE,
-        needs=(
-            "message_transcript_anchor_trust",
-            "conversation_transcript_epochs",
-        ),
+        needs=("message_transcript_anchor_trust", "conversation_transcript_epochs"),
         find=_untrusted,
     ),
 )
@@ -275,7 +269,7 @@ PAGES: Final[tuple[ReadingRule, ...]] = (
         "Does SQLite find damaged pages, or rows that refer to nothing?",
         why="SQLite's own checks: pages that can be read, and rows that refer to rows that exist.",
         scope=CheckScope.FILE,
-        untold="What integrity_check adds to quick_check: whether every index entry is right.",
+        unanswered="What integrity_check adds to quick_check: whether every index entry is right.",
         find=_damaged_pages,
     ),
 )

@@ -406,10 +406,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Is there a leaf that is linked to no message?",
         why="A leaf is linked to the messages that it was made from; without, nothing can be recalled "
         "from it.",
-        needs=(
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("summaries", "summary_messages"),
         unfixed=f"No messages can be proven to be its sources. {_RECALL_ONLY}",
         broken="leaf {ref} has no source messages",
         find=_leaf_without_sources,
@@ -420,10 +417,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "condensed without sources",
         "Is there a condensed summary without any source?",
         why="A condensed summary has edges to its sources; without, nothing can be recalled from it.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         unfixed=f"No summaries can be proven to be its sources. {_RECALL_ONLY}",
         broken="condensed summary {ref} has no sources",
         find=_condensed_without_sources,
@@ -434,10 +428,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "self edge",
         "Is a summary recorded as its own source?",
         why="No summary is made from itself; a walk to its sources would not end.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         broken="summary {ref} is its own source",
         find=_self_edges,
     ),
@@ -448,10 +439,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Does a walk from a summary toward its sources come back to it?",
         why="A summary is made from older ones, so a walk toward the sources ends. In a cycle it does "
         "not, and depths and counts cannot be true.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         unfixed=f"No counter proves which edge is one too many. {_RECALL_ONLY}",
         broken="summary {ref} stands on a cycle",
         find=_cycles,
@@ -474,10 +462,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "wrong kind of source",
         "Has a leaf summaries as sources, or a condensed summary messages?",
         why="A leaf is made from messages, a condensed summary from summaries, and never from both.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         unfixed=f"Either the kind or the line is wrong. {_OTHER_TOOL}",
         broken="summary {ref} has sources that its kind does not have",
         find=_wrong_kind_of_source,
@@ -499,10 +484,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Is a depth other than one more than the deepest source's?",
         why="The depth is one more than that of the deepest source. Compaction chooses what to condense "
         "by it.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         find=_wrong_depth,
     ),
     Rule(
@@ -511,10 +493,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "sources of several depths",
         "Was a summary made from summaries of different depths?",
         why="A condensation takes summaries of one depth. Databases from before depths were recorded differ.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         find=_mixed_depths,
     ),
     Rule(
@@ -523,10 +502,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "inverted edge",
         "Is a source as deep as what was made from it, or was it made later than that?",
         why="Sources are less deep than their consumer and were made before it.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         unfixed="Either the depth, the time or the edge is wrong; the sources of both (B10, D2, D7) "
         "may tell.",
         broken="the source of {kind} {ref} is not below its consumer",
@@ -539,11 +515,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Is there a summary in an active conversation that neither the context nor another summary uses?",
         why="A summary stands in the context or is a source of another one, except what /new left out. "
         "Nothing leads to an orphan: the model cannot reach it.",
-        needs=(
-            "summaries",
-            "context_items",
-            "summary_parents",
-        ),
+        needs=("summaries", "context_items", "summary_parents"),
         unfixed="Nothing tells where it stood. Search and recall find it, and what it covers.",
         broken="what summary {ref} covers is lost from the context of conversation {conversation}",
         find=_orphans,
@@ -554,10 +526,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "summary consumed twice",
         "Were two live summaries made from the same summary?",
         why="A summary is condensed once. Used by two live ones, it is told twice.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         unfixed="No counter proves either edge wrong. Nothing is lost by it; to save the tokens, rewrite one "
         "of the two (W) and take it out of the draft by hand (e).",
         broken="summary {ref} is told by two summaries that conversation {conversation} reads",
@@ -569,10 +538,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "message summarised twice",
         "Is a message linked from more than one leaf?",
         why="A message is summarised by one leaf. Used by two, it is told twice.",
-        needs=(
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("summaries", "summary_messages"),
         unfixed="No counter proves either link wrong. Nothing is lost by it; to save the tokens, rewrite one "
         "leaf (W) and take it out of the draft by hand (e).",
         broken="message {ref} is told by two leaves that conversation {conversation} reads",
@@ -585,10 +551,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Does a message lie between the sources of a leaf that is none of them?",
         why="A leaf covers an unbroken run of messages. One in between that it does not cover was passed "
         "over.",
-        needs=(
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("summaries", "summary_messages"),
         unfixed="What lies in between may have been left out on purpose. Search finds it.",
         find=_leaf_with_gap,
     ),
@@ -610,10 +573,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Do two leaves cover overlapping runs of messages?",
         why="Leaves cover one run of messages after the other. Runs that overlap come from two sweeps at "
         "once.",
-        needs=(
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("summaries", "summary_messages"),
         unfixed="Both leaves were made, one after the other; what each tells is its own.",
         find=_interleaved,
     ),
@@ -623,10 +583,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "single source",
         "Was a summary condensed from one summary only?",
         why="A condensation takes at least two sources: from one, nothing is gained and something is lost.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         unfixed="What else it was made from cannot be told; where its counters prove it, B13 has the fix.",
         find=_single_source,
     ),
@@ -646,11 +603,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "half a swap",
         "Do a summary and all that it was condensed from stand in the same context?",
         why="When a summary takes the place of its sources, they leave the context in the same step.",
-        needs=(
-            "summaries",
-            "context_items",
-            "summary_parents",
-        ),
+        needs=("summaries", "context_items", "summary_parents"),
         find=_half_swapped,
     ),
     Rule(
@@ -660,10 +613,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Is a depth above 6, or has a summary more than 64 sources?",
         why="More than 6 levels, or more than 64 sources: no harm, but far from what the engine does by "
         "itself.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         find=_shape,
     ),
     Rule(
@@ -672,12 +622,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "unused summary in an archived conversation",
         "Does an archived conversation hold summaries that nothing uses?",
         why="What nothing uses in an archived conversation does no harm and takes space.",
-        needs=(
-            "summaries",
-            "context_items",
-            "summary_parents",
-            "conversations.active",
-        ),
+        needs=("summaries", "context_items", "summary_parents", "conversations.active"),
         find=_unused_in_archive,
     ),
 )

@@ -122,10 +122,7 @@ LINES: Final[tuple[Rule[LooseEnds], ...]] = (
         "link to a missing message",
         "Does a link name a message that does not exist?",
         why="Each link of a leaf names a stored message.",
-        needs=(
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("summaries", "summary_messages"),
         find=_lost("B3", "link", "name a message that is gone.", FixId.DELETE_ORPHAN_LINKS),
     ),
     Rule(

@@ -217,7 +217,7 @@ TEXT_CHECKS: Final[tuple[TextRule[MessageText], ...]] = (
         "Do two neighbouring messages differ only in white space, redaction or decoration?",
         why="Twins are one message in two forms: decorated by the host and bare, or with and without "
         "redaction.",
-        untold="Redactions of other forms than [REDACTED] and ***.",
+        unanswered="Redactions of other forms than [REDACTED] and ***.",
         faults=(_TWIN,),
         find=_twins,
     ),
@@ -228,7 +228,7 @@ TEXT_CHECKS: Final[tuple[TextRule[MessageText], ...]] = (
         "Is an identity hash missing or other than the hash of the text?",
         why="From 0.9 on a hash of role and text tells messages apart. Without it, a replay is not noticed.",
         needs=("messages.identity_hash",),
-        untold="The hash of user messages that the host decorated.",
+        unanswered="The hash of user messages that the host decorated.",
         faults=(_OTHER_HASH, _NO_HASH, _HASH_OF_USER),
         find=_identity_hash,
     ),
@@ -669,10 +669,7 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         "heartbeats only",
         "Was a leaf made from nothing but heartbeat polls?",
         why="Heartbeats say nothing; a summary of them costs tokens and tells nothing.",
-        needs=(
-            "summaries",
-            "summary_messages",
-        ),
+        needs=("summaries", "summary_messages"),
         find=_heartbeat_leaves,
     ),
     Rule(

@@ -262,7 +262,7 @@ TOKEN_COUNT: Final[Rule[Miscounted]] = Rule(
     "Does a stored token count differ from what either estimator gives?",
     why="The stored count is that of one of the engine's two estimators: a quarter of the length "
     "(before 0.8), or by the kind of character. Compaction and assembly go by it.",
-    untold="Messages whose raw blocks are not stored, or were signed.",
+    unanswered="Messages whose raw blocks are not stored, or were signed.",
     find=_token_count,
 )
 
@@ -273,10 +273,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "descendant count",
         "Is the count of summaries below one wrong?",
         why="The count is the sum over the sources of their count and one; 0 for a leaf.",
-        needs=(
-            "summaries",
-            "summaries.descendant_count",
-        ),
+        needs=("summaries", "summaries.descendant_count"),
         find=_wrong_sum("descendant count", lambda node: node.descendant_count, descendant_count_of),
     ),
     Rule(
@@ -285,10 +282,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "descendant tokens",
         "Is the token sum of the summaries below one wrong?",
         why="The sum is that of the sources' own tokens and what is below them; 0 for a leaf.",
-        needs=(
-            "summaries",
-            "summaries.descendant_token_count",
-        ),
+        needs=("summaries", "summaries.descendant_token_count"),
         find=_wrong_sum("descendant token sum", lambda node: node.descendant_tokens, descendant_tokens_of),
     ),
     Rule(
@@ -297,10 +291,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "source tokens",
         "Is the token sum of the messages below a summary wrong?",
         why="The sum is that of the tokens of the messages at the very bottom.",
-        needs=(
-            "summaries",
-            "summaries.source_message_token_count",
-        ),
+        needs=("summaries", "summaries.source_message_token_count"),
         find=_source_tokens,
     ),
     Rule(
@@ -310,10 +301,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Has a summary no time range?",
         why="A summary records the time of the first and of the last message below it. Search by time "
         "needs both.",
-        needs=(
-            "summaries",
-            "summaries.earliest_at",
-        ),
+        needs=("summaries", "summaries.earliest_at"),
         find=_no_time_range,
     ),
     Rule(
@@ -322,10 +310,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "time range inverted",
         "Does a time range end before it begins?",
         why="A time range begins before it ends.",
-        needs=(
-            "summaries",
-            "summaries.earliest_at",
-        ),
+        needs=("summaries", "summaries.earliest_at"),
         find=_inverted_range,
     ),
     Rule(
@@ -334,10 +319,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "time range",
         "Does a time range differ from that of the sources?",
         why="A time range goes from the earliest to the latest of the sources.",
-        needs=(
-            "summaries",
-            "summaries.earliest_at",
-        ),
+        needs=("summaries", "summaries.earliest_at"),
         find=_wrong_range,
     ),
     Rule(
@@ -346,10 +328,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "time zone skew",
         "Is a time range off by a time zone, as 0.1 to 0.5 left it?",
         why="0.1 to 0.5 read stored times as local ones: ranges are off by the zone of the machine.",
-        needs=(
-            "summaries",
-            "summaries.earliest_at",
-        ),
+        needs=("summaries", "summaries.earliest_at"),
         find=_skewed_range,
     ),
     Rule(
@@ -374,10 +353,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "model unknown",
         "Is it unknown which model made a summary?",
         why="From 0.5 on the model that wrote a summary is recorded; unknown says that it was not told.",
-        needs=(
-            "summaries",
-            "summaries.model",
-        ),
+        needs=("summaries", "summaries.model"),
         find=_unknown_model,
     ),
     Rule(

@@ -131,10 +131,7 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         "summaries in search",
         "Are summaries missing from the search table, twice in it, or in it and gone?",
         why="Each summary with text has one row in the search table.",
-        needs=(
-            "summaries_fts",
-            "summaries",
-        ),
+        needs=("summaries_fts", "summaries"),
         find=_differs(
             "summary",
             (lambda seen: seen.summaries.missing, "cannot be found in the search table"),
@@ -156,10 +153,7 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         "Is the search table for Chinese, Japanese and Korean out of step?",
         why="The search table for Chinese, Japanese and Korean is filled once and then row by row; a "
         "repair of summaries by the engine forgets it.",
-        needs=(
-            "summaries_fts_cjk",
-            "summaries",
-        ),
+        needs=("summaries_fts_cjk", "summaries"),
         find=_differs(
             "summary",
             (lambda seen: seen.cjk.missing, f"cannot be found in {_CJK_TABLE}"),
@@ -174,7 +168,7 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         "Can a search table not be read or searched?",
         why="A search table is whole, and this SQLite can read it. Else the engine's search fails.",
         scope=CheckScope.FILE,
-        untold="The full self-check of the index, which writes.",
+        unanswered="The full self-check of the index, which writes.",
         find=_broken_tables,
     ),
 )

@@ -395,10 +395,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         "Are several conversations of one session key active?",
         why="One conversation of a session key is active. With two, the host writes to one and reads the "
         "other.",
-        needs=(
-            "conversations.session_key",
-            "conversations.active",
-        ),
+        needs=("conversations.session_key", "conversations.active"),
         find=_several_active(BROKEN, lambda one: one.session_key),
     ),
     Rule(
@@ -407,10 +404,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         "session without key active twice",
         "Are several conversations of one session without a key active?",
         why="Without a key, one conversation of a session id is active.",
-        needs=(
-            "conversations.session_key",
-            "conversations.active",
-        ),
+        needs=("conversations.session_key", "conversations.active"),
         find=_several_active(SUSPICIOUS, lambda one: None if one.session_key else one.session_id),
     ),
     Rule(
@@ -419,10 +413,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         "archived or not",
         "Do the flag and the time of archiving contradict each other?",
         why="A conversation that is not active has the time of archiving, and only such a one.",
-        needs=(
-            "conversations.active",
-            "conversations.archived_at",
-        ),
+        needs=("conversations.active", "conversations.archived_at"),
         find=_contradicting,
     ),
     Rule(
@@ -432,10 +423,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         "Was a session split, so that the model lost what came before?",
         why="When the host starts a new transcript, the engine goes on with the same conversation. Where "
         "it began a new one without a reset by the user, the model has lost what came before.",
-        needs=(
-            "conversations.session_key",
-            "conversations.active",
-        ),
+        needs=("conversations.session_key", "conversations.active"),
         find=_rollover_splits,
     ),
     Rule(
@@ -484,7 +472,7 @@ NOTED: Final[tuple[ReadingRule, ...]] = (
         "Is compaction debt stuck?",
         why="Compaction that is due is done or given up. Marked as running for long, it blocks all others.",
         needs=("conversation_compaction_maintenance",),
-        untold="Whether recorded token counts are stale: they include what the host adds.",
+        unanswered="Whether recorded token counts are stale: they include what the host adds.",
         find=_stuck,
     ),
     ReadingRule(
@@ -502,11 +490,8 @@ NOTED: Final[tuple[ReadingRule, ...]] = (
         "focus briefs",
         "Are several briefs active, or do briefs cover what does not exist?",
         why="One focus brief of a conversation is active, and what it covers is stored.",
-        needs=(
-            "focus_briefs",
-            "focus_brief_sources",
-        ),
-        untold="Whether a brief is stale: how its hash is made is not recorded.",
+        needs=("focus_briefs", "focus_brief_sources"),
+        unanswered="Whether a brief is stale: how its hash is made is not recorded.",
         find=_briefs,
     ),
 )

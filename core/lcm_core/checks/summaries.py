@@ -372,7 +372,7 @@ TEXT_CHECKS: Final[tuple[TextRule[SummaryText], ...]] = (
         why="The target for a leaf and for a condensed summary is set in the configuration; three times "
         "that is odd.",
         needs=("summaries",),
-        untold="Which target held when it was made; the present one is used.",
+        unanswered="Which target held when it was made; the present one is used.",
         faults=(_LONG,),
         find=_with(_LONG, _over_target),
     ),
@@ -403,10 +403,7 @@ TEXT_CHECKS: Final[tuple[TextRule[SummaryText], ...]] = (
         "file ids malformed",
         "Is a list of file ids no JSON array of strings?",
         why="The files of a summary are a JSON array of ids.",
-        needs=(
-            "summaries",
-            "summaries.file_ids",
-        ),
+        needs=("summaries", "summaries.file_ids"),
         faults=(_UNREADABLE,),
         find=_with(
             _UNREADABLE,
@@ -543,7 +540,7 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
         "Is a summary a copy of its source?",
         why="A summary that repeats its source word for word is a cut without a mark.",
         needs=("summaries",),
-        untold="A copy whose source was rewritten since.",
+        unanswered="A copy whose source was rewritten since.",
         unfixed=_BY_MODEL,
         find=_copies,
     ),
@@ -553,10 +550,7 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
         "made from a bad summary",
         "Was a summary condensed from one that is no summary?",
         why="What a bad source lacks, a summary made from it lacks too; mend the source first.",
-        needs=(
-            "summaries",
-            "summary_parents",
-        ),
+        needs=("summaries", "summary_parents"),
         unfixed=_BY_MODEL,
         find=_from_bad_ones,
     ),
@@ -576,11 +570,7 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
         "Does a list of file ids name an unknown file or lack one of its sources'?",
         why="The files of a summary are those that its text names and those of its sources, each of them "
         "stored.",
-        needs=(
-            "summaries",
-            "summaries.file_ids",
-            "large_files",
-        ),
+        needs=("summaries", "summaries.file_ids", "large_files"),
         find=_wrong_file_ids,
     ),
 )

@@ -153,7 +153,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "one-sided turns",
         "Is there a long run of messages without any of the user's?",
         why="People and the model take turns. A long run of one side alone may lack what the other said.",
-        untold="Entries of the transcript that were never stored: compare the session on disk with it.",
+        unanswered="Entries of the transcript that were never stored: compare the session on disk with it.",
         find=_one_sided,
     ),
 )
