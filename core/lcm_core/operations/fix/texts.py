@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from lcm_core.assemble.counted import tokens_as_sent
 from lcm_core.change.plan import Edit
-from lcm_core.checks.messages import tool_part
 from lcm_core.checks.proofs import descendant_tokens_of
 from lcm_core.checks.structure import Node, Structure
 from lcm_core.checks.summaries import bodies_of, files_named, known_files
 from lcm_core.checks.texts import file_ids
+from lcm_core.checks.tools import tool_part
 from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.fix.requests import Chosen
 from lcm_core.operations.fix.rows import updates
