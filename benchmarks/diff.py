@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from lcm_core.diff import compare_lines
-from lcm_core.line_edits import line_edits
+from lcm_core.diff import compare_lines, line_edits
 
 T = TypeVar("T")
 _SIZES = (200, 2_000, 5_000, 20_000)

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 import platformdirs
-from lcm_core.own_folders import make_private
+from lcm_core.private_files import make_private
 
 #: When the file has grown to this, the next program to write begins a new one and keeps this one as ``.1``.
 MAX_BYTES = 1_000_000

@@ -11,12 +11,20 @@ from typing import Final, TypeAlias
 
 from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble, is_degraded
 from lcm_core.assemble.cache import cache_policy
+from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.assemble.fill import tail_of
-from lcm_core.assemble.focus import FocusOverlay
 from lcm_core.assemble.message import Role, SentMessage
-from lcm_core.assemble.resolve import Resolved, ResolvedContext, Unread, resolve, resolve_brief, stub
+from lcm_core.assemble.resolve import (
+    Resolved,
+    ResolvedContext,
+    StoredItem,
+    StoredMessage,
+    Unread,
+    resolve,
+    resolve_brief,
+    stub,
+)
 from lcm_core.assemble.result import Assembled
-from lcm_core.assemble.stored import StoredItem, StoredMessage
 from lcm_core.engine_rules import EngineRules, engine_rules
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings

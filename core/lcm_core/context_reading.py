@@ -10,7 +10,7 @@ from datetime import tzinfo
 from types import MappingProxyType
 from typing import Final
 
-from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.context_items import ContextItems, ItemId
 from lcm_core.context_view import ContextView, RowKey, depth_name, fresh_tail_of, view_context
 from lcm_core.fresh_tail import FreshTail

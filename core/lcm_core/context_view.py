@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems, Gap, ItemId
 from lcm_core.engine_rules import TailRules
 from lcm_core.fresh_tail import FreshTail, fresh_tail

@@ -73,6 +73,15 @@ def read_json(text: str) -> Json:
     return value
 
 
+def parsed_object(text: str | None) -> JsonObject:
+    """The object that a text writes; empty when it writes none."""
+    try:
+        value = read_json(text or "")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 #: With what a value begins that is not a single word or number.
 _BEGINNINGS: Final = frozenset('{["')
 
@@ -161,6 +170,20 @@ def js_json(value: Json) -> str:
         text = written(value)
     except RecursionError:
         text = _written_deep(value)
+    return _escaped_halves(text)
+
+
+def stringify(value: Json) -> str:
+    """The same, but empty for what nests too deep or is no JSON, as a message in a host's memory may be."""
+    try:
+        text = written(value)
+    except (RecursionError, ValueError):
+        return ""
+    return _escaped_halves(text)
+
+
+def _escaped_halves(text: str) -> str:
+    """Halves of a pair without the other one are escaped."""
     return _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) if has_surrogates(text) else text
 
 
@@ -287,3 +310,22 @@ def js_number(number: int | float) -> str:
     mantissa, _, exponent = repr(double).partition("e")
     mantissa = mantissa.removesuffix(".0")
     return f"{mantissa}e{exponent[0] if exponent[0] in '+-' else '+'}{exponent.lstrip('+-').lstrip('0')}"
+
+
+# -- UTF-16 units ------------------------------------------------------------------------------------------
+
+
+def cut(text: str, length: int) -> str:
+    """The first *length* units; half a pair may stand at its end."""
+    if text.isascii():
+        return text[:length]
+    start = text[:length].encode("utf-16-le", "surrogatepass")
+    return start[: length * 2].decode("utf-16-le", "surrogatepass")
+
+
+def cut_end(text: str, length: int) -> str:
+    """The last *length* units (more than none); half a pair may stand at its beginning."""
+    if text.isascii():
+        return text[-length:]
+    end = text[-length:].encode("utf-16-le", "surrogatepass")
+    return end[-length * 2 :].decode("utf-16-le", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Puts together again what was sent at the time of a snapshot, as far as the rows still stand."""
+"""Rebuilds what was sent at the time of a snapshot, from rows that still exist, and compares contexts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lcm_core.assemble.assembler import AssemblySettings, assemble
-from lcm_core.assemble.compare import SentContext, Taken
-from lcm_core.assemble.focus import FocusOverlay, wrap_brief
+from lcm_core.assemble.compare import ContextDiff, SentContext, Taken, compare_contexts, sent_now
+from lcm_core.assemble.elements import FocusOverlay, wrap_brief
 from lcm_core.assemble.message import OriginKind, SentMessage
 from lcm_core.assemble.resolve import Resolved, ResolvedContext, resolve, resolve_brief
 from lcm_core.assemble.result import Assembled
+from lcm_core.assembly import assemble_context
 from lcm_core.engine_rules import NAMED, EngineRules, engine_rules
-from lcm_core.records import ContextItem, MessageId, SummaryId, Timestamp
-from lcm_core.store.assemblies import Snapshot, SnapshotItem
+from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.store.assemblies import Snapshot, SnapshotItem, get_snapshot
 from lcm_core.store.assembly import stored_items
 from lcm_core.store.briefs import list_briefs
+from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 
 #: A budget that every item fits: which of them were sent is known.
@@ -171,3 +173,67 @@ def _zone(name: str | None) -> tzinfo | None:
         return None if name is None else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
+
+
+# -- comparing ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A context to be assembled, one that was assembled already, or a snapshot."""
+
+    conversation_id: ConversationId
+    settings: AssemblySettings
+    rules: EngineRules | None = None  #: None: those of the engine that wrote the file
+    assembled: SentContext | None = None
+    snapshot_id: str | None = None  #: or the beginning of it
+    budget_of_snapshot: bool = False  #: assembled under the budget of the other side, if that is a snapshot
+
+
+async def read_sides(
+    reader: Reader, sides: Sequence[Side], zone: tzinfo | None, *, with_history: bool = False
+) -> list[SentContext]:
+    """What some contexts send; *with_history* also counts what was ever said, for their metadata.
+
+    Raises:
+        NotFoundError: there is no such conversation or snapshot.
+        UsageError: several snapshots begin so.
+    """
+    noted: list[Snapshot | None] = []
+    for side in sides:
+        if side.assembled is None:
+            await get_conversation(reader, side.conversation_id)
+        wanted = side.snapshot_id
+        noted.append(None if wanted is None else await get_snapshot(reader, side.conversation_id, wanted))
+    budget = next((one.budget for one in noted if one is not None), None)
+    found: list[SentContext] = []
+    for side, one in zip(sides, noted, strict=True):
+        if side.assembled is not None:
+            found.append(side.assembled)
+        elif one is not None:
+            found.append(sent_then(one, await reconstruct(reader, one, zone)))
+        else:
+            settings = side.settings
+            if side.budget_of_snapshot and budget is not None:
+                settings = replace(settings, budget=budget)
+            assembled = await assemble_context(
+                reader,
+                side.conversation_id,
+                settings,
+                zone=zone,
+                rules=side.rules,
+                with_history=with_history,
+            )
+            found.append(sent_now(assembled))
+    return found
+
+
+async def read_comparison(reader: Reader, old: Side, new: Side, zone: tzinfo | None) -> ContextDiff:
+    """What is different between two contexts of one database.
+
+    Raises:
+        NotFoundError: there is no such conversation or snapshot.
+        UsageError: several snapshots begin so.
+    """
+    left, right = await read_sides(reader, (old, new), zone)
+    return await asyncio.to_thread(compare_contexts, left, right)

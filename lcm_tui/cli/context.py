@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import typer
-from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.context_items import ContextItems
 from lcm_core.context_view import Found, findings_at, gap_text
 from lcm_core.fresh_tail import FreshTail

@@ -13,10 +13,10 @@ from lcm_core.assemble.compare import ContextDiff, SentContext, Taken, compare_c
 from lcm_core.assemble.ledger import MessageKey
 from lcm_core.assemble.message import SentMessage
 from lcm_core.assembly import settings_for
-from lcm_core.comparing import Side, read_sides
 from lcm_core.diff import unified_text
 from lcm_core.engine_rules import NAMED, EngineRules
 from lcm_core.records import ConversationId
+from lcm_core.snapshots import Side, read_sides
 from lcm_core.store.database import Database
 from lcm_core.text import safe_text
 

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.diff import compare, unified_text
 from lcm_core.errors import LcmError, RefusedError
-from lcm_core.own_folders import make_private
+from lcm_core.private_files import make_private
 from lcm_core.settings import Json
 from lcm_core.summarize.prompts import (
     CLOSING,

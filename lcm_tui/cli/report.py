@@ -12,7 +12,7 @@ import typer
 from lcm_core import report as reporting
 from lcm_core.checks import run_checks
 from lcm_core.errors import LcmError
-from lcm_core.private_file import write_private
+from lcm_core.private_files import write_private
 from lcm_core.settings import Json
 from lcm_core.store.database import Database
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lcm_core.assemble.focus import FocusOverlay
+from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.records import Conversation, ConversationId, FocusBrief
 from lcm_core.store.briefs import active_brief, focus_overlay, list_briefs
 from lcm_core.store.database import Reader

@@ -175,12 +175,12 @@ in the database today. "rows changed" and "gone" say that what was sent then was
 
     async def fetch(self) -> ContextDiff:
         """Assemble what is not assembled yet, and compare."""
-        from lcm_core import comparing
+        from lcm_core import snapshots
         from lcm_core.assembly import settings_for
 
         engine = self.session.settings.engine
         left, right = (
-            comparing.Side(
+            snapshots.Side(
                 side.conversation_id,
                 settings_for(engine, side.budget, side.prompt or None, clamp=side.clamps),
                 assembled=side.assembled,
@@ -190,7 +190,7 @@ in the database today. "rows changed" and "gone" say that what was sent then was
             for side in (self.left, self.right)
         )
         try:
-            return await self.session.read(comparing.read_comparison, left, right, self.session.zone)
+            return await self.session.read(snapshots.read_comparison, left, right, self.session.zone)
         except (NotFoundError, UsageError) as error:
             self.table.empty = error.message
             raise

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from lcm_core.assemble.export import markdown, request_text
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.budget import parse_budget, step
-from lcm_core.private_file import FileNotWrittenError, FileThereError, write_private
+from lcm_core.private_files import FileNotWrittenError, FileThereError, write_private
 from lcm_core.records import ConversationId
 
 from lcm_tui.screens.context_assembly import AssembledContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from lcm_core.assemble.wrapper import wrap_summary
+from lcm_core.assemble.elements import wrap_summary
 from lcm_core.context_items import ItemId
 from lcm_core.errors import NotFoundError
 from lcm_core.ingest.content import ContentPart, PartKind

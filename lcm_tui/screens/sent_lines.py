@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lcm_core.assemble.export import spoken
-from lcm_core.assemble.js import stringify
 from lcm_core.assemble.ledger import Fate, Ledger
 from lcm_core.assemble.message import Block as SentBlock
 from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
 from lcm_core.assemble.result import Assembled, Source, Step
+from lcm_core.javascript import stringify
 from lcm_core.operations.compaction.forecast import Distance
 from lcm_core.text import cell_width, clip, preview, safe_line
 

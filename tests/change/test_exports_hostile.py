@@ -15,7 +15,7 @@ from lcm_core.change.commit import commit
 from lcm_core.change.exports import Export, export_folder, read_export, remove_export, write_export
 from lcm_core.change.forgetting import prune_history
 from lcm_core.errors import RefusedError
-from lcm_core.own_folders import make_private, roots
+from lcm_core.private_files import make_private, roots
 
 from tests.change.support import dump, plan_of, run, update, value
 from tests.change.test_journal import undo

@@ -11,14 +11,19 @@ from hypothesis import strategies as st
 from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.clamp import clamp
 from lcm_core.assemble.fill import fill
-from lcm_core.assemble.js import stringify
-from lcm_core.assemble.mend import strip_unanswered, without_silence
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage, content_document
-from lcm_core.assemble.pair import MISSING_RESULT, pair_tools
 from lcm_core.assemble.rebuild import rebuilt_content
-from lcm_core.assemble.repairs import DROPPING, Repair
+from lcm_core.assemble.repair import (
+    DROPPING,
+    MISSING_RESULT,
+    Repair,
+    pair_tools,
+    strip_unanswered,
+    without_silence,
+)
 from lcm_core.assemble.resolve import Resolved, resolve
 from lcm_core.engine_rules import RULES_PRESENT
+from lcm_core.javascript import js_json
 from lcm_core.records import MessageId, MessagePart
 
 from tests.core import assembly_model as model
@@ -253,4 +258,4 @@ def test_parts_become_the_blocks_of_the_table(rows: list[dict[str, Any]], role: 
         said = expected[0].get("text")
         expected = said if isinstance(said, str) else expected
     found = content_document(rebuilt_content(text, parts, role, RULES_PRESENT.assembly))
-    assert stringify(found) == stringify(expected)  # the order of members counts
+    assert js_json(found) == js_json(expected)  # the order of members counts

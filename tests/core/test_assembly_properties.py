@@ -16,12 +16,10 @@ from lcm_core.assemble.assembler import AssemblySettings, assemble
 from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.clamp import content_quarters, serialized_tokens
 from lcm_core.assemble.export import api_request, markdown
-from lcm_core.assemble.js import stringify
 from lcm_core.assemble.message import Identity, Origin, OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import resolve
-from lcm_core.assemble.stored import StoredItem, StoredMessage, StoredSummary
+from lcm_core.assemble.resolve import StoredItem, StoredMessage, StoredSummary, resolve
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
-from lcm_core.javascript import JsonObject
+from lcm_core.javascript import JsonObject, js_json
 from lcm_core.records import (
     ConversationId,
     Message,
@@ -201,7 +199,7 @@ def test_whatever_is_stored_can_be_sent_and_exported(
     found = assemble(resolve(items, None, rules, UTC), settings, rules)
     request: Any = api_request(found)
     for document in (*(message.document() for message in found.messages), request):
-        assert json.loads(stringify(document)) is not None
+        assert json.loads(js_json(document)) is not None
     roles = [turn["role"] for turn in request["messages"]]
     assert all(one != following for one, following in pairwise(roles))
     assert markdown(found).endswith("\n")

@@ -14,10 +14,9 @@ import pytest
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.cache import CacheState
 from lcm_core.assemble.fill import Selection
-from lcm_core.assemble.repairs import Mended
-from lcm_core.assemble.resolve import Resolved, resolve
+from lcm_core.assemble.repair import Mended
+from lcm_core.assemble.resolve import Resolved, StoredMessage, resolve
 from lcm_core.assemble.result import Assembled, Step
-from lcm_core.assemble.stored import StoredMessage
 from lcm_core.assembly import AssemblyBasis, assemble_context, assembly_basis, settings_for
 from lcm_core.engine_rules import NAMED, RULES_0_1, EngineRules, engine_rules
 from lcm_core.records import ContextItem, ConversationId, Timestamp

@@ -18,9 +18,8 @@ import pytest
 import pytest_asyncio
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.message import OriginKind
-from lcm_core.assemble.repairs import Mended
-from lcm_core.assemble.result import Assembled, Source, Step
-from lcm_core.assemble.system import Addition
+from lcm_core.assemble.repair import Mended
+from lcm_core.assemble.result import Addition, Assembled, Source, Step
 from lcm_core.assembly import AssemblyBasis, assembly_basis
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader

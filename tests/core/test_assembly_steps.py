@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from lcm_core.assemble.assembler import (
@@ -19,16 +19,21 @@ from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.clamp import OPAQUE_TOKENS, Clamped, Cut, clamp, serialized_tokens
 from lcm_core.assemble.export import api_request, host_messages, markdown
 from lcm_core.assemble.fill import Selection
-from lcm_core.assemble.js import stringify
-from lcm_core.assemble.live import live_message
-from lcm_core.assemble.message import OriginKind, Role, SentMessage
-from lcm_core.assemble.pair import MISSING_RESULT
-from lcm_core.assemble.repairs import Mended
-from lcm_core.assemble.resolve import ResolvedContext, Unread, resolve
-from lcm_core.assemble.result import Assembled, Source, Step
-from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
-from lcm_core.assemble.system import Addition
+from lcm_core.assemble.message import OriginKind, Role, SentMessage, content_text
+from lcm_core.assemble.rebuild import live_message
+from lcm_core.assemble.repair import MISSING_RESULT, Mended
+from lcm_core.assemble.resolve import (
+    Dangling,
+    ResolvedContext,
+    StoredItem,
+    StoredMessage,
+    StoredSummary,
+    Unread,
+    resolve,
+)
+from lcm_core.assemble.result import Addition, Assembled, Source, Step
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.javascript import Json, JsonObject, js_json
 from lcm_core.records import (
     ConversationId,
     FileId,
@@ -369,7 +374,7 @@ def test_a_sender_in_a_group_is_named():
     found = sent([message(0, "user", "hello", sender='{"senderName":"Ada\\nL.","senderId":"7"}')])
     sender = {"senderId": "7", "senderName": "Ada\nL."}
     assert found.messages[0].document() == {"role": "user", "content": "hello", "__openclaw": sender}
-    assert found.estimated_tokens == estimate_weighted(f"hello\n{stringify(sender)}")
+    assert found.estimated_tokens == estimate_weighted(f"hello\n{js_json(sender)}")
 
 
 # -- tail and budget -------------------------------------------------------------------------------------
@@ -647,3 +652,17 @@ def test_shares_add_up_to_what_is_sent():
     beside = sum(item.tokens for item in resolve(items, None, RULES_PRESENT, UTC).items[1:])
     without_root = sent(items, fresh_tail_count=2, budget=beside)
     assert (without_root.shares.root, without_root.shares.older) == (0, found.shares.older)
+
+
+def nested(levels: int) -> JsonObject:
+    value: JsonObject = {}
+    for _ in range(levels):
+        value = {"inner": [value]}
+    return value
+
+
+@pytest.mark.parametrize("odd", [nested(5_000), {1, 2}], ids=["deep", "set"])
+def test_what_json_cannot_write_in_a_message_of_the_host_weighs_nothing(odd: object) -> None:
+    message = live_message({"role": "user", "content": [{"type": "odd", "holds": cast("Json", odd)}]})
+    assert serialized_tokens(message, Estimator.WEIGHTED) == 0
+    assert content_text(message.content) == ""

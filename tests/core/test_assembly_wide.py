@@ -18,11 +18,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.js import stringify
-from lcm_core.assemble.repairs import Mended
+from lcm_core.assemble.repair import Mended
 from lcm_core.assemble.resolve import stub
 from lcm_core.assemble.result import Assembled, Step
 from lcm_core.assembly import AssemblyBasis, assembly_basis
+from lcm_core.javascript import js_json
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 
@@ -65,11 +65,11 @@ def settings_of(case: Any) -> AssemblySettings:
 
 def written(messages: Any) -> list[str]:
     """Messages as JSON, so that the order of their members counts too."""
-    return [stringify({name: one[name] for name in one if name != "timestamp"}) for one in messages]
+    return [js_json({name: one[name] for name in one if name != "timestamp"}) for one in messages]
 
 
 def sent(found: Assembled) -> list[str]:
-    return [stringify(message.document()) for message in found.messages]
+    return [js_json(message.document()) for message in found.messages]
 
 
 def of_assembler(case: Any, basis: AssemblyBasis) -> Iterator[str]:

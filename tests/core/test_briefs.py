@@ -10,7 +10,7 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from lcm_core.assemble.focus import ContextSummary, covers, overlay
+from lcm_core.assemble.elements import ContextSummary, covers, overlay
 from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import active_brief, focus_overlay, list_briefs
 from lcm_core.store.database import Database

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from lcm_core.assemble.counted import tokens_as_sent
+from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart, Timestamp
 from lcm_core.tokens import Verdict, check_message_tokens
 

@@ -8,9 +8,8 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core import line_edits as matching
-from lcm_core.diff import Diff, Mark, compare, compare_lines, emphasis, unified_text
-from lcm_core.line_edits import line_edits
+from lcm_core import diff as matching
+from lcm_core.diff import Diff, Mark, compare, compare_lines, emphasis, line_edits, unified_text
 
 #: Few lines, so that they repeat: blank ones, near twins, other scripts, odd line ends.
 LINES = st.sampled_from(

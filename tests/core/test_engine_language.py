@@ -16,8 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.clamp import OPAQUE_TOKENS, serialized_tokens
-from lcm_core.assemble.focus import wrap_brief
-from lcm_core.assemble.js import stringify
+from lcm_core.assemble.elements import wrap_brief
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, IngestRules
@@ -26,6 +25,7 @@ from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.payloads import Payload
 from lcm_core.ingest.skipping import Skipped
 from lcm_core.ingest.stored import StoredMessage, store_message
+from lcm_core.javascript import js_json
 from lcm_core.operations.compaction.plans import files_of_source
 from lcm_core.operations.deep_copy import named_in
 from lcm_core.records import ConversationId, FocusBrief
@@ -164,7 +164,7 @@ def test_a_half_of_a_character_in_json_is_written_as_the_engine_writes_it():
     [item] = resolve(
         [message(0, "assistant", "", {"part_type": "tool", "metadata": metadata})], None, RULES_PRESENT, UTC
     ).items
-    assert stringify(item.sent.calls[0].document).endswith('{"a":"\\udc80 \\ud83d \\udfff"}}')
+    assert js_json(item.sent.calls[0].document).endswith('{"a":"\\udc80 \\ud83d \\udfff"}}')
 
 
 HALF = "\ud83d"

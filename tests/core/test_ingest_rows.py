@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.assemble.js import parsed, stringify
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, engine_rules
 from lcm_core.ingest.host_file import (
     HostMessage,
@@ -28,7 +27,7 @@ from lcm_core.ingest.host_file import (
 from lcm_core.ingest.identity import entry_hash, identity_of
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll
 from lcm_core.ingest.stored import StoredMessage, new_file_id, store_message
-from lcm_core.javascript import js_json, js_number, well_formed
+from lcm_core.javascript import js_json, js_number, read_json, well_formed
 from lcm_core.store.schema import Schema
 
 from tests.support import with_values
@@ -428,8 +427,8 @@ def test_values_of_any_kind_are_looked_through() -> None:
 
 
 def test_what_is_assembled_is_written_alike() -> None:
-    value = parsed('{"b":1.0,"10":1e-7,"2":0.00001,"c":[1.5e-8,1e16,-0.0],"d":"1.0"}')
-    assert stringify(value) == '{"2":0.00001,"10":1e-7,"b":1,"c":[1.5e-8,10000000000000000,0],"d":"1.0"}'
+    value = read_json('{"b":1.0,"10":1e-7,"2":0.00001,"c":[1.5e-8,1e16,-0.0],"d":"1.0"}')
+    assert js_json(value) == '{"2":0.00001,"10":1e-7,"b":1,"c":[1.5e-8,10000000000000000,0],"d":"1.0"}'
 
 
 def test_half_a_pair_is_escaped_in_json_and_replaced_in_text() -> None:

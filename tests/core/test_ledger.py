@@ -15,7 +15,6 @@ from lcm_core.assemble.ledger import Ledger, ledger_of
 from lcm_core.assemble.message import OriginKind
 from lcm_core.assemble.result import Step
 from lcm_core.assembly import assemble_context
-from lcm_core.comparing import Side, read_comparison
 from lcm_core.context_view import fresh_tail_of, totals_of
 from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError
@@ -23,6 +22,7 @@ from lcm_core.operations.compaction.forecast import distance_of
 from lcm_core.operations.compaction.reading import load_for_compaction
 from lcm_core.operations.compaction.run import CompactionSetting
 from lcm_core.records import ConversationId
+from lcm_core.snapshots import Side, read_comparison
 from lcm_core.store.context import context_items, weights_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.summarize.source import Rendering

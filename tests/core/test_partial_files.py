@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.backup import make_backup
-from lcm_core.partial_files import PartialFile, remove_dead
+from lcm_core.private_files import PartialFile, remove_dead
 
 from tests.conftest import WRITTEN, DatabaseFactory
 
@@ -19,7 +19,7 @@ from tests.conftest import WRITTEN, DatabaseFactory
 WRITER = """
 import sys
 from pathlib import Path
-from lcm_core.partial_files import PartialFile
+from lcm_core.private_files import PartialFile
 print(PartialFile.create(Path(sys.argv[1]), "copy.db").path.name, flush=True)
 sys.stdin.read()
 """

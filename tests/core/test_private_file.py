@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from lcm_core.private_file import FileNotWrittenError, FileThereError, as_utf8, write_private
+from lcm_core.private_files import FileNotWrittenError, FileThereError, as_utf8, write_private
 
 
 def test_a_new_file_is_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

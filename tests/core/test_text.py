@@ -14,8 +14,18 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.cells import WIDE, ZERO_WIDTH, ranges, width_of
-from lcm_core.text import clip, preview, safe_line, safe_text, wrap, wrap_spans
+from lcm_core.text import (
+    WIDE,
+    ZERO_WIDTH,
+    clip,
+    preview,
+    ranges,
+    safe_line,
+    safe_text,
+    width_of,
+    wrap,
+    wrap_spans,
+)
 from rich.cells import cell_len, get_character_cell_size
 
 from tests.support import recorded

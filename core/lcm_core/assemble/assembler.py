@@ -10,17 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.assemble.account import absent, cut_off, dropped, left_out, shares, tail_report
 from lcm_core.assemble.cache import UNOBSERVED, CachePolicy
 from lcm_core.assemble.clamp import clamp, serialized_tokens
 from lcm_core.assemble.fill import Fill, Tail, fill, tail_of
-from lcm_core.assemble.mend import strip_unanswered, without_silence
 from lcm_core.assemble.message import Role, SentMessage, content_text
-from lcm_core.assemble.pair import pair_tools
-from lcm_core.assemble.repairs import Repair
+from lcm_core.assemble.repair import Repair, pair_tools, strip_unanswered, without_silence
 from lcm_core.assemble.resolve import Resolved, ResolvedContext, stub
-from lcm_core.assemble.result import Assembled, LastCut, Metadata, Source
-from lcm_core.assemble.system import system_addition
+from lcm_core.assemble.result import (
+    Assembled,
+    LastCut,
+    Metadata,
+    Source,
+    absent,
+    cut_off,
+    dropped,
+    left_out,
+    shares,
+    system_addition,
+    tail_report,
+)
 from lcm_core.engine_rules import EngineRules
 from lcm_core.tokens import estimate
 

@@ -8,15 +8,23 @@ the host's block whatever it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from typing import Final
 
-from lcm_core.assemble.js import MISSING, Missing, stringify
 from lcm_core.assemble.message import Block, BlockKind
 from lcm_core.engine_rules import AssemblyRules
 from lcm_core.frozen import dataclass
-from lcm_core.javascript import Json, JsonObject, read_json
+from lcm_core.javascript import Json, JsonObject, read_json, stringify
 from lcm_core.records import MessagePart
 
+
+class Missing(Enum):
+    """Stands for a value where there is none: JSON's null is one."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
 #: How hosts name a block that calls a tool, and one that answers; spelt otherwise it is neither.
 CALL_TYPES: Final = frozenset(
     {"toolCall", "tool_use", "tool-use", "toolUse", "functionCall", "function_call"}

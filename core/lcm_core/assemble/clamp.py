@@ -9,11 +9,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.assemble.js import stringify
-from lcm_core.assemble.mend import is_blank
 from lcm_core.assemble.message import BlockKind, Content, Identity, Origin, OriginKind, Role, SentMessage
+from lcm_core.assemble.repair import is_blank
 from lcm_core.frozen import dataclass
-from lcm_core.javascript import BLANKS, Json
+from lcm_core.javascript import BLANKS, Json, stringify
 from lcm_core.tokens import Estimator, estimate, quarters, utf16_length
 
 #: What a payload that is no text counts beside the words that stand for it.

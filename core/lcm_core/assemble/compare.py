@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.assemble.js import stringify
 from lcm_core.assemble.ledger import MessageKey, message_keys
 from lcm_core.assemble.message import BlockKind, OriginKind, SentMessage
 from lcm_core.assemble.result import Assembled, Metadata
 from lcm_core.diff import Diff, compare_lines
+from lcm_core.javascript import stringify
 
 #: JSON longer than this is compared as one line.
 PRETTY: Final = 200_000

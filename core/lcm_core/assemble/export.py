@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from lcm_core.assemble.js import stringify
 from lcm_core.assemble.message import Block, BlockKind, OriginKind, Role, SentMessage
 from lcm_core.assemble.result import Assembled
-from lcm_core.javascript import Json, JsonObject
+from lcm_core.javascript import Json, JsonObject, stringify
 
 #: What the API takes in the id of a tool call; others are written with underscores.
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9_-]")

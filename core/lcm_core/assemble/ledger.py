@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lcm_core.assemble.message import Origin, OriginKind, SentMessage
-from lcm_core.assemble.repairs import Repair
+from lcm_core.assemble.repair import Repair
 from lcm_core.assemble.result import Assembled, Evicted, Step
 
 #: A message among those that are sent: what it stands for, its id, and which of several of the same it is.

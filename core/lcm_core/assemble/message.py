@@ -6,9 +6,8 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from lcm_core.assemble.js import stringify
 from lcm_core.frozen import dataclass
-from lcm_core.javascript import Json, JsonObject
+from lcm_core.javascript import Json, JsonObject, stringify
 from lcm_core.records import MessageId, SummaryId
 
 

@@ -1,19 +1,30 @@
-"""A stored message as the message that it was: role, content and what stands beside it.
+"""A stored message, or one that the host holds in memory, as the message that is sent. Pure.
 
-Pure; docs/engine/assembly.md, "Messages".
+docs/engine/assembly.md, "Messages"; what it counts: docs/engine/ingest.md, "Tokens".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
-from lcm_core.assemble.blocks import Part, blocks_of, read_parts, text_block, word
-from lcm_core.assemble.message import BlockKind, Content, Identity, Role
-from lcm_core.assemble.sender import sender_of
-from lcm_core.engine_rules import AssemblyRules
+from lcm_core.assemble.blocks import Part, blocks_of, host_block, read_parts, text_block, word
+from lcm_core.assemble.message import (
+    BlockKind,
+    Content,
+    Identity,
+    Origin,
+    OriginKind,
+    Role,
+    SentMessage,
+    content_text,
+)
+from lcm_core.engine_rules import RULES_PRESENT, AssemblyRules
 from lcm_core.frozen import dataclass
-from lcm_core.javascript import BLANKS, Json, JsonObject
+from lcm_core.javascript import BLANKS, Json, JsonObject, parsed_object
 from lcm_core.records import Message, MessagePart
+from lcm_core.tokens import estimate_weighted
 
 #: What a result is said to come from where no name was noted.
 UNKNOWN_TOOL = "unknown"
@@ -166,3 +177,80 @@ def _reasoning(parts: Sequence[Part]) -> str | None:
             if said is not None:
                 return said
     return None
+
+
+# -- who said it -------------------------------------------------------------------------------------------
+
+
+#: What is sent and said of a sender, in this order.
+_MEMBERS: Final = ("senderId", "senderName", "senderUsername")
+
+
+def sender_of(recorded: str | None) -> JsonObject | None:
+    """The members of a recorded sender that say something, unchanged; None without any.
+
+    docs/engine/assembly.md, "Messages".
+    """
+    if not recorded:
+        return None
+    value = parsed_object(recorded)
+    found = {
+        name: said for name in _MEMBERS if isinstance(said := value.get(name), str) and said.strip(BLANKS)
+    }
+    return found or None
+
+
+# -- what it counts ----------------------------------------------------------------------------------------
+
+
+#: What stands for the id of a part while it has none: a call without an id of its own is counted with it.
+PART_ID = "estimate-part-"
+#: What a message without content is counted as whose reasoning stands beside it.
+REASONING_ALONE = '[{"type":"reasoning"}]'
+
+
+def tokens_as_sent(message: Message, parts: Sequence[MessagePart]) -> int:
+    """The count that ``messages.token_count`` holds when the present engine stored *message*."""
+    counted = [replace(part, part_id=f"{PART_ID}{ordinal}") for ordinal, part in enumerate(parts)]
+    if [part.metadata.get("topLevelReasoningOnly") for part in read_parts(counted)] == [True]:
+        content = REASONING_ALONE
+    else:
+        rebuilt = rebuilt_content(
+            message.content, counted, _counted_role(message.role), RULES_PRESENT.assembly
+        )
+        content = content_text(rebuilt)
+    reasoning = reasoning_of(counted)
+    return estimate_weighted(content) + (estimate_weighted(reasoning) if reasoning else 0)
+
+
+def _counted_role(role: str) -> Role:
+    if role in ("user", "system"):
+        return Role.USER
+    return Role.TOOL_RESULT if role == "tool" else Role.ASSISTANT
+
+
+# -- messages of the host ----------------------------------------------------------------------------------
+
+
+_LIVE_ROLES = {"assistant": Role.ASSISTANT, "toolResult": Role.TOOL_RESULT, "tool": Role.TOOL_RESULT}
+
+
+def live_message(document: JsonObject) -> SentMessage:
+    """A message of the host, which is sent as it is; content that is no text and no blocks says nothing."""
+    role = document.get("role")
+    given = document.get("content")
+    content: Content = ""
+    if isinstance(given, str):
+        content = given
+    elif isinstance(given, list):
+        content = tuple(map(host_block, given))
+    call_id, name, failed = document.get("toolCallId"), document.get("toolName"), document.get("isError")
+    return SentMessage(
+        _LIVE_ROLES.get(role, Role.USER) if isinstance(role, str) else Role.USER,
+        content,
+        Origin(OriginKind.LIVE),
+        call_id=call_id if isinstance(call_id, str) else None,
+        tool_name=name if isinstance(name, str) else None,
+        is_error=failed if isinstance(failed, bool) else None,
+        given=document,
+    )

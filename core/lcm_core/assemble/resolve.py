@@ -1,25 +1,96 @@
-"""What every context item becomes, and what it weighs as sent (docs/engine/assembly.md)."""
+"""Context items as they are read, and what each becomes and weighs as sent (docs/engine/assembly.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import tzinfo
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.clamp import content_quarters
-from lcm_core.assemble.focus import FocusOverlay
-from lcm_core.assemble.js import stringify
+from lcm_core.assemble.elements import FocusOverlay, wrap_summary
 from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage, content_text
 from lcm_core.assemble.rebuild import UNKNOWN_TOOL, Rebuilt, is_void, rebuild
-from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
-from lcm_core.assemble.wrapper import wrap_summary
 from lcm_core.engine_rules import AssemblyRules, EngineRules
 from lcm_core.frozen import dataclass
-from lcm_core.javascript import BLANKS
-from lcm_core.records import LargeFile
-from lcm_core.tokens import estimate, quarters
+from lcm_core.javascript import BLANKS, stringify
+from lcm_core.records import LargeFile, Message, MessagePart, SummaryId, SummaryText
+from lcm_core.tokens import as_engine_read, estimate, has_surrogates, quarters
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A raw message in a context, whole."""
+
+    ordinal: int
+    message: Message
+    parts: tuple[MessagePart, ...]
+    payload: LargeFile | None = None  #: that ``large_content`` names, read only when stubs are wanted
+
+    def as_engine_read(self) -> StoredMessage:
+        """The same with U+FFFD for bytes that are no UTF-8: so the engine has them, and sends them."""
+        texts: list[str | None] = [self.message.content]
+        for part in self.parts:
+            texts += _texts_of(part)
+        for text in texts:
+            if text and not text.isascii() and has_surrogates(text):
+                break
+        else:
+            return self
+        message = replace(self.message, content=as_engine_read(self.message.content))
+        return replace(self, message=message, parts=tuple(map(_part_as_read, self.parts)))
+
+
+#: Columns of a part that hold what somebody wrote.
+_TEXTS: Final = (
+    "text",
+    "tool_call_id",
+    "tool_name",
+    "tool_input",
+    "tool_output",
+    "tool_error",
+    "file_name",
+    "file_url",
+    "metadata",
+)
+_texts_of: Final[Callable[[MessagePart], tuple[str | None, ...]]] = attrgetter(*_TEXTS)
+
+
+def _part_as_read(part: MessagePart) -> MessagePart:
+    held = zip(_TEXTS, _texts_of(part), strict=True)
+    changed: dict[str, Any] = {name: as_engine_read(text) for name, text in held if text is not None}
+    return replace(part, **changed)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """A summary in a context, whole."""
+
+    ordinal: int
+    text: SummaryText
+    sources: tuple[SummaryId, ...]  #: that have a row, in the order of condensation
+
+    def as_engine_read(self) -> StoredSummary:
+        """The same with U+FFFD for bytes that are no UTF-8."""
+        if not has_surrogates(self.text.content):
+            return self
+        return replace(self, text=replace(self.text, content=as_engine_read(self.text.content)))
+
+
+@dataclass(frozen=True, slots=True)
+class Dangling:
+    """A context item whose row is gone: the engine skips it silently."""
+
+    ordinal: int
+    name: str  #: of what is gone: ``message 7`` or the id of a summary
+
+
+StoredItem: TypeAlias = "StoredMessage | StoredSummary | Dangling"
+
+
+# -- as they are sent --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +176,9 @@ def resolve(
             case StoredMessage() if not item.parts and is_void(item.message, rules.assembly):
                 void.append(_origin(item))
             case StoredMessage():
-                found.append(_message(item.as_engine_read(), rules))
+                found.append(_message_as_sent(item.as_engine_read(), rules))
             case StoredSummary():
-                one = _summary(item.as_engine_read(), rules, zone)
+                one = _summary_as_sent(item.as_engine_read(), rules, zone)
                 under = overlay is not None and one.sent.origin.summary_id in overlay.covered
                 (covered if under else found).append(one)
             case Dangling():
@@ -143,7 +214,7 @@ def stub(item: Resolved, rules: EngineRules) -> Resolved:
     return replace(item, sent=stubbed, tokens=tokens, own_text=text)
 
 
-def _message(item: StoredMessage, rules: EngineRules) -> Resolved:
+def _message_as_sent(item: StoredMessage, rules: EngineRules) -> Resolved:
     message, how = item.message, rules.assembly
     built = rebuild(message, item.parts, how)
     if how.trusts_stored_tokens and message.tokens > 0:
@@ -185,7 +256,7 @@ def _beside(built: Rebuilt, rules: AssemblyRules) -> int:
     return sum(found) + lines
 
 
-def _summary(item: StoredSummary, rules: EngineRules, zone: tzinfo | None) -> Resolved:
+def _summary_as_sent(item: StoredSummary, rules: EngineRules, zone: tzinfo | None) -> Resolved:
     summary = item.text.summary
     text = wrap_summary(summary, item.text.content, item.sources, rules, zone)
     tokens = _tokens(text, rules)

@@ -37,7 +37,7 @@ from lcm_core.change.copying import (
 )
 from lcm_core.change.errors import DiskFullError, ReadOnlyError
 from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
-from lcm_core.partial_files import PartialFile
+from lcm_core.private_files import PartialFile
 from lcm_core.store.connecting import error_name
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.opening import (

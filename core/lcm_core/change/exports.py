@@ -24,7 +24,7 @@ import platformdirs
 from lcm_core.change.codec import PACKED_BYTES
 from lcm_core.change.errors import DiskFullError
 from lcm_core.errors import RefusedError
-from lcm_core.own_folders import PROGRAM, make_private
+from lcm_core.private_files import PROGRAM, make_private
 
 #: Packed edits of more bytes are kept outside the database.
 LIMIT_BYTES = 8 * 1024 * 1024

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from lcm_core.assemble.counted import tokens_as_sent
+from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.checks.asking import Run
 from lcm_core.checks.check import (
     BROKEN,
@@ -43,7 +43,7 @@ from lcm_core.findings import Finding, FixId, KeyPart
 from lcm_core.records import Conversation, ConversationId, Message, MessageId, MessagePart
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.standing import whole_messages
-from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16
+from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, utf16_length
 from lcm_core.wording import counted, phrase
 
 #: What the assembler puts in place of a missing tool result (docs/engine/assembly.md, "Tool pairing").
@@ -400,12 +400,8 @@ def _counts_easily(stored: int, body: MessageBody) -> bool:
         start = metadata.find(_RAW)
         if start < 0:
             return False
-        size += _utf16_length(metadata) - start - len(_RAW) - 1  # what precedes it is ASCII
+        size += utf16_length(metadata) - start - len(_RAW) - 1  # what precedes it is ASCII
     return abs(-(-size // 4) - stored) <= 1
-
-
-def _utf16_length(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _without_file_ids(role: str, content: str) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 from lcm_core.assemble.assembler import Surroundings, assemble
-from lcm_core.assemble.live import live_message
+from lcm_core.assemble.rebuild import live_message
 from lcm_core.assemble.resolve import ResolvedContext
 from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import assemble_context, settings_for

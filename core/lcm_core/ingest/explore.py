@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from lcm_core.ingest.jsonl import Json, json_value
-from lcm_core.javascript import BLANKS, ordered
-from lcm_core.utf16 import cut, cut_end, units
+from lcm_core.javascript import BLANKS, cut, cut_end, ordered
+from lcm_core.tokens import utf16_length
 
 _BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
 _LINE_END: Final = re.compile(r"\r?\n")
@@ -116,7 +116,7 @@ def lines_of(text: str) -> list[str]:
 def _line(text: str, width: int) -> str:
     """A text as one line of at most *width* UTF-16 units."""
     one = _BLANK_RUN.sub(" ", text).strip(BLANKS)
-    return one if units(one) <= width else f"{cut(one, width)}..."
+    return one if utf16_length(one) <= width else f"{cut(one, width)}..."
 
 
 # -- structured ------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def _yaml(text: str) -> str:
 
 
 def _other(text: str) -> str:
-    return f"Structured summary:\nCharacters: {units(text):,}.\nLines: {len(lines_of(text)):,}."
+    return f"Structured summary:\nCharacters: {utf16_length(text):,}.\nLines: {len(lines_of(text)):,}."
 
 
 _STRUCTURED: Final[Mapping[str, Callable[[str], str]]] = {
@@ -249,7 +249,7 @@ def _text(text: str, name: str | None) -> str:
     return "\n".join(
         [
             f"Text exploration summary{f' ({name})' if name else ''}:",
-            f"Characters: {units(text):,}.",
+            f"Characters: {utf16_length(text):,}.",
             f"Words: {words:,}.",
             f"Lines: {len(lines):,}.",
             f"Detected section headers: {' | '.join(headers) or 'none detected'}.",
@@ -260,7 +260,9 @@ def _text(text: str, name: str | None) -> str:
 
 
 def _is_header(line: str) -> bool:
-    return units(line) >= 2 and (_MARKDOWN.match(line) is not None or _CAPITALS.match(line) is not None)
+    return utf16_length(line) >= 2 and (
+        _MARKDOWN.match(line) is not None or _CAPITALS.match(line) is not None
+    )
 
 
 def _listed(lines: Iterable[str], count: int, width: int) -> list[str]:

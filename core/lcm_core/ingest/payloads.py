@@ -31,8 +31,7 @@ from lcm_core.ingest.parts import (
     type_of,
 )
 from lcm_core.javascript import BLANKS, js_json, well_formed
-from lcm_core.tokens import MOST_PER_CHARACTER, estimate_weighted
-from lcm_core.utf16 import units
+from lcm_core.tokens import MOST_PER_CHARACTER, estimate_weighted, utf16_length
 
 NewId = Callable[[], str]
 #: Counts the tokens of a whole message.
@@ -514,7 +513,7 @@ def inline_picture(text: str) -> Picture | None:
 def is_pure(text: str) -> bool:
     """Whether a trimmed text is mostly base64."""
     digits = sum(len(run) for run in _DIGITS.findall(text))
-    return digits >= _PURE * units(text)
+    return digits >= _PURE * utf16_length(text)
 
 
 def attached_name(blocks: list[Json], before: int) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from lcm_core.assemble.blocks import Part, blocks_of, part_of
-from lcm_core.assemble.counted import PART_ID
+from lcm_core.assemble.rebuild import PART_ID
 from lcm_core.engine_rules import RULES_PRESENT, IngestRules
 from lcm_core.ingest.content import engine_role
 from lcm_core.ingest.host_file import HostMessage

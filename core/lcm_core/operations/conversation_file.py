@@ -31,8 +31,7 @@ from lcm_core.change.plan import Edit, SqlValue, touched_rows
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.prune import deletion_pieces
-from lcm_core.own_folders import PROGRAM, make_private
-from lcm_core.partial_files import PartialFile
+from lcm_core.private_files import PROGRAM, PartialFile, make_private
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 from lcm_core.times import iso_z

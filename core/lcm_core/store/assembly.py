@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from lcm_core.assemble.cache import CacheTelemetry
-from lcm_core.assemble.stored import Dangling, StoredItem, StoredMessage, StoredSummary
+from lcm_core.assemble.resolve import Dangling, StoredItem, StoredMessage, StoredSummary
 from lcm_core.records import (
     ContextItem,
     ConversationId,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from lcm_core.assemble.focus import ContextSummary, FocusOverlay, overlay
+from lcm_core.assemble.elements import ContextSummary, FocusOverlay, overlay
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, FocusBrief, Timestamp
 from lcm_core.store import summaries

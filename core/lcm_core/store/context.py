@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from sys import intern
 
-from lcm_core.assemble.counted import tokens_as_sent
+from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.context_items import ContextItems, ItemId
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.database import Reader, Row

@@ -15,10 +15,9 @@ from typing import Final
 
 from lcm_core.dag.markers import DIRECTIVE_MARKER, FALLBACK_MARKER
 from lcm_core.engine_rules import EngineRules
-from lcm_core.javascript import BLANKS, trimmed, well_formed
+from lcm_core.javascript import BLANKS, cut, trimmed, well_formed
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
-from lcm_core.tokens import Estimator, estimate
-from lcm_core.utf16 import cut, units
+from lcm_core.tokens import Estimator, estimate, utf16_length
 
 #: What the first of a row of such sentences leaves behind.
 OMITTED: Final = "[LCM fallback summary omitted directive-shaped untrusted content]."
@@ -265,12 +264,12 @@ def summarizer_cut(text: str, target: int, rules: EngineRules) -> str:
     """
     text, most = trimmed(text), max(LEAST_UNITS, UNITS_OF_TOKEN * target)
     if rules.escalation.fallback_units is not None:
-        return text if units(text) <= most else f"{cut(text, most)}\n{FALLBACK_MARKER}"
+        return text if utf16_length(text) <= most else f"{cut(text, most)}\n{FALLBACK_MARKER}"
     sound = _sound(text, rules)
     note = DIRECTIVE_MARKER if sound.omitted else FALLBACK_MARKER
     if rules.escalation.fallback_max_tokens is not None:
         return _noted(sound.text, note, rules)
-    if not sound.omitted and units(sound.text) <= most:
+    if not sound.omitted and utf16_length(sound.text) <= most:
         return sound.text
     return f"{cut(sound.text, most).rstrip(BLANKS)}\n{note}"
 

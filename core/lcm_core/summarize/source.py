@@ -13,13 +13,11 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Any, Final
 
-from lcm_core.assemble.js import parsed_object
 from lcm_core.assemble.message import Role, content_document
-from lcm_core.assemble.rebuild import rebuilt_content
-from lcm_core.assemble.sender import sender_of
+from lcm_core.assemble.rebuild import rebuilt_content, sender_of
 from lcm_core.dag.previous import PreviousContext, PreviousRules
 from lcm_core.engine_rules import RULES_PRESENT, EngineRules, SourceRules, engine_rules
-from lcm_core.javascript import BLANKS, Json, js_json, paired, read_json, trimmed
+from lcm_core.javascript import BLANKS, Json, js_json, paired, parsed_object, read_json, trimmed
 from lcm_core.meaning import MEDIA, message_says, plain, summary_says, type_of, value_says
 from lcm_core.records import Message, MessageId, MessagePart, SummaryId, SummaryText, Timestamp
 from lcm_core.store import summaries as summary_store

@@ -24,7 +24,7 @@ from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import Json, JsonObject, open_regular
 from lcm_core.operations.drafting.draft import Draft, DraftBase, DraftOrigin
 from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
-from lcm_core.own_folders import make_private
+from lcm_core.private_files import make_private
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.summarize.acceptance import Caution, DraftVerdict, Fault
 from lcm_core.summarize.cost import NOTHING_SPENT, Spent

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from lcm_core.assemble.counted import tokens_as_sent
+from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.change.plan import Edit
 from lcm_core.checks.proofs import descendant_tokens_of
 from lcm_core.checks.structure import Node, Structure

@@ -9,8 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from lcm_core.assemble.focus import wrap_brief
-from lcm_core.assemble.wrapper import wrap_summary
+from lcm_core.assemble.elements import wrap_brief, wrap_summary
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, engine_rules
 from lcm_core.records import ConversationId, FocusBrief, Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.store.database import Database, Reader

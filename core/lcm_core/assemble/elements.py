@@ -1,18 +1,69 @@
-"""Focus briefs over a context: which summaries one stands for, and how the model gets it.
+"""The elements in which the model gets summaries and focus briefs, and which summaries a brief covers.
 
-docs/engine/assembly.md, "What is sent" and "The element of a summary".
+Source: docs/engine/assembly.md, "The element of a summary" and "What is sent". Wrapped summaries are equal
+byte for byte to all 92 that were recorded of 0.1.2 and 0.15.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from lcm_core.assemble.xml import escaped_attribute, time_attribute
-from lcm_core.records import FocusBrief, SummaryId, Timestamp
-from lcm_core.times import parse_utc
+from lcm_core.engine_rules import EngineRules
+from lcm_core.records import FocusBrief, Summary, SummaryId, Timestamp
+from lcm_core.times import format_local, parse_utc
 from lcm_core.tokens import as_engine_read
+
+
+def time_attribute(name: str, stored: str | None, zone: tzinfo | None) -> str:
+    """``name="YYYY-MM-DDTHH:MM:SS"`` in *zone*, which it does not name; empty for no readable time."""
+    moment = parse_utc(stored)
+    return f'{name}="{format_local(moment, zone).replace(" ", "T")}"' if moment else ""
+
+
+def escaped(text: str) -> str:
+    """*text* between the tags of an element; quotes stay (as recorded)."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def escaped_attribute(text: str) -> str:
+    """*text* between the quotes of an attribute."""
+    return escaped(text).replace('"', "&quot;")
+
+
+# -- summaries ---------------------------------------------------------------------------------------------
+
+
+def wrap_summary(
+    summary: Summary, content: str, sources: Sequence[SummaryId], rules: EngineRules, zone: tzinfo | None
+) -> str:
+    """A summary as the model gets it, in a message of the role user.
+
+    *sources* are those that have a row, in the order of condensation; times are shown in *zone* (None: that
+    of this machine). A time that is not recorded or cannot be read leaves its attribute out.
+    """
+    in_attribute = escaped_attribute if rules.wrapper.escapes else str
+    attributes = [
+        f'id="{in_attribute(summary.summary_id)}"',
+        f'kind="{in_attribute(summary.kind)}"',
+        f'depth="{summary.depth}"',
+        f'descendant_count="{max(0, summary.descendant_count or 0)}"',
+        'trust="untrusted"' if rules.wrapper.has_trust else "",
+        time_attribute("earliest_at", summary.earliest_at, zone),
+        time_attribute("latest_at", summary.latest_at, zone),
+    ]
+    lines = [f"<summary {' '.join(one for one in attributes if one)}>"]
+    if sources and summary.kind == "condensed":
+        lines.append("  <parents>")
+        lines += [f'    <summary_ref id="{in_attribute(source)}" />' for source in sources]
+        lines.append("  </parents>")
+    text = escaped(content) if rules.wrapper.escapes else content
+    lines += ["  <content>", text, "  </content>", "</summary>"]
+    return "\n".join(lines)
+
+
+# -- focus briefs ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

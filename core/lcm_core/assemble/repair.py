@@ -1,20 +1,142 @@
-"""Tool pairing: every result right behind its call, one for each (docs/engine/assembly.md, "Tool pairing").
+"""Messages as a provider accepts them: no unanswered calls, no silent messages, tools in pairs.
 
-Two rules, that of the present engine and that of 0.1. Both go from the oldest message to the newest: a
-message with calls takes its results out of what follows, out of its **span** first.
+docs/engine/assembly.md, "Calls without a result", "Messages that say nothing" and "Tool pairing". Each
+function takes messages in order and returns messages in order; what it did is noted in a list of repairs.
+
+Pairing has two rules, that of the present engine and that of 0.1. Both go from the oldest message to the
+newest: a message with calls takes its results out of what follows, out of its **span** first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from lcm_core.assemble.blocks import text_block, word
-from lcm_core.assemble.mend import is_blank
 from lcm_core.assemble.message import Block, BlockKind, Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.rebuild import UNKNOWN_TOOL
-from lcm_core.assemble.repairs import Mended, Repair
+from lcm_core.javascript import BLANKS
+
+
+class Mended(StrEnum):
+    """What was done to a message."""
+
+    EMPTY_DROPPED = "empty message dropped"
+    REASONING_DROPPED = "assistant message of nothing but reasoning dropped"
+    CALL_STRIPPED = "tool call without a result removed"
+    CALL_REPEATED = "tool call with an id that was used before removed"
+    REPEATS_DROPPED = "assistant message of nothing but repeated tool calls dropped"
+    REASONING_MOVED = "reasoning moved before the tool call"
+    RESULT_MOVED = "tool result moved behind its call"
+    RESULT_REPEATED = "second result of a tool call dropped"
+    RESULT_ORPHANED = "tool result without its call dropped"
+    RESULT_MISSING = "tool call without a result answered with an error"
+
+
+#: Repairs by which a message is not sent at all.
+DROPPING: Final = frozenset(
+    {
+        Mended.EMPTY_DROPPED,
+        Mended.REASONING_DROPPED,
+        Mended.REPEATS_DROPPED,
+        Mended.RESULT_REPEATED,
+        Mended.RESULT_ORPHANED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One thing that was mended."""
+
+    what: Mended
+    origin: Origin  #: of the message that it was done to
+    call_id: str | None = None
+
+
+# -- calls without a result, and silence -------------------------------------------------------------------
+
+
+# By names of their own: to look up the member of an enum takes as long as all else that is asked of a block.
+_TEXT: Final = BlockKind.TEXT
+_TOOL_CALL: Final = BlockKind.TOOL_CALL
+_REASONING: Final = BlockKind.REASONING
+
+
+def strip_unanswered(
+    messages: Iterable[SentMessage],
+    tail_from: int | None,
+    answered_anywhere: Collection[str],
+    repairs: list[Repair],
+) -> list[SentMessage]:
+    """Remove tool calls behind which no result of theirs stands.
+
+    A call in the fresh tail (from ordinal *tail_from* on) may still wait for its result: it goes only when a
+    result is among *answered_anywhere*, those of the whole context, chosen or not.
+    """
+    held = list(messages)
+    last: dict[str, int] = {}  # place of the last result of each call
+    for at, message in enumerate(held):
+        if message.role is Role.TOOL_RESULT and message.call_id:
+            last[message.call_id] = at
+    found: list[SentMessage] = []
+    for at, message in enumerate(held):
+        calls = message.calls
+        gone = {call.call_id for call in calls if last.get(call.call_id or "", -1) <= at}
+        ordinal = message.origin.ordinal
+        if gone and tail_from is not None and ordinal is not None and ordinal >= tail_from:
+            gone.intersection_update(answered_anywhere)
+        if not gone:
+            found.append(message)
+            continue
+        stripped = [call.call_id for call in calls if call.call_id in gone]
+        repairs += [Repair(Mended.CALL_STRIPPED, message.origin, call_id) for call_id in stripped]
+        kept = [one for one in message.blocks if one.kind is not _TOOL_CALL or one.call_id not in gone]
+        if kept:
+            found.append(message.with_content(tuple(kept)))
+        else:
+            repairs.append(Repair(Mended.EMPTY_DROPPED, message.origin))
+    return found
+
+
+def without_silence(messages: Iterable[SentMessage], repairs: list[Repair]) -> list[SentMessage]:
+    """Messages without blank texts of the assistant, and without those that say nothing at all."""
+    found: list[SentMessage] = []
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            message = _spoken(message)
+        content = message.content
+        if not content or (isinstance(content, str) and not content.strip(BLANKS)):
+            repairs.append(Repair(Mended.EMPTY_DROPPED, message.origin))
+        elif message.role is Role.ASSISTANT and _only_reasoning(message.blocks):
+            repairs.append(Repair(Mended.REASONING_DROPPED, message.origin))
+        else:
+            found.append(message)
+    return found
+
+
+def _spoken(message: SentMessage) -> SentMessage:
+    """An assistant's message as blocks, without blank texts."""
+    if isinstance(message.content, str):
+        message = message.with_content((text_block(message.content),))
+    blocks = message.blocks
+    kept = tuple([block for block in blocks if not is_blank(block)])
+    return message if len(kept) == len(blocks) else message.with_content(kept)
+
+
+def is_blank(block: Block) -> bool:
+    """Whether a block is a text of nothing but blanks."""
+    return block.kind is _TEXT and not block.text.strip(BLANKS)
+
+
+def _only_reasoning(blocks: Sequence[Block]) -> bool:
+    return all(block.kind is _REASONING for block in blocks)
+
+
+# -- tool pairing ------------------------------------------------------------------------------------------
+
 
 #: What a tool call without a result is answered with.
 MISSING_RESULT: Final = (
@@ -25,11 +147,8 @@ MISSING_RESULT: Final = (
 _BEHIND_REASONING: Final = frozenset({"functionCall", "function_call"})
 _MOVABLE_REASONING: Final = frozenset({"thinking", "reasoning"})
 _CALLS_OF_0_1: Final = frozenset({"toolCall", "toolUse", "functionCall"})
-# By names of their own: to look up the member of an enum takes as long as all else that is asked of a block.
 _RESULT: Final = Role.TOOL_RESULT
 _ASSISTANT: Final = Role.ASSISTANT
-_TOOL_CALL: Final = BlockKind.TOOL_CALL
-_REASONING: Final = BlockKind.REASONING
 
 
 def pair_tools(
