@@ -97,11 +97,14 @@ class ContextItems:
             and self.types[:known] == other.types
         )
 
+    def named(self) -> Iterator[tuple[MessageId | None, SummaryId | None]]:
+        """What each item names, as it stands: only one of the two, unless it is damaged."""
+        return zip(self.message_ids, self.summary_ids, strict=True)
+
     @cached_property
     def refs(self) -> tuple[ItemId, ...]:
         """What each item names."""
-        pairs = zip(self.message_ids, self.summary_ids, strict=True)
-        return tuple([message if summary is None else summary for message, summary in pairs])
+        return tuple([message if summary is None else summary for message, summary in self.named()])
 
     # -- walks -----------------------------------------------------------------------------------------------
 

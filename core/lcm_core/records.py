@@ -132,11 +132,6 @@ class ContextItem:
     summary_id: SummaryId | None
     created_at: Timestamp
 
-    @property
-    def ref(self) -> MessageId | SummaryId | None:
-        """The message or the summary that it names."""
-        return self.message_id if self.summary_id is None else self.summary_id
-
 
 @dataclass(frozen=True, slots=True)
 class LargeFile:

@@ -35,14 +35,10 @@ from lcm_core.checks.proofs import lost_messages, run_of
 from lcm_core.checks.structure import Structure
 from lcm_core.context_items import ContextItems, repeated
 from lcm_core.findings import FixId, RowRef
-from lcm_core.records import ContextItem, SummaryId
+from lcm_core.records import SummaryId
 from lcm_core.wording import counted, phrase, some
 
 _OTHER_TOOL: Final = "Another tool wrote it, and only that can tell what was meant."
-
-
-def _items(structure: Structure, limits: Limits, items: Iterable[ContextItem]) -> Rows:
-    return Rows(limits, "context_items", ((structure.id, item.ordinal) for item in items))
 
 
 def _at(structure: Structure, limits: Limits, places: Iterable[int]) -> Rows:
@@ -51,33 +47,32 @@ def _at(structure: Structure, limits: Limits, places: Iterable[int]) -> Rows:
     return Rows(limits, "context_items", ((structure.id, ordinals[place]) for place in sorted(places)))
 
 
-def _where(structure: Structure, limits: Limits, is_wrong: Callable[[ContextItem], bool]) -> Rows:
-    """The items of a context of which something is true."""
-    return _items(structure, limits, filter(is_wrong, structure.items))
-
-
-def dangles(structure: Structure, item: ContextItem) -> bool:
-    """Whether the message or the summary of an item is gone."""
-    if item.summary_id is not None:
-        return (
-            item.summary_id not in structure.nodes
-            and structure.foreign_summaries.get(item.summary_id) is None
+def dangling(structure: Structure) -> list[int]:
+    """The places of the items whose message or summary is gone."""
+    ours, others = structure.messages.position, structure.foreign_messages
+    nodes, elsewhere = structure.nodes, structure.foreign_summaries
+    return [
+        at
+        for at, (message, summary) in enumerate(structure.items.named())
+        if (
+            summary not in nodes and elsewhere.get(summary) is None
+            if summary is not None
+            else message is not None and message not in ours and others.get(message) is None
         )
-    if item.message_id is None:
-        return False
-    there = item.message_id in structure.messages.position
-    return not there and structure.foreign_messages.get(item.message_id) is None
+    ]
 
 
 def _dangling_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    rows = _where(structure, limits, lambda item: item.summary_id is None and dangles(structure, item))
+    summaries = structure.items.summary_ids
+    rows = _at(structure, limits, (at for at in dangling(structure) if summaries[at] is None))
     words = "name a message that is gone; the engine skips it."
     return rows.hits(BROKEN, "context item", structure.id, words, FixId.DROP_DANGLING_ITEMS)
 
 
 def _dangling_summaries(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    rows = _where(structure, limits, lambda item: item.summary_id is not None and dangles(structure, item))
-    known = some(one for one in structure.remains if one in structure.items.summary_ids)
+    summaries = structure.items.summary_ids
+    rows = _at(structure, limits, (at for at in dangling(structure) if summaries[at] is not None))
+    known = some(one for one in structure.remains if one in summaries)
     left = f"; links and edges still tell what {known} was made from" if known else ""
     words = f"name a summary that is gone: what it covered is out of the model's sight{left}."
     return rows.hits(BROKEN, "context item", structure.id, words, FixId.DROP_DANGLING_ITEMS)
@@ -100,20 +95,23 @@ def _repeated(
     return find
 
 
-def owner_elsewhere(structure: Structure, item: ContextItem) -> int | None:
-    """The other conversation that an item's row belongs to; None when it is ours, or gone."""
-    if item.message_id is not None:
-        return structure.foreign_messages.get(item.message_id)
-    return structure.foreign_summaries.get(item.summary_id or "")
+def owners_elsewhere(structure: Structure) -> dict[int, int]:
+    """The other conversations whose rows items name, by the items' places."""
+    messages, summaries = structure.foreign_messages, structure.foreign_summaries
+    owners = (
+        messages.get(message) if message is not None else summaries.get(summary or "")
+        for message, summary in structure.items.named()
+    )
+    return {at: owner for at, owner in enumerate(owners) if owner is not None}
 
 
-def is_at_home(structure: Structure, item: ContextItem) -> bool:
+def is_at_home(structure: Structure, at: int) -> bool:
     """Whether an item's row is in the context of the conversation that it belongs to, or covered there."""
-    return item.ref in structure.at_home
+    return structure.items.refs[at] in structure.at_home
 
 
 def _foreign_items(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    foreign = [item for item in structure.items if owner_elsewhere(structure, item) is not None]
+    foreign = owners_elsewhere(structure)
     for at_home, fix, why in (
         (True, FixId.DROP_FOREIGN_ITEMS, "whose own context reaches what they name too."),
         (
@@ -122,19 +120,17 @@ def _foreign_items(structure: Structure, limits: Limits) -> Iterator[Hit]:
             "whose own context does not reach what they name: taken out here, it would be in sight nowhere.",
         ),
     ):
-        items = [item for item in foreign if is_at_home(structure, item) is at_home]
-        owners = dict.fromkeys(owner_elsewhere(structure, item) or 0 for item in items)
+        places = [at for at in foreign if is_at_home(structure, at) is at_home]
+        owners = {foreign[at] for at in places}
         where = " and of ".join(f"conversation {owner}" for owner in sorted(owners))
         words = f"name rows of {where}, {why}"
-        yield from _items(structure, limits, items).hits(BROKEN, "context item", structure.id, words, fix)
+        yield from _at(structure, limits, places).hits(BROKEN, "context item", structure.id, words, fix)
 
 
 def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    def is_covered(item: ContextItem) -> bool:
-        place = structure.place_of(item)
-        return place is not None and structure.linked[place] == 2
-
-    rows = _where(structure, limits, is_covered)
+    places = structure.message_places(structure.items)
+    covered = (at for at, place in enumerate(places) if place is not None and structure.linked[place] == 2)
+    rows = _at(structure, limits, covered)
     words = "stand beside a summary in the context that covers the same: the model reads it twice."
     return rows.hits(BROKEN, "message", structure.id, words, FixId.DROP_COVERED_ITEMS)
 
@@ -142,9 +138,9 @@ def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
 def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Hit]:
     circling = structure.graph.cyclic
     ordinals: dict[SummaryId, list[int]] = {}
-    for item in structure.items:
-        if item.summary_id is not None:
-            ordinals.setdefault(item.summary_id, []).append(item.ordinal)
+    for ordinal, summary in zip(structure.items.ordinals, structure.items.summary_ids, strict=True):
+        if summary is not None:
+            ordinals.setdefault(summary, []).append(ordinal)
     for summary_id in structure.summaries_in_context:
         covered = [
             one for one in structure.graph.below([summary_id]) if one != summary_id and one in ordinals
@@ -197,20 +193,21 @@ def _abnormal_ordinals(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _disorder(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    rows = _items(structure, limits, behind_newer(structure, structure.items))
+    rows = _at(structure, limits, behind_newer(structure, structure.items))
     words = "stand behind something newer, as after a transplant or a merge"
     return _out_of_order(structure, rows, "context item", words)
 
 
 def _behind_newer_summary(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    rows = Rows(limits)
+    behind: list[int] = []
     newest_first = -1
-    for item in structure.items:
-        if item.summary_id is not None and item.summary_id in structure.spans:
-            newest_first = max(newest_first, structure.spans[item.summary_id][0])
-        place = structure.place_of(item)
+    places = structure.message_places(structure.items)
+    for at, (summary, place) in enumerate(zip(structure.items.summary_ids, places, strict=True)):
+        if summary is not None and summary in structure.spans:
+            newest_first = max(newest_first, structure.spans[summary][0])
         if place is not None and place < newest_first:
-            rows.add("context_items", structure.id, item.ordinal)
+            behind.append(at)
+    rows = _at(structure, limits, behind)
     words = "stand behind a summary that covers only later messages"
     return _out_of_order(structure, rows, "raw message", words)
 

@@ -19,7 +19,7 @@ from lcm_core.checks.check import Limits
 from lcm_core.checks.structure import SECOND, Structure
 from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems
 from lcm_core.findings import FixId
-from lcm_core.records import ContextItem, SummaryId
+from lcm_core.records import SummaryId
 
 #: A session is begun anew now and then; more blocks than that are damage.
 _MOST_RESETS: Final = 2_000
@@ -175,7 +175,7 @@ def gaps_of(structure: Structure) -> list[Gap]:
 
     Before 0.6.0, when nothing took items out on purpose, also one before the first item.
     """
-    sides = [(item.ordinal, structure.covered_by(item)) for item in structure.items]
+    sides = list(zip(structure.items.ordinals, structure.covered_by(structure.items), strict=True))
     if structure.conversation.active is None:
         sides.insert(0, (-1, (-1, -1)))
     gaps = []
@@ -227,9 +227,8 @@ def true_order(structure: Structure) -> list[int] | None:
     possible = list(dict.fromkeys(_orders(items.ordinals)))
     if len(possible) == 1:
         return list(possible[0])
-    doubtful = _doubtful(structure)
-    certain = [[items.item(at) for at in order if at not in doubtful] for order in possible]
-    proven = (order for order, held in zip(possible, certain, strict=True) if is_in_order(structure, held))
+    doubtful, spans = _doubtful(structure), structure.covered_by(items)
+    proven = (order for order in possible if _ascends(spans[at] for at in order if at not in doubtful))
     found = next(proven, None)
     return None if found is None else list(found)
 
@@ -250,16 +249,15 @@ def _orders(ordinals: Sequence[int]) -> Iterator[tuple[int, ...]]:
 def _doubtful(structure: Structure) -> frozenset[int]:
     """Places of items that tell nothing: what stands twice, and what a summary beside it covers."""
     found = {at for places in structure.items.repeated.values() for at in places}
-    for at, item in enumerate(structure.items):
-        place = structure.place_of(item)
+    for at, place in enumerate(structure.message_places(structure.items)):
         if place is not None and structure.linked[place] == 2:
             found.add(at)
     return frozenset(found)
 
 
-def is_in_order(structure: Structure, items: Iterable[ContextItem]) -> bool:
+def _ascends(spans: Iterable[tuple[int, int] | None]) -> bool:
     """Whether items begin no earlier than those before them; what covers nothing stands anywhere."""
-    starts = [span[0] for item in items if (span := structure.covered_by(item)) is not None]
+    starts = [span[0] for span in spans if span is not None]
     return all(before <= after for before, after in pairwise(starts))
 
 
@@ -269,25 +267,28 @@ def known_order(structure: Structure, items: ContextItems) -> list[int] | None:
     It does when each covers something, none covers what lies within another one's run of messages, and the
     recorded times say the same as seq.
     """
-    spans = [structure.covered_by(item) for item in items]
+    spans = structure.covered_by(items)
     known = [span for span in spans if span is not None]
     if len(known) < len(spans):
         return None
     order = sorted(range(len(items)), key=known.__getitem__)
     if any(known[one][1] >= known[other][0] for one, other in pairwise(order)):
         return None
-    return None if any(behind_newer(structure, [items.item(at) for at in order])) else order
+    return order if next(behind_newer(structure, items, order), None) is None else None
 
 
-def behind_newer(structure: Structure, items: Iterable[ContextItem]) -> Iterator[ContextItem]:
-    """The items that stand behind something newer: by time, and messages also by seq.
+def behind_newer(
+    structure: Structure, items: ContextItems, order: Sequence[int] | None = None
+) -> Iterator[int]:
+    """The places of the items that stand behind something newer: by time, and messages also by seq.
 
     What a transplant copied stands in front of the rest, whenever it was said.
     """
     newest_start, last_place = 0.0, -1
-    for item in items:
-        place = structure.place_of(item)
-        node = None if item.summary_id is None else structure.nodes.get(item.summary_id)
+    places = structure.message_places(items)
+    for at in range(len(items)) if order is None else order:
+        place, summary = places[at], items.summary_ids[at]
+        node = None if summary is None else structure.nodes.get(summary)
         if place is not None:
             ends, back = structure.messages.days[place], place < last_place
             last_place = max(last_place, place)
@@ -299,7 +300,7 @@ def behind_newer(structure: Structure, items: Iterable[ContextItem]) -> Iterator
         else:
             continue
         if back or (ends and ends < newest_start):
-            yield item
+            yield at
         if node is not None:
             newest_start = max(newest_start, _day(node.earliest))
 

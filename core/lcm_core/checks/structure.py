@@ -17,7 +17,7 @@ from typing import Final
 
 from lcm_core.context_items import ContextItems
 from lcm_core.dag.graph import SummaryGraph
-from lcm_core.records import ContextItem, Conversation, ConversationId, Edge, SummaryId
+from lcm_core.records import Conversation, ConversationId, Edge, SummaryId
 from lcm_core.store.context import context_items
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
@@ -155,24 +155,27 @@ class Structure:
             if place is not None:
                 yield place
 
-    def place_of(self, item: ContextItem) -> int | None:
-        """Where the message of an item stands; None of a summary, and of a message that is not ours."""
-        return None if item.message_id is None else self.messages.position.get(item.message_id)
+    def message_places(self, items: ContextItems) -> list[int | None]:
+        """Where the message of each item stands; None of a summary, and of a message that is not ours."""
+        position = self.messages.position
+        return [None if one is None else position.get(one) for one in items.message_ids]
 
-    def covered_by(self, item: ContextItem) -> tuple[int, int] | None:
-        """First and last place that an item covers; None when that is nothing of this conversation."""
-        place = self.place_of(item)
-        if item.message_id is not None:
-            return None if place is None else (place, place)
-        return None if item.summary_id is None else self.spans.get(item.summary_id)
+    def covered_by(self, items: ContextItems) -> list[tuple[int, int] | None]:
+        """First and last place that each item covers; None when that is nothing of this conversation."""
+        spans, places = self.spans, self.message_places(items)
+        return [
+            (None if place is None else (place, place))
+            if message is not None
+            else (None if summary is None else spans.get(summary))
+            for (message, summary), place in zip(items.named(), places, strict=True)
+        ]
 
     @cached_property
     def raw(self) -> bytes:
         """By place: 1 where the message stands in the context itself."""
         found = bytearray(len(self.messages))
-        position = self.messages.position
-        for message_id in self.items.message_ids:
-            if message_id is not None and (place := position.get(message_id)) is not None:
+        for place in self.message_places(self.items):
+            if place is not None:
                 found[place] = 1
         return bytes(found)
 

@@ -242,14 +242,10 @@ async def _rows_from(
 
 
 def _columns(rows: Sequence[Row], complete: bool, signature: str) -> ContextItems:
+    ordinals, types, messages, summaries, created = zip(*rows, strict=True) if rows else [()] * 5
+    made = tuple([one or Timestamp("") for one in created])
     return ContextItems(
-        tuple([row[0] for row in rows]),
-        tuple([intern(str(row[1])) for row in rows]),
-        tuple([row[2] for row in rows]),
-        tuple([row[3] for row in rows]),
-        tuple([row[4] or Timestamp("") for row in rows]),
-        complete,
-        signature,
+        ordinals, tuple(map(intern, map(str, types))), messages, summaries, made, complete, signature
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lcm_core.checks import Limits
-from lcm_core.checks.context import dangles, is_at_home, owner_elsewhere
+from lcm_core.checks.context import dangling, is_at_home, owners_elsewhere
 from lcm_core.checks.placing import fallen, known_order, lost_blocks, true_order
 from lcm_core.checks.proofs import run_of
 from lcm_core.checks.structure import Structure
@@ -115,16 +115,15 @@ def new_context(
 
 def _replace_dangling(structure: Structure, found: NewContext) -> None:
     """Items for what is gone give way to what is left of it."""
-    remains = Remains(structure)
+    remains, gone = Remains(structure), frozenset(dangling(structure))
     entries: list[Entry] = []
     for entry in found.entries:
-        item = None if entry.at is None else structure.items.item(entry.at)
-        if item is None or not dangles(structure, item):
+        if entry.at not in gone:
             entries.append(entry)
             continue
         found.dangling += 1
-        if item.summary_id is not None:
-            coming = [Entry(ref, None) for ref in remains.of(item.summary_id)]
+        if isinstance(entry.ref, str):
+            coming = [Entry(ref, None) for ref in remains.of(SummaryId(entry.ref))]
             found.sources += len(coming)
             entries += coming
     found.entries = entries
@@ -132,9 +131,7 @@ def _replace_dangling(structure: Structure, found: NewContext) -> None:
 
 def _foreign(structure: Structure) -> Iterator[int]:
     """The items for rows of another conversation whose own context reaches them."""
-    for at, item in enumerate(structure.items):
-        if owner_elsewhere(structure, item) is not None and is_at_home(structure, item):
-            yield at
+    return (at for at in owners_elsewhere(structure) if is_at_home(structure, at))
 
 
 def _reorder(structure: Structure, found: NewContext) -> None:
