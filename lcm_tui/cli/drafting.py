@@ -18,7 +18,7 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
-from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, BatchOptions, new_batch_id
+from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, BatchOptions
 from lcm_core.operations.drafting.draft import DraftSetting, read_material, request_for, retention_of
 from lcm_core.operations.drafting.items import BatchItem, ItemState, interrupted
 from lcm_core.operations.drafting.rules import EXAMPLES, AcceptanceRule, parse_rule
@@ -29,6 +29,7 @@ from lcm_core.operations.drafting.saved import (
     drafts_folder,
     unfinished,
 )
+from lcm_core.operations.rows import new_batch_id
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.cost import NOTHING_SPENT, CallBudget, total_forecast

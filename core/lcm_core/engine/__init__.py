@@ -319,7 +319,7 @@ class Engine:
                 "hand its messages over first.",
                 code="CONVERSATION_NOT_FOUND",
             )
-        return ConversationId(int(str(holding.row["conversation_id"])))
+        return holding.conversation_id
 
     # -- how it is stored --------------------------------------------------------------------------------
 

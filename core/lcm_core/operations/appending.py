@@ -28,7 +28,6 @@ from lcm_core.change.plan import (
     RowChange,
     Symbol,
     SymbolKind,
-    deletion,
     in_order,
     insertion,
     ref_of,
@@ -39,6 +38,7 @@ from lcm_core.ingest.parts import StoredPart
 from lcm_core.ingest.payloads import Payload, payload_path, remove_payloads, write_payloads
 from lcm_core.ingest.skipping import is_acknowledgement, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
+from lcm_core.operations.rows import context_item, delete, in_context_order, listing_of, update
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
@@ -181,7 +181,7 @@ class ConversationEnd:
         unused = dict.fromkeys(self.schema.tables["message_parts"]) if whole_rows else {}
         edits += self._message_edits(numbered, unused)
         if fresh:
-            rows = [_item(self.conversation_id, message_id, self.stamp) for message_id, _ in numbered]
+            rows = [context_item(self.conversation_id, message_id, self.stamp) for message_id, _ in numbered]
             edits.append(splice_at(self.listing, self.conversation_id, len(self.listing), (), rows))
         if checkpoint is not None and self.schema.has(_STATE):
             edits += self._checkpoint_edits(checkpoint, fresh[-1] if fresh else None)
@@ -316,7 +316,7 @@ async def end_of_conversation(
         cause = "backfill" if archived or taken else None
         opening = [_conversation(reader.schema, conversation_id, session, stamp, cause)]
     else:
-        conversation_id = int(str(holding.row["conversation_id"]))
+        conversation_id = holding.conversation_id
         opening = list(_rebound(holding, session))
         waiting = list(_bootstrapped(holding, stamp))
         listing = Listing.of(await end_of_context(reader, ConversationId(conversation_id)))
@@ -390,25 +390,14 @@ def _conversation(
 
 def _rebound(holding: Holding, session: Session) -> Iterator[RowChange]:
     """The host goes on under another session id: the conversation of the key follows it."""
-    before = holding.row["session_id"]
-    if session.session_key is not None and before != session.session_id:
-        yield RowChange(
-            "conversations",
-            Cells.of({"conversation_id": holding.row["conversation_id"]}),
-            Cells.of({"session_id": before}),
-            Cells.of({"session_id": session.session_id}),
-        )
+    if session.session_key is not None and holding.row["session_id"] != session.session_id:
+        yield update("conversations", holding.row, {"session_id": session.session_id})
 
 
 def _bootstrapped(holding: Holding, stamp: str) -> Iterator[Edit]:
     """A conversation that a host began without a transcript, and that one is now read for."""
     if "bootstrapped_at" in holding.row and holding.row["bootstrapped_at"] is None:
-        yield RowChange(
-            "conversations",
-            Cells.of({"conversation_id": holding.row["conversation_id"]}),
-            Cells.of({"bootstrapped_at": None}),
-            Cells.of({"bootstrapped_at": stamp}),
-        )
+        yield update("conversations", holding.row, {"bootstrapped_at": stamp})
 
 
 def _part(schema: Schema, message: MessageId, session_id: str, ordinal: int, part: StoredPart) -> Cells:
@@ -441,18 +430,6 @@ def _file(schema: Schema, conversation_id: int, payload: Payload, path: Path, st
         "created_at": stamp,
     }
     return insertion("large_files", _row(schema, "large_files", values))
-
-
-def _item(conversation_id: int, message_id: MessageId, stamp: str) -> Cells:
-    return Cells.of(
-        {
-            "conversation_id": conversation_id,
-            "item_type": "message",
-            "message_id": message_id,
-            "summary_id": None,
-            "created_at": stamp,
-        }
-    )
 
 
 def _id(first: int | None, number: int) -> MessageId:
@@ -498,12 +475,8 @@ async def plan_rollover_archive(reader: Reader, session: Session, now: datetime)
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None or not reader.schema.has("conversations", "active"):
         return None
-    names = [name for name in ("active", "archived_at", "archive_cause") if name in holding.row]
     values: dict[str, Cell] = {"active": 0, "archived_at": sql_utc(now), "archive_cause": _CAUSE}
-    before = Cells.of({name: holding.row[name] for name in names})
-    after = Cells.of({name: values[name] for name in names})
-    key = Cells.of({"conversation_id": holding.row["conversation_id"]})
-    return _append(holding, "Archive a conversation", [RowChange("conversations", key, before, after)])
+    return _append(holding, "Archive a conversation", [update("conversations", holding.row, values)])
 
 
 async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -> Append | None:
@@ -515,7 +488,7 @@ async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None:
         return None
-    conversation_id = ConversationId(int(str(holding.row["conversation_id"])))
+    conversation_id = holding.conversation_id
     edits: list[Edit] = []
     for row in await finished_heartbeats(reader, conversation_id, after):
         if not is_acknowledgement(row.role, row.content):
@@ -528,28 +501,22 @@ async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -
 
 
 def _append(holding: Holding, title: str, edits: Sequence[Edit]) -> Append:
-    conversation_id = int(str(holding.row["conversation_id"]))
+    conversation_id = holding.conversation_id
     return Append(Plan("ingest", title, conversation_id, tuple(edits)), conversation_id, (), 0, 0)
 
 
 async def _deletions(reader: Reader, conversation_id: ConversationId, ids: list[int]) -> list[Edit]:
-    items = await rows_by(reader, "context_items", "conversation_id", [conversation_id])
+    items = in_context_order(await rows_by(reader, "context_items", "conversation_id", [conversation_id]))
     edits: list[Edit] = []
-    listing = Listing.of([(int(str(row["ordinal"])), ref_of(Cells.of(row))) for row in _in_order(items)])
+    listing = listing_of(items)
     gone = set(ids)
-    for item in reversed(_in_order(items)):
+    for item in reversed(items):
         if item["message_id"] in gone:
-            at = listing.refs.index(ref_of(Cells.of(item)))
-            place = Place(at, (), 0)
-            edits.append(carry_out(listing, conversation_id, place, [Cells.of(item)], ()).splice)
+            place = Place(listing.refs.index(ref_of(item)), (), 0)
+            edits.append(carry_out(listing, conversation_id, place, [item], ()).splice)
     for table in ("message_parts", "messages"):
-        rows = map(Cells.of, await rows_by(reader, table, "message_id", ids))
-        edits += [deletion(table, row) for row in rows]
+        edits += delete(table, await rows_by(reader, table, "message_id", ids))
     return edits
-
-
-def _in_order(items: list[StoredRow]) -> list[StoredRow]:
-    return sorted(items, key=lambda row: int(str(row["ordinal"])))
 
 
 def commit_append(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,8 @@ from typing import Final
 from lcm_core.change.breaks import line_key, message_key, summary_key
 from lcm_core.change.plan import Cells, Edit, RowChange, SqlValue, Symbol, SymbolKind, insertion
 from lcm_core.errors import RefusedError
+from lcm_core.ingest.stored import new_file_id
+from lcm_core.operations.rows import new_summary_id, pages
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.occupied import ONCE, seq_bounds, taken
@@ -242,7 +243,7 @@ async def files_to_copy(reader: Reader, wanted: Iterable[str], target: int) -> d
 
 def new_ids(files: Iterable[str]) -> Renamed:
     """An id for the copy of each of some files."""
-    return {file: f"file_{secrets.token_hex(8)}" for file in files}
+    return {file: new_file_id() for file in files}
 
 
 def refer(row: StoredRow, renamed: Renamed) -> dict[str, SqlValue]:
@@ -300,7 +301,7 @@ class DeepCopy:
         bounds = await seq_bounds(reader, target)
         texts = [*whole.summaries.values(), *whole.messages.values()]
         named = set(await asyncio.to_thread(named_in, texts))
-        for rows in _batches(list(whole.messages)):
+        for rows in pages(list(whole.messages), BATCH):
             named |= named_in(await rows_by(reader, "message_parts", "message_id", rows))
         files = await files_to_copy(reader, named, target)
         once: dict[str, frozenset[str]] = {}
@@ -312,7 +313,7 @@ class DeepCopy:
             target,
             session_id,
             (1 if bounds is None else bounds.first) - len(whole.messages),
-            {summary: f"sum_{secrets.token_hex(8)}" for summary in whole.summaries},
+            {summary: new_summary_id() for summary in whole.summaries},
             {one: Symbol(f"new:{number}", SymbolKind.ID) for number, one in enumerate(whole.messages, 1)},
             files,
             new_ids(files),
@@ -322,7 +323,7 @@ class DeepCopy:
     async def edits(self, reader: Reader) -> list[Edit]:
         """Every row of the copy but those of the context; what is referred to comes first."""
         found: list[Edit] = await asyncio.to_thread(list, chain(self._files(), self._messages()))
-        for ids in _batches(list(self.messages)):
+        for ids in pages(list(self.messages), BATCH):
             parts = await rows_by(reader, "message_parts", "message_id", ids)
             found += await asyncio.to_thread(list, self._parts(parts))
         return found + await asyncio.to_thread(list, chain(self._summaries(), self._lines()))
@@ -400,7 +401,3 @@ class DeepCopy:
 
 def _insert(table: str, row: Mapping[str, SqlValue], **changed: SqlValue | Symbol) -> RowChange:
     return insertion(table, Cells.of({**row, **changed}))
-
-
-def _batches(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))

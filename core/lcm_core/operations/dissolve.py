@@ -14,6 +14,7 @@ from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Edit, Plan, RowChange, Splice, deletion, key_of
 from lcm_core.errors import RefusedError
 from lcm_core.operations.prepared import retired
+from lcm_core.operations.rows import context_item, delete, over_budget
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
@@ -87,7 +88,7 @@ async def plan_dissolve(
         title=_title(nodes, roots, sum(map(len, restored.values())), keep),
         conversation_id=conversation_id,
         edits=tuple(edits),
-        warnings=await _over_budget(reader, listing, budget),
+        warnings=tuple(await over_budget(reader, listing.refs, budget)),
         select=restored[roots[0]][0],
     )
 
@@ -275,18 +276,7 @@ def _splice(listing: Listing, row: Cells, restored: Sequence[str], stamp: str) -
     if not (isinstance(owner, int) and isinstance(summary_id, str)):
         raise TypeError("a summary stands in the context of a conversation")
     start = listing.refs.index(summary_id)
-    inserted = [
-        Cells.of(
-            {
-                "conversation_id": owner,
-                "item_type": "summary",
-                "message_id": None,
-                "summary_id": source,
-                "created_at": stamp,
-            }
-        )
-        for source in restored
-    ]
+    inserted = [context_item(owner, source, stamp) for source in restored]
     return splice_at(listing, owner, start, [row.but(ordinal=listing.ordinals[start])], inserted)
 
 
@@ -295,13 +285,13 @@ async def _purge(reader: Reader, node: _Node) -> list[Edit]:
     summary_id = node.summary_id
     edits: list[Edit] = []
     for table in ("focus_brief_sources", "summary_messages", "summary_parents"):
-        edits += _deletes(table, await rows_by(reader, table, "summary_id", [summary_id]))
+        edits += delete(table, await rows_by(reader, table, "summary_id", [summary_id]))
     for reference in await referring_columns(reader, "summaries"):
         if reference.table in _LINEAGE:
             continue
         rows = await rows_by(reader, reference.table, reference.column, [summary_id])
         if reference.on_delete == "CASCADE":
-            edits += _deletes(reference.table, rows)
+            edits += delete(reference.table, rows)
         elif reference.on_delete == "SET NULL":
             edits += _forgets(reference.table, reference.column, rows)
         elif rows:
@@ -311,26 +301,9 @@ async def _purge(reader: Reader, node: _Node) -> list[Edit]:
     return [*edits, deletion("summaries", node.row)]
 
 
-def _deletes(table: str, rows: Iterable[StoredRow]) -> list[Edit]:
-    return [deletion(table, Cells.of(row)) for row in rows]
-
-
 def _forgets(table: str, column: str, rows: Iterable[StoredRow]) -> list[Edit]:
     found = [Cells.of(row) for row in rows]
     return [
         RowChange(table, key_of(table, row), Cells.of({column: row[column]}), Cells.of({column: None}))
         for row in found
     ]
-
-
-async def _over_budget(reader: Reader, listing: Listing, budget: int | None) -> tuple[str, ...]:
-    """A warning when the context would not fit."""
-    if budget is None:
-        return ()
-    total = await context_store.tokens_of(reader, listing.refs)
-    if total <= budget:
-        return ()
-    return (
-        f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: "
-        "the engine would leave the oldest items out",
-    )

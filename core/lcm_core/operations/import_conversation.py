@@ -36,9 +36,11 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.waiting import row_waits
 from lcm_core.errors import DatabaseError, RefusedError
+from lcm_core.ingest.stored import new_file_id
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
 from lcm_core.operations.deep_copy import refer
 from lcm_core.operations.prune import CAUSE
+from lcm_core.operations.rows import new_batch_id, new_summary_id, update
 from lcm_core.store.database import Reader
 from lcm_core.store.lifecycle import ids_taken
 from lcm_core.store.prepared import TABLES as PREPARED
@@ -76,9 +78,9 @@ _FORBIDDEN: Final = ("lcm_", "sqlite_")
 
 _NewId = Callable[[], str]
 _KEYS: Final[Mapping[str, tuple[str, _NewId]]] = {
-    "summaries": ("summary_id", lambda: f"sum_{secrets.token_hex(8)}"),
+    "summaries": ("summary_id", new_summary_id),
     "message_parts": ("part_id", lambda: str(uuid.uuid4())),
-    "large_files": ("file_id", lambda: f"file_{secrets.token_hex(8)}"),
+    "large_files": ("file_id", new_file_id),
     "focus_briefs": ("brief_id", lambda: f"focus_{secrets.token_hex(8)}"),
 }
 #: Columns by the table whose rows they name.
@@ -112,7 +114,11 @@ async def plan_import(
     if len(pieces) > 1:
         held = {name: value for name, value in _hidden(marker, moment).items() if name in row}
         opening = importing.insert("conversations", {**row, **held})
-        pieces[-1].append(_shown(importing.owner, opening.row, importing.insert("conversations", row).row))
+        pieces[-1].append(
+            update(
+                "conversations", opening.row.as_dict(), importing.insert("conversations", row).row.as_dict()
+            )
+        )
     pieces[0].insert(0, opening)
     messages, summaries = (len(file.rows.get(table, ())) for table in ("messages", "summaries"))
     as_new = "" if importing.owner == file.conversation_id else ", as a new conversation"
@@ -120,7 +126,7 @@ async def plan_import(
         f"Import conversation {file.conversation_id}{as_new}: {counted(messages, 'message')}, "
         f"{counted(summaries, 'summary')}"
     )
-    batch = f"batch_{secrets.token_hex(8)}" if len(pieces) > 1 else None
+    batch = new_batch_id() if len(pieces) > 1 else None
     warnings, allowed = tuple(importing.warnings()), importing.oddities()
     return tuple(
         Plan(
@@ -168,13 +174,6 @@ def _hidden(marker: str, now: datetime) -> FileRow:
         "archived_at": iso_z(now),
         "archive_cause": "import",
     }
-
-
-def _shown(owner: int, hidden: Cells, whole: Cells) -> RowChange:
-    """The conversation gets its session."""
-    changed = [name for name, value in hidden.values if value != whole[name]]
-    before, after = (Cells.of({name: row[name] for name in changed}) for row in (hidden, whole))
-    return RowChange("conversations", Cells.of({"conversation_id": owner}), before, after)
 
 
 async def _refuse_half(reader: Reader, file: ConversationFile, marker: str) -> None:

@@ -20,13 +20,12 @@ from itertools import chain, pairwise
 from typing import Final
 
 from lcm_core.change.breaks import context_key
-from lcm_core.change.place import Listing, moves_from_zero, splice_at
+from lcm_core.change.place import moves_from_zero, splice_at
 from lcm_core.change.plan import (
     KEYS,
     Cells,
     Edit,
     Plan,
-    Ref,
     RowChange,
     SqlValue,
     deletion,
@@ -35,6 +34,7 @@ from lcm_core.change.plan import (
     renumbering,
 )
 from lcm_core.errors import RefusedError
+from lcm_core.operations.rows import in_context_order, listing_of, over_budget, update
 from lcm_core.records import ConversationId, MessageId
 from lcm_core.store import context as context_store
 from lcm_core.store.conversations import get_conversation
@@ -49,7 +49,7 @@ from lcm_core.store.families import (
     records_archiving,
 )
 from lcm_core.store.occupied import ONCE, active_briefs
-from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.rows import rows_by
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.times import iso_z, parse_utc, sql_utc
 from lcm_core.wording import counted, phrase
@@ -225,16 +225,9 @@ async def _seen(reader: Reader, split: SplitSession, budget: int | None) -> list
         "before its own summaries until it is taken away (/lossless unfocus)"
         for brief in (await active_briefs(reader, split.active.id))[:1]
     ]
-    total = 0
-    for member in (*split.older, split.active):
-        items = await context_store.context_items(reader, member.id)
-        total += await context_store.tokens_of(reader, items.refs)
-    if budget is not None and total > budget:
-        found.append(
-            f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: the engine would "
-            "leave the oldest items out until it has compacted"
-        )
-    return found
+    items = [await context_store.context_items(reader, one.id) for one in (*split.older, split.active)]
+    refs = [ref for one in items for ref in one.refs]
+    return found + await over_budget(reader, refs, budget, more=" until it has compacted")
 
 
 # -- the edits ------------------------------------------------------------------------------------------
@@ -271,7 +264,10 @@ class _MergeEdits:
         for one in ids:
             offsets[one], before = before, before + len(numbers[one])
         losing = await _losing(reader, ids)
-        contexts = {one: await _context(reader, one) for one in ids}
+        contexts = {
+            one: in_context_order(await rows_by(reader, "context_items", "conversation_id", [one]))
+            for one in ids
+        }
         return cls(ids[:-1], target, now, numbers, offsets, losing, contexts)
 
     async def edits(self, reader: Reader) -> list[Edit]:
@@ -343,11 +339,9 @@ class _MergeEdits:
                 if row["status"] == "active" and active:
                     after |= {"status": "superseded", "superseded_at": stamp}
                 active = active or row["status"] == "active"
-                before = {name: row[name] for name in after if name in row}
-                after = {name: after[name] for name in before if after[name] != before[name]}
-                if after:
-                    kept = {name: before[name] for name in after}
-                    found.append(_update("focus_briefs", row["brief_id"], kept, after))
+                changed = update("focus_briefs", row, after)
+                if changed.row.columns:
+                    found.append(changed)
         return found
 
     def _number_of(self, owner: ConversationId, seq: int) -> int:
@@ -371,9 +365,7 @@ class _MergeEdits:
             zeros = {"running": 0, "retry_attempts": 0, "maintenance_revision": 0}
             row = {**dict.fromkeys(columns), **{n: v for n, v in zeros.items() if n in columns}, **asked}
             return [insertion(MAINTENANCE, Cells.of({**row, "conversation_id": self.target}))]
-        before = {name: rows[0][name] for name in asked if rows[0][name] != asked[name]}
-        after = {name: asked[name] for name in before}
-        return [_update(MAINTENANCE, self.target, before, after)]
+        return [update(MAINTENANCE, rows[0], asked)]
 
     # -- contexts ----------------------------------------------------------------------------------------
 
@@ -382,9 +374,9 @@ class _MergeEdits:
         for owner in self.older:
             rows = self.contexts[owner]
             if rows:
-                yield splice_at(_listing(rows), owner, 0, rows, [])
+                yield splice_at(listing_of(rows), owner, 0, rows, [])
                 coming += (row.but(conversation_id=self.target) for row in rows)
-        listing = _listing(self.contexts[self.target])
+        listing = listing_of(self.contexts[self.target])
         if coming:
             yield splice_at(listing, self.target, 0, [], coming)
         moves = tuple(moves_from_zero(listing))
@@ -424,27 +416,6 @@ async def _losing(reader: Reader, ids: Sequence[ConversationId]) -> dict[Message
                     found.setdefault(message, {})[column] = value
             claimed.update(value for _, value in held)
     return found
-
-
-async def _context(reader: Reader, owner: ConversationId) -> list[Cells]:
-    rows = await rows_by(reader, "context_items", "conversation_id", [owner])
-    return [Cells.of(row) for row in sorted(rows, key=_ordinal)]
-
-
-def _ordinal(row: StoredRow) -> int:
-    ordinal = row["ordinal"]
-    if not isinstance(ordinal, int):
-        raise TypeError("a context item stands at an ordinal")
-    return ordinal
-
-
-def _listing(rows: Sequence[Cells]) -> Listing:
-    found: list[tuple[int, Ref]] = []
-    for row in rows:
-        ordinal = row["ordinal"]
-        assert isinstance(ordinal, int)
-        found.append((ordinal, ref_of(row)))
-    return Listing.of(found)
 
 
 def _update(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lcm_core.change.plan import Cells, RowChange, deletion
+from lcm_core.change.plan import Edit
 from lcm_core.errors import RefusedError
+from lcm_core.operations.rows import delete
 from lcm_core.store.prepared import PreparedBatch
 
 
@@ -29,12 +30,11 @@ def refuse_active(batches: Iterable[PreparedBatch], what: str) -> None:
             )
 
 
-def retired(batches: Sequence[PreparedBatch], what: str) -> list[RowChange]:
+def retired(batches: Sequence[PreparedBatch], what: str) -> list[Edit]:
     """The deletion of ended batches, each row before every row that it refers to.
 
     Raises:
         RefusedError: the engine works on one of them; *what* as for `refuse_active`.
     """
     refuse_active(batches, what)
-    rows = [(table, Cells.of(row)) for batch in batches for table, row in batch.rows]
-    return [deletion(table, row) for table, row in rows]
+    return [edit for batch in batches for table, row in batch.rows for edit in delete(table, [row])]

@@ -21,14 +21,13 @@ from typing import Final, TypeVar
 
 from lcm_core.change.breaks import context_key
 from lcm_core.change.errors import said
-from lcm_core.change.place import Listing, splice_at
+from lcm_core.change.place import splice_at
 from lcm_core.change.plan import (
     Cell,
     Cells,
     Edit,
     Keeping,
     Plan,
-    Ref,
     RowChange,
     Splice,
     deletion,
@@ -39,6 +38,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.errors import RefusedError
 from lcm_core.operations.prepared import refuse_active
+from lcm_core.operations.rows import in_context_order, listing_of, pages, update
 from lcm_core.paths import resolve_transcript
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store import prepared
@@ -174,9 +174,7 @@ async def plan_archive(
             "archive_cause": CAUSE,
             "updated_at": sql_utc(moment),
         }
-        after = Cells.of({name: value for name, value in wanted.items() if name in row})
-        before = Cells.of({name: value for name, value in row.items() if name in wanted})
-        edits.append(RowChange("conversations", Cells.of({"conversation_id": one}), before, after))
+        edits.append(update("conversations", row, wanted))
     ids = [one.conversation_id for one in live]
     warnings = ["The host begins a new, empty conversation at the next message of an archived session"]
     if left := [one for one in dict.fromkeys(conversations) if one not in ids]:
@@ -389,12 +387,12 @@ async def _summaries_and_messages(
 ) -> AsyncIterator[Sequence[RowChange]]:
     in_turn, on_cycles = await consumers_first(reader, conversation_id)
     owned = _Owned(frozenset([*in_turn, *on_cycles]), briefs)
-    for ids in _pages(in_turn):
+    for ids in pages(in_turn, PAGE):
         for unit in await _summaries(reader, ids, owned):
             yield unit
     if on_cycles:
         yield [edit for unit in await _summaries(reader, on_cycles, owned) for edit in unit]
-    for numbers in _pages(await message_ids(reader, conversation_id)):
+    for numbers in pages(await message_ids(reader, conversation_id), PAGE):
         for unit in await _messages(reader, numbers, owned):
             yield unit
 
@@ -414,20 +412,14 @@ _LINES: Final = prepared.TABLES | {
 
 def _context(rows: Sequence[StoredRow]) -> Iterator[Splice]:
     """The whole context, from its end: nothing shifts."""
-    cells = sorted(map(Cells.of, rows), key=lambda row: _ordinal(row))
-    found: list[tuple[int, Ref]] = [(_ordinal(row), ref_of(row)) for row in cells]
-    listing = Listing.of(found)
+    cells = in_context_order(rows)
+    listing = listing_of(cells)
     while cells:
         start = max(0, len(cells) - PIECE_ROWS)
         owner = cells[start]["conversation_id"]
         assert isinstance(owner, int)
         yield splice_at(listing, owner, start, cells[start:], ())
         del cells[start:]
-
-
-def _ordinal(row: Cells) -> int:
-    ordinal = row["ordinal"]
-    return ordinal if isinstance(ordinal, int) else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,10 +475,6 @@ def _collect(found: _ByOwner, table: str, column: str, rows: Iterable[StoredRow]
 
 def _delete(table: str, row: StoredRow) -> RowChange:
     return deletion(table, Cells.of(row))
-
-
-def _pages(ids: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))
 
 
 # -- what takes the space of a database file ------------------------------------------------------------

@@ -71,7 +71,7 @@ class StoredSession:
     @property
     def conversation_id(self) -> int | None:
         """None: there is no conversation."""
-        return None if self.holding is None else int(str(self.holding.row["conversation_id"]))
+        return None if self.holding is None else self.holding.conversation_id
 
     @property
     def has_no_checkpoint(self) -> bool:
@@ -101,7 +101,7 @@ async def stored_session(reader: Reader, session: Session) -> StoredSession:
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None:
         return StoredSession(None, None)
-    owner = ConversationId(int(str(holding.row["conversation_id"])))
+    owner = holding.conversation_id
     return StoredSession(holding, await newest_row(reader, owner))
 
 
@@ -119,7 +119,7 @@ async def reconcile(reader: Reader, session: Session, file: HostFile, standing: 
     """What *file* adds to a conversation that holds messages."""
     holding = standing.holding
     assert holding is not None
-    owner = ConversationId(int(str(holding.row["conversation_id"])))
+    owner = holding.conversation_id
     state = dict(holding.checkpoint or {})
     same_path = state.get("session_file_path") == str(file.path.absolute())
     if same_path and (found := await _appended(reader, owner, file, standing, state)) is not None:
@@ -359,7 +359,7 @@ async def read_imported(reader: Reader, session: Session) -> ImportedSoFar:
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None:
         return ImportedSoFar(None)
-    conversation_id = ConversationId(int(str(holding.row["conversation_id"])))
+    conversation_id = holding.conversation_id
     entries = await known_entry_ids(reader, conversation_id)
     tail = await tail_messages(reader, conversation_id, TAIL)
     return ImportedSoFar(holding, entries, tuple(tail))
@@ -395,7 +395,7 @@ _FILE_ID: Final = re.compile(r"file_[0-9a-f]{16}")
 
 async def _owner(reader: Reader, session: Session) -> ConversationId | None:
     holding = await find_holding(reader, session.session_id, session.session_key)
-    return None if holding is None else ConversationId(int(str(holding.row["conversation_id"])))
+    return None if holding is None else holding.conversation_id
 
 
 async def overlap_of(reader: Reader, session: Session, stored: Sequence[StoredMessage]) -> int:

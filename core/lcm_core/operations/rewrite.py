@@ -22,6 +22,7 @@ from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.plans import files_of_source
 from lcm_core.operations.drafting.draft import DraftBase, Material, read_material, storable
 from lcm_core.operations.fix.rows import updates
+from lcm_core.operations.rows import recorded_files
 from lcm_core.operations.stale import rewritten
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import summaries as summary_store
@@ -179,11 +180,7 @@ def _listed(material: Material, known: Collection[str], rules: SourceRules) -> t
 
     None is lost, and none is added that only a text names and the database does not know.
     """
-    try:
-        stored = json.loads(material.summary.file_ids)
-    except ValueError:
-        stored = []
-    held = [one for one in stored if isinstance(one, str)] if isinstance(stored, list) else []
+    held = recorded_files(material.summary.file_ids)
     added = [one for one in files_of_source(material.source, rules) if one in known and one not in held]
     return [*held, *added], added
 
@@ -239,11 +236,7 @@ class _Above:
         return count
 
     def _files(self, consumer: SummaryId) -> list[str]:
-        try:
-            stored = json.loads(str(self.rows.get(consumer, {}).get("file_ids")))
-        except ValueError:
-            return []
-        return [one for one in stored if isinstance(one, str)] if isinstance(stored, list) else []
+        return recorded_files(self.rows.get(consumer, {}).get("file_ids"))
 
     def _more_files(self, consumer: SummaryId, named: Mapping[SummaryId, Sequence[str]]) -> list[str]:
         if not isinstance(self.rows.get(consumer, {}).get("file_ids"), str):

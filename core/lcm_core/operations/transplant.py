@@ -19,11 +19,12 @@ from hashlib import sha256
 from typing import Final
 
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cells, Plan, Splice, SqlValue
+from lcm_core.change.plan import Plan, Splice, SqlValue
 from lcm_core.context_items import ContextItems
 from lcm_core.dag.markers import classify
 from lcm_core.errors import RefusedError
 from lcm_core.operations.deep_copy import DeepCopy, Subtree, load_subtree, named_in, refer_text
+from lcm_core.operations.rows import context_item, over_budget
 from lcm_core.records import ConversationId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
@@ -86,13 +87,16 @@ async def plan_transplant(
     order = [copy.ids[root] for root in await asyncio.to_thread(_by_time, whole, chosen.roots)]
     stamp = sql_utc(now or datetime.now(UTC))
     edits = (*await copy.edits(reader), await asyncio.to_thread(_in_front, context, target, order, stamp))
+    added = sum(
+        tokens for root in chosen.roots if isinstance(tokens := whole.summaries[root]["token_count"], int)
+    )
     warnings = [
         *_left_out(standing, source, chosen),
         *_bad(whole),
         *copy.warnings(),
         *await _out_of_time(reader, whole, target),
         *await _under_briefs(reader, target),
-        *await _over_budget(reader, context, chosen, budget),
+        *await over_budget(reader, context.refs, budget, added=added, more=", and those are the copies"),
     ]
     return Plan(
         kind="transplant",
@@ -208,18 +212,7 @@ def _text(value: SqlValue) -> str | None:
 
 def _in_front(context: ContextItems, target: ConversationId, summaries: Sequence[str], stamp: str) -> Splice:
     """The copies before everything that stands there."""
-    rows = [
-        Cells.of(
-            {
-                "conversation_id": target,
-                "item_type": "summary",
-                "message_id": None,
-                "summary_id": summary,
-                "created_at": stamp,
-            }
-        )
-        for summary in summaries
-    ]
+    rows = [context_item(target, summary, stamp) for summary in summaries]
     listing = Listing.of(zip(context.ordinals, context.refs, strict=True))
     return splice_at(listing, target, 0, [], rows)
 
@@ -258,44 +251,25 @@ def _bad(whole: Subtree) -> Iterator[str]:
         yield f"{counted(bad, 'summary')} of the copy {words}"
 
 
-async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -> Iterator[str]:
+async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -> list[str]:
     """Whether the copy is older than what it comes before."""
     bounds = await seq_bounds(reader, target)
     begins = parse_utc(bounds.first_at) if bounds else None
     ends = max((sort_key(_text(row.get("created_at"))) for row in whole.messages.values()), default=None)
     if begins is None or ends is None or ends <= begins:
-        return iter(())
-    return iter(
-        (f"Some of the copy is newer than the first message of conversation {target}, and stands before it",)
-    )
+        return []
+    return [
+        f"Some of the copy is newer than the first message of conversation {target}, and stands before it"
+    ]
 
 
-async def _under_briefs(reader: Reader, target: ConversationId) -> Iterator[str]:
+async def _under_briefs(reader: Reader, target: ConversationId) -> list[str]:
     """An active brief hides what is older than what it covers, and every copy is."""
-    briefs = await active_briefs(reader, target)
-    return (
+    return [
         f"Focus brief {brief} stands over the context of conversation {target} and hides the copy from the "
         "model until it is taken away (/lossless unfocus)"
-        for brief in briefs[:1]
-    )
-
-
-async def _over_budget(
-    reader: Reader, context: ContextItems, chosen: _Chosen, budget: int | None
-) -> Iterator[str]:
-    if budget is None:
-        return iter(())
-    total = await context_store.tokens_of(reader, context.refs)
-    added = (chosen.whole.summaries[root]["token_count"] for root in chosen.roots)
-    total += sum(tokens for tokens in added if isinstance(tokens, int))
-    if total <= budget:
-        return iter(())
-    return iter(
-        (
-            f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: the engine would "
-            "leave the oldest items out, and those are the copies",
-        )
-    )
+        for brief in (await active_briefs(reader, target))[:1]
+    ]
 
 
 # -- what the target has already ------------------------------------------------------------------------

@@ -31,6 +31,11 @@ class Holding:
     messages: int
     checkpoint: StoredRow | None  #: of ``conversation_bootstrap_state``
 
+    @property
+    def conversation_id(self) -> ConversationId:
+        """The conversation's id."""
+        return ConversationId(int(str(self.row["conversation_id"])))
+
 
 @dataclass(frozen=True, slots=True)
 class RowText:

@@ -6,10 +6,8 @@ Also what an engine notes beside a conversation, and what it notes while it comp
 from __future__ import annotations
 
 import json
-import re
-import secrets
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -28,10 +26,12 @@ from lcm_core.change.plan import (
     insertion,
     renumbering,
 )
+from lcm_core.checks.texts import file_ids
 from lcm_core.engine_rules import CompactionRules, SourceRules
 from lcm_core.errors import RefusedError
 from lcm_core.operations.compaction.reading import Chunk, read_source
-from lcm_core.records import ConversationId, SummaryText, Timestamp
+from lcm_core.operations.rows import context_item, recorded_files, update
+from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, rows_by
@@ -44,8 +44,6 @@ from lcm_core.summarize.source import Rendering, SummarySource, uncut_message_te
 from lcm_core.times import engine_moment, iso_z, parse_utc, sql_utc
 from lcm_core.tokens import estimate
 
-_FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
-
 
 @dataclass(frozen=True, slots=True)
 class PassDraft:
@@ -55,11 +53,6 @@ class PassDraft:
     chunk: Chunk
     text: Escalated
     model: str  #: what ``summaries.model`` records
-
-
-def new_summary_id() -> str:
-    """An id of the engine's form (docs/format.md, "Identifiers")."""
-    return f"sum_{secrets.token_hex(8)}"
 
 
 async def plan_pass(
@@ -197,23 +190,11 @@ def files_of_source(source: SummarySource, rules: SourceRules) -> list[str]:
     """
     found: dict[str, None] = {}
     for message in source.messages:
-        found.update(dict.fromkeys(_named_files(uncut_message_text(message, rules))))
+        found.update(dict.fromkeys(file_ids(uncut_message_text(message, rules))))
     for summary in source.summaries:
-        found.update(dict.fromkeys(_recorded_files(summary)))
-        found.update(dict.fromkeys(_named_files(summary.content)))
+        found.update(dict.fromkeys(recorded_files(summary.summary.file_ids)))
+        found.update(dict.fromkeys(file_ids(summary.content)))
     return list(found)
-
-
-def _named_files(text: str) -> Iterable[str]:
-    return (one.lower() for one in _FILE_ID.findall(text))
-
-
-def _recorded_files(source: SummaryText) -> list[str]:
-    try:
-        recorded = json.loads(source.summary.file_ids)
-    except ValueError:
-        return []
-    return [one for one in recorded if isinstance(one, str)] if isinstance(recorded, list) else []
 
 
 def _links(draft: PassDraft) -> list[Edit]:
@@ -243,15 +224,7 @@ async def _splice(
     listing = Listing.of(standing)
     end = start + len(draft.chunk.refs)
     removed = await context_rows(reader, conversation_id, standing[start][0], standing[end - 1][0])
-    item = Cells.of(
-        {
-            "conversation_id": conversation_id,
-            "item_type": "summary",
-            "message_id": None,
-            "summary_id": draft.summary_id,
-            "created_at": stamp,
-        }
-    )
+    item = context_item(conversation_id, draft.summary_id, stamp)
     splice = splice_at(listing, conversation_id, start, [Cells.of(row) for row in removed], [item])
     in_order = all(left < right for left, right in pairwise(listing.ordinals))
     moves = tuple(moves_from_zero(listing)) if in_order else ()
@@ -335,12 +308,12 @@ async def plan_state(
     edits: list[RowChange] = []
     if leaves:
         edits += [
-            _update(TELEMETRY, row, _telemetry(now))
+            update(TELEMETRY, row, _telemetry(now))
             for row in await rows_by(reader, TELEMETRY, "conversation_id", [conversation_id])
         ]
     for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
         if row.get("pending") and not row.get("running"):
-            edits.append(_update(MAINTENANCE, row, _debt(row, rules, tokens, now)))
+            edits.append(update(MAINTENANCE, row, _debt(row, rules, tokens, now)))
     return Plan(
         kind="compact",
         title="Note the compaction beside the conversation",
@@ -384,17 +357,6 @@ def _threshold(row: StoredRow, rules: CompactionRules) -> int:
     if not isinstance(budget, int):
         return -1
     return int(budget * (share if isinstance(share, float | int) else rules.context_threshold))
-
-
-def _update(table: str, row: StoredRow, wanted: Mapping[str, Cell]) -> RowChange:
-    """The columns that this file has and that differ."""
-    after = {name: value for name, value in wanted.items() if name in row and row[name] != value}
-    return RowChange(
-        table,
-        Cells.of({"conversation_id": row["conversation_id"]}),
-        Cells.of({name: row[name] for name in after}),
-        Cells.of(after),
-    )
 
 
 # -- whether the host compacts just now -----------------------------------------------------------------

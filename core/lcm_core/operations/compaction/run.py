@@ -7,7 +7,6 @@ chunk that changed is selected anew. All passes of an operation are one batch of
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ from lcm_core.operations.compaction.plans import (
     HostCompactsError,
     PassDraft,
     host_since,
-    new_summary_id,
     plan_pass,
     plan_state,
 )
@@ -40,6 +38,7 @@ from lcm_core.operations.compaction.sweep import (
     PassRefused,
     PassSkipped,
 )
+from lcm_core.operations.rows import new_batch_id, new_summary_id
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database
@@ -136,7 +135,7 @@ class Runner(Generic[T]):
             LcmError: the database cannot be written.
         """
         await asyncio.to_thread(check_writable, self.database.path)  # before a call is paid for
-        self.batch = self.batch or f"batch_{secrets.token_hex(8)}"
+        self.batch = self.batch or new_batch_id()
         loaded = await self._load()
         compaction = self.setting.compaction(loaded, self.clock)
         passes = self.operation(compaction)

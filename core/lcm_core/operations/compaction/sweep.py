@@ -319,22 +319,22 @@ class Compaction:
                 case PassRefused():
                     return
 
-    def _condensations(self, run: _Running, wish: _Goal) -> Generator[Pass, Outcome, None]:
+    def _condensations(self, run: _Running, goal: _Goal) -> Generator[Pass, Outcome, None]:
         if not self.rules.compaction.has_prefix_target:
-            yield from self._condense(run, wish, None)
+            yield from self._condense(run, goal, None)
             return
-        goes_on = yield from self._condense(run, wish, self.rules.compaction.sweep_max_depth)
+        goes_on = yield from self._condense(run, goal, self.rules.compaction.sweep_max_depth)
         if goes_on and not run.auth_failure:
-            yield from self._condense(run, replace(wish, hard=True), None)
+            yield from self._condense(run, replace(goal, hard=True), None)
 
     def _condense(
-        self, run: _Running, wish: _Goal, depth_limit: int | None
+        self, run: _Running, goal: _Goal, depth_limit: int | None
     ) -> Generator[Pass, Outcome, bool]:
         """Condensed passes, shallowest first, while there is one and it helps; whether to try harder."""
-        while self._is_wanted(run, wish):
+        while self._is_wanted(run, goal):
             if run.ended():
                 return False
-            found = self._candidate(run, wish, depth_limit)
+            found = self._candidate(run, goal, depth_limit)
             if found is None:
                 return True
             if run.ended():
@@ -343,29 +343,29 @@ class Compaction:
             outcome = yield from run.do(Pass(run.passes, depth + 1, chunk))
             if isinstance(outcome, PassMoved):
                 continue
-            if not isinstance(outcome, PassMade) or not (run.fell or self._is_reached(run, wish)):
+            if not isinstance(outcome, PassMade) or not (run.fell or self._is_reached(run, goal)):
                 return False
             run.counts()
         return True
 
-    def _is_wanted(self, run: _Running, wish: _Goal) -> bool:
+    def _is_wanted(self, run: _Running, goal: _Goal) -> bool:
         """Whether condensation goes on: always at 0.1, else while the summaries are over their target."""
         if not self.rules.compaction.has_prefix_target:
             return True
-        if wish.mark is not None and run.total > wish.mark:
+        if goal.mark is not None and run.total > goal.mark:
             return True
         summaries = selection.prefix_tokens(self.context, run.tail())
         return summaries > self.rules.compaction.prefix_target(self.budget)
 
-    def _is_reached(self, run: _Running, wish: _Goal) -> bool:
+    def _is_reached(self, run: _Running, goal: _Goal) -> bool:
         """Whether a pass brought the total to where it was to come, even if it did not fall."""
         if not self.rules.compaction.has_prefix_target:
             return False
-        if wish.mark is not None and run.total <= wish.mark:
+        if goal.mark is not None and run.total <= goal.mark:
             return True
-        return not wish.force and run.total <= self.rules.compaction.threshold(self.budget)
+        return not goal.force and run.total <= self.rules.compaction.threshold(self.budget)
 
-    def _candidate(self, run: _Running, wish: _Goal, depth_limit: int | None) -> tuple[int, range] | None:
+    def _candidate(self, run: _Running, goal: _Goal, depth_limit: int | None) -> tuple[int, range] | None:
         """The shallowest depth with a chunk that is enough; None also when it is too deep.
 
         What a caller overrides does not count here (docs/engine/compaction.md, "Condensed chunk").
@@ -373,7 +373,7 @@ class Compaction:
         rules, tail = self.rules.compaction, run.settings_tail()
         for depth in selection.depths_before(self.context, tail):
             found = selection.condensed_chunk(self.context, tail, depth, rules.leaf_chunk_tokens)
-            if selection.is_enough(self.context, found, depth, rules, hard=wish.hard):
+            if selection.is_enough(self.context, found, depth, rules, hard=goal.hard):
                 too_deep = depth_limit is not None and 0 <= depth_limit <= depth
                 return None if too_deep else (depth, found)
         return None

@@ -7,7 +7,6 @@ come before their consumers, which are drafted from the new texts. What is paid 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -36,6 +35,7 @@ from lcm_core.operations.drafting.items import (
 from lcm_core.operations.drafting.rules import AcceptanceRule, objections_to
 from lcm_core.operations.repair import CONTAMINATED, kind_of_text
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_rewrite
+from lcm_core.operations.rows import new_batch_id
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Database
 from lcm_core.summarize.cost import LimitReachedError
@@ -43,11 +43,6 @@ from lcm_core.summarize.request import ProviderAuthError, ProviderUnavailableErr
 
 #: Calls in flight unless somebody says otherwise.
 IN_FLIGHT = 4
-
-
-def new_batch_id() -> str:
-    """An id of the history's form."""
-    return f"batch_{secrets.token_hex(8)}"
 
 
 @dataclass(frozen=True, slots=True)

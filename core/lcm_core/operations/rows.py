@@ -1,0 +1,96 @@
+"""What several operations make of whole rows: edits, items of a context, and the warning about a budget."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from lcm_core.change.place import Listing
+from lcm_core.change.plan import Cell, Cells, Edit, Owner, Ref, RowChange, deletion, key_of, ref_of
+from lcm_core.store.context import tokens_of
+from lcm_core.store.database import Reader
+from lcm_core.store.rows import StoredRow
+
+T = TypeVar("T")
+
+
+def new_summary_id() -> str:
+    """An id of the engine's form (docs/format.md, "Identifiers")."""
+    return f"sum_{secrets.token_hex(8)}"
+
+
+def new_batch_id() -> str:
+    """An id of several operations that the history shows as one."""
+    return f"batch_{secrets.token_hex(8)}"
+
+
+def pages(ids: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Some ids, *size* at a time."""
+    return (ids[start : start + size] for start in range(0, len(ids), size))
+
+
+def delete(table: str, rows: Iterable[StoredRow]) -> list[Edit]:
+    """The deletion of whole rows."""
+    return [deletion(table, Cells.of(row)) for row in rows]
+
+
+def update(table: str, row: Mapping[str, Cell], wanted: Mapping[str, Cell]) -> RowChange:
+    """Other values in a row, which holds its key: those of columns that it has and that differ."""
+    after = {name: value for name, value in wanted.items() if name in row and row[name] != value}
+    before = {name: row[name] for name in after}
+    return RowChange(table, key_of(table, Cells.of(row)), Cells.of(before), Cells.of(after))
+
+
+def context_item(conversation_id: Owner, ref: Ref, stamp: str) -> Cells:
+    """A new item of a context, without its ordinal: a summary by its id, or a message by its number."""
+    is_summary = isinstance(ref, str)
+    return Cells.of(
+        {
+            "conversation_id": conversation_id,
+            "item_type": "summary" if is_summary else "message",
+            "message_id": None if is_summary else ref,
+            "summary_id": ref if is_summary else None,
+            "created_at": stamp,
+        }
+    )
+
+
+def in_context_order(rows: Iterable[StoredRow]) -> list[Cells]:
+    """Rows of ``context_items`` by ordinal."""
+    return sorted(map(Cells.of, rows), key=_ordinal)
+
+
+def listing_of(rows: Iterable[Cells]) -> Listing:
+    """Rows of ``context_items`` in order, as the list that a plan is made on."""
+    return Listing.of((_ordinal(row), ref_of(row)) for row in rows)
+
+
+def _ordinal(row: Cells) -> int:
+    ordinal = row["ordinal"]
+    return ordinal if isinstance(ordinal, int) else -1
+
+
+def recorded_files(file_ids: object) -> list[str]:
+    """The ids in a ``summaries.file_ids``; none when it cannot be read."""
+    try:
+        recorded = json.loads(str(file_ids))
+    except (ValueError, RecursionError):
+        return []
+    return [one for one in recorded if isinstance(one, str)] if isinstance(recorded, list) else []
+
+
+async def over_budget(
+    reader: Reader, refs: Iterable[Ref], budget: int | None, *, added: int = 0, more: str = ""
+) -> list[str]:
+    """A warning when a context of *refs*, and *added* tokens, would not fit; nothing without a *budget*."""
+    if budget is None:
+        return []
+    total = added + await tokens_of(reader, refs)
+    if total <= budget:
+        return []
+    return [
+        f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: the engine would "
+        f"leave the oldest items out{more}"
+    ]
