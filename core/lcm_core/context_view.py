@@ -1,22 +1,32 @@
-"""A context as it is shown: what stands between its items, what is wrong with them, and what they add up to.
+"""A context as it is shown: what is wrong with its items, what they add up to, its lines, and how it is read.
 
-Pure functions over the items and weights of `lcm_core.store.context`; the app and the command line share
-them. A weight that is not in the mapping has not been read yet, one that is None has no row.
+Pure functions over the items and weights of `lcm_core.store.context`, for the app and the command line.
+`KnownContext` is what is known of a context whose rows are read page by page, `read_context` reads it again
+while a host writes. A weight that is not in a mapping has not been read yet, one that is None has no row.
 """
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from enum import StrEnum
+from itertools import islice
+from types import MappingProxyType
+from typing import Final
 
 from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems, Gap, ItemId
 from lcm_core.engine_rules import TailRules
 from lcm_core.fresh_tail import FreshTail, fresh_tail
-from lcm_core.records import ConversationId
-from lcm_core.store.context import Weight
+from lcm_core.records import ConversationId, FocusBrief, SummaryId
+from lcm_core.store import context as store
+from lcm_core.store.briefs import active_brief, focus_overlay
+from lcm_core.store.context import ContextEntry, Weight
+from lcm_core.store.database import Reader
 from lcm_core.store.statistics import ContextMessage
 
 Weights = Mapping[ItemId, Weight | None]
@@ -341,3 +351,284 @@ def _item_keys(items: ContextItems, before: ContextView | None) -> list[RowKey]:
         for nth, place in enumerate(places):
             keys[place] = (keys[place][0], keys[place][1], nth)
     return keys
+
+
+# -- as far as it has been read ----------------------------------------------------------------------------
+
+
+class KnownContext:
+    """A context as far as it has been read; every answer says when it is not known yet."""
+
+    def __init__(self, conversation_id: ConversationId, rules: TailRules) -> None:
+        self.conversation_id = conversation_id
+        self.rules = rules
+        self.view = ContextView()
+        self.weights: dict[ItemId, Weight | None] = {}
+        self.totals: Totals | None = None  #: None: not everything has been read
+        self._tally = Tally(conversation_id)
+        self._alike: dict[Weight, Weight] = {}  #: equal weights are kept once: there are few of them
+        self._next = 0  #: place of the next item to verify
+        self._unverified = 0  #: how many are left
+
+    def adopt(self, view: ContextView) -> None:
+        """Take over a list that was read again; weights are kept, and are due to be read again."""
+        items, known = view.items, self.view.items
+        if items is not known and not items.begins_with(known):
+            self._tally = Tally(self.conversation_id)
+            present = set(items.refs)
+            self.weights = {item: weight for item, weight in self.weights.items() if item in present}
+        if items is not known or view.tail != self.view.tail:
+            self.totals = None
+        self.view = view
+        self._unverified = len(items)
+        self._sum_up()
+
+    def learn(self, weights: Mapping[ItemId, Weight | None]) -> bool:
+        """Take in what was read of some items; True when something that was known has changed."""
+        known = self.weights
+        changed = False
+        for item, weight in weights.items():
+            if item not in known:
+                known[item] = weight and self._alike.setdefault(weight, weight)
+            elif known[item] != weight:
+                known[item], changed = weight, True
+        if changed:
+            self._tally, self.totals = Tally(self.conversation_id), None
+        view = self.view
+        tail = fresh_tail_of(view.items, known, self.rules) if view.items.complete else None
+        if tail is not None and tail != view.tail:
+            self.view = view_context(view.items, tail, view.overlay, view)
+            self.totals = None
+        self._sum_up()
+        return changed
+
+    def unread(self, limit: int) -> list[ItemId]:
+        """The first items whose weight has not been read, in the order of the context."""
+        ids = self.view.items.refs
+        rest = (ids[place] for place in range(self.read, len(ids)))
+        return list(dict.fromkeys(islice((item for item in rest if item not in self.weights), limit)))
+
+    def unverified(self, limit: int) -> list[ItemId]:
+        """The next items whose weight was read before the list was; none when all have been read again.
+
+        Goes round and round under a host that writes without a pause: no item waits for others twice.
+        """
+        ids = self.view.items.refs
+        limit = min(limit, self._unverified)
+        self._next = self._next if self._next < len(ids) else 0
+        found = ids[self._next : self._next + limit]
+        self._next += len(found)
+        self._unverified -= len(found)
+        return list(dict.fromkeys(found))
+
+    @property
+    def read(self) -> int:
+        """How many items have been read, from the top."""
+        return len(self._tally.running)
+
+    def running_total(self, place: int) -> int | None:
+        """Tokens up to and with the item at *place*; None while one before it has not been read."""
+        return self._tally.running[place] if place < self.read else None
+
+    def findings(self, place: int) -> list[Found]:
+        """What is wrong with an item, as far as it has been read."""
+        item = self.view.items.refs[place]
+        weight = self.weights.get(item)
+        if item not in self.weights:
+            return []
+        return findings_at(self.view.items, place, weight, self.conversation_id)
+
+    def gap(self, key: RowKey) -> Gap | None:
+        """The gap that a line stands for."""
+        return next((gap for gap in self.view.items.gaps if gap.first == key[1]), None)
+
+    def is_covered(self, item: ItemId) -> bool:
+        """Whether the active focus brief stands in place of an item."""
+        overlay = self.view.overlay
+        return overlay is not None and item in overlay.covered
+
+    def tokens_with_brief(self) -> int | None:
+        """Stored tokens with the active focus brief in place of what it covers; None without one."""
+        overlay, totals = self.view.overlay, self.totals
+        if overlay is None or totals is None:
+            return None
+        weights = [self.weights.get(item) for item in self.view.items.refs if item in overlay.covered]
+        return totals.tokens - sum(weight.tokens for weight in weights if weight) + overlay.brief.tokens
+
+    def is_protected(self, place: int) -> bool:
+        """Whether an item lies in the fresh tail."""
+        tail = self.view.tail
+        first = tail.first_ordinal if tail is not None else None
+        return first is not None and self.view.items.ordinals[place] >= first
+
+    def _sum_up(self) -> None:
+        items = self.view.items
+        self._tally.extend(items.refs, self.weights)
+        if self.totals is None and items.complete:
+            self.totals = self._tally.totals(items, self.weights, self.view.tail)
+
+
+def stands_for_item(key: RowKey) -> bool:
+    """Whether a line shows an item, not what stands between items."""
+    return key[0] in ITEM_KINDS
+
+
+# -- reading it again and again ----------------------------------------------------------------------------
+
+
+#: Items that fill the largest screen.
+SIGHT: Final = 80
+#: Raw messages at the end that are weighed first, above what the rule of the fresh tail asks for.
+TAIL_SPARE: Final = 64
+#: Lists longer than this are laid out in a thread.
+LONG: Final = 5_000
+NOTHING: Final[Mapping[ItemId, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOverlay:
+    """An overlay and what it was found from: it is looked for again when that changes."""
+
+    brief: FocusBrief | None
+    summary_ids: tuple[SummaryId | None, ...]
+    overlay: FocusOverlay | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A context as it is now: laid out, with what is in sight."""
+
+    view: ContextView  #: that of before, when nothing in it has changed
+    weights: Mapping[ItemId, Weight | None]
+    entries: Mapping[ItemId, ContextEntry]
+    fresh: tuple[RowKey, ...]  #: items that were not in the list before
+    overlay: FoundOverlay
+    selected: RowKey | None = None  #: the line that was asked for
+
+
+async def read_context(
+    reader: Reader,
+    known: KnownContext,
+    *,
+    sight: Mapping[ItemId, int] = NOTHING,
+    select: Sequence[str] | None = None,
+    limit: int | None = None,
+    overlay: FoundOverlay | None = None,
+    zone: tzinfo | None = None,
+) -> Fetched:
+    """Read what has changed of a context since *known*, and what is in *sight* anew.
+
+    *sight* gives each item with the place where it stood. *limit* asks for the first items only; *select* is
+    a kind and an id, around which entries are read when nothing is known yet. *known* is not touched:
+    `KnownContext.adopt` and `learn` take the answer in.
+    """
+    before = known.view
+    if limit is None:
+        items = await store.items_now(reader, known.conversation_id, before.items)
+    else:
+        items = await store.context_items(reader, known.conversation_id, limit=limit)
+    over = await _overlay(reader, known, items, overlay, zone)
+    weights = await store.weights_of(reader, _end_of(items, known))
+    tail = fresh_tail_of(items, ChainMap(weights, known.weights), known.rules) if items.complete else None
+    view: ContextView = before
+    fresh: tuple[RowKey, ...] = ()
+    if items is not before.items or over.overlay != before.overlay or tail != before.tail:
+        arguments = (before, items, tail, over.overlay)
+        long = len(items) > LONG
+        view, fresh = await asyncio.to_thread(_laid_out, *arguments) if long else _laid_out(*arguments)
+    selected = _line_of(view, select) if select else None
+    places = _places(view, before, sight, fresh, selected)
+    entries = await store.entries_of(reader, [items.item(place) for place in places])
+    found = {items.refs[place]: entry for place, entry in zip(places, entries, strict=True)}
+    weights.update({item: entry.weight for item, entry in found.items()})
+    return Fetched(view, weights, found, fresh, over, view.keys[selected] if selected is not None else None)
+
+
+async def _overlay(
+    reader: Reader, known: KnownContext, items: ContextItems, found: FoundOverlay | None, zone: tzinfo | None
+) -> FoundOverlay:
+    brief = await active_brief(reader, known.conversation_id)
+    if brief is None:
+        return FoundOverlay(None, (), None)
+    if found is not None and found.brief == brief and found.summary_ids == items.summary_ids:
+        return found
+    return FoundOverlay(brief, items.summary_ids, await focus_overlay(reader, known.conversation_id, zone))
+
+
+def _end_of(items: ContextItems, known: KnownContext) -> list[ItemId]:
+    """The raw messages near the end, in which the fresh tail most likely lies."""
+    if not items.complete:
+        return []
+    wanted = known.rules.fresh_tail_count + TAIL_SPARE
+    found: list[ItemId] = []
+    for item in reversed(items.refs):
+        if not isinstance(item, str) and item is not None:
+            found.append(item)
+            if len(found) >= wanted:
+                break
+    return found
+
+
+def _laid_out(
+    before: ContextView, items: ContextItems, tail: FreshTail | None, overlay: FocusOverlay | None
+) -> tuple[ContextView, tuple[RowKey, ...]]:
+    view = view_context(items, tail, overlay, before)
+    return view, _fresh(before, view)
+
+
+def _fresh(before: ContextView, view: ContextView) -> tuple[RowKey, ...]:
+    """The items of a list that the one before did not hold, when that was complete."""
+    if not before.items.complete or not before.items.signature:
+        return ()
+    known = len(before.items)
+    if view.items.begins_with(before.items):
+        return tuple(view.item_keys[known:])
+    held = set(before.item_keys)
+    return tuple(key for key in view.item_keys if key not in held)
+
+
+def _line_of(view: ContextView, select: Sequence[str]) -> int | None:
+    wanted = tuple(map(str, select))
+    for line, key in enumerate(view.keys):
+        if tuple(map(str, key))[: len(wanted)] == wanted:
+            return line
+    return None
+
+
+def _places(
+    view: ContextView,
+    before: ContextView,
+    sight: Mapping[ItemId, int],
+    fresh: Sequence[RowKey],
+    selected: int | None,
+) -> list[int]:
+    """Where the items stand whose entries are read: those in sight and new ones; at first the beginning."""
+    if not len(before.items):
+        start = max(0, (selected or 0) - SIGHT // 2)
+        held = range(len(view.items))
+        return list(dict.fromkeys(place for place in view.places[start : start + SIGHT] if place in held))
+    ids = view.items.refs
+    wanted = {*sight, *(key[1] for key in fresh[-SIGHT:])}
+    # Most stand where they stood, or were appended.
+    likely = {*sight.values(), *range(max(0, len(ids) - SIGHT), len(ids))}
+    found = [place for place in sorted(likely) if place < len(ids) and ids[place] in wanted]
+    if {ids[place] for place in found} != wanted:
+        found = [place for place, item in enumerate(ids) if item in wanted]
+    return found[: 3 * SIGHT]
+
+
+async def find_item(reader: Reader, items: ContextItems, needle: str, places: Sequence[int]) -> int | None:
+    """The first of some *places* whose id, kind, role or preview holds *needle*, ignoring case."""
+    folded = needle.casefold()
+    entries = await store.entries_of(reader, [items.item(place) for place in places])
+    found = zip(places, entries, strict=True)
+    return next((place for place, entry in found if folded in searched_text(entry).casefold()), None)
+
+
+def searched_text(entry: ContextEntry) -> str:
+    """What a search looks at: the ids, seq and kind of an item as the list writes them, and its preview."""
+    depth = "" if entry.kind is None else depth_name(entry.depth or 0)
+    seq = "" if entry.seq is None else f"#{entry.seq}"
+    item = entry.item
+    name = item.summary_id or f"m{item.message_id}"
+    return f"{name} {seq} {entry.kind or entry.role or item.item_type} {depth} {entry.preview}"

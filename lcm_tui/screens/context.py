@@ -10,9 +10,7 @@ from typing import ClassVar, Final
 
 from lcm_core.budget import parse_budget, step
 from lcm_core.context_items import ItemId
-from lcm_core.context_reading import find_item
-from lcm_core.context_view import RowKey
-from lcm_core.known_context import stands_for_item
+from lcm_core.context_view import RowKey, find_item, stands_for_item
 from lcm_core.records import Conversation
 from lcm_core.store import context as store
 from textual import on

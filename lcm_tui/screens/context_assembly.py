@@ -8,11 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.assemble.ledger import Ledger, MessageKey, ledger_of
-from lcm_core.context_reading import Fetched
-from lcm_core.context_view import RowKey
+from lcm_core.context_view import Fetched, RowKey, stands_for_item
 from lcm_core.engine_rules import CompactionRules
 from lcm_core.errors import LcmError
-from lcm_core.known_context import stands_for_item
 from lcm_core.operations.compaction.forecast import Distance, distance_of
 from lcm_core.records import Conversation
 from textual.app import ComposeResult

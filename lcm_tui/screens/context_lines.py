@@ -10,8 +10,7 @@ from typing import Final
 from lcm_core.assemble.ledger import Fate, Ledger
 from lcm_core.assemble.result import Step
 from lcm_core.context_items import ItemId
-from lcm_core.context_view import TAIL, Found, RowKey, depth_name, gap_text
-from lcm_core.known_context import KnownContext
+from lcm_core.context_view import TAIL, Found, KnownContext, RowKey, depth_name, gap_text
 from lcm_core.store.context import ContextEntry, Weight
 from lcm_core.text import cell_width, clip, safe_line
 from lcm_core.times import age, parse_utc

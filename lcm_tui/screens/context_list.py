@@ -10,9 +10,16 @@ from typing import Final
 
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.context_items import ItemId
-from lcm_core.context_reading import Fetched, FoundOverlay, read_context
-from lcm_core.context_view import RowKey, goes_on, moved_tail
-from lcm_core.known_context import KnownContext, stands_for_item
+from lcm_core.context_view import (
+    Fetched,
+    FoundOverlay,
+    KnownContext,
+    RowKey,
+    goes_on,
+    moved_tail,
+    read_context,
+    stands_for_item,
+)
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store import context as store
 from lcm_core.store.context import ContextEntry

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lcm_core.assemble.ledger import Ledger
-from lcm_core.context_view import TAIL, RowKey, gap_text
-from lcm_core.known_context import KnownContext
+from lcm_core.context_view import TAIL, KnownContext, RowKey, gap_text
 
 from lcm_tui.screens.context_lines import fate_at, tail_text
 from lcm_tui.screens.item_text import ItemData, document, facts

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.context_reading import Fetched
-from lcm_core.context_view import TAIL, Group, RowKey, Totals
+from lcm_core.context_view import TAIL, Fetched, Group, RowKey, Totals
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.context import Weight
 from lcm_core.text import cell_width

@@ -12,21 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.budget import STEPS, parse_budget, step
 from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems, ItemId
-from lcm_core.context_reading import find_item, read_context
 from lcm_core.context_view import (
     TAIL,
     ContextView,
     Finding,
+    KnownContext,
+    find_item,
     fresh_tail_of,
     gap_text,
     goes_on,
     moved_tail,
+    read_context,
     totals_of,
     view_context,
 )
 from lcm_core.engine_rules import RULES_PRESENT, engine_rules
 from lcm_core.fresh_tail import FreshTail
-from lcm_core.known_context import KnownContext
 from lcm_core.records import ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store import context as store
 from lcm_core.store.database import Database

@@ -33,7 +33,7 @@ from lcm_core.change.plan import (
     insertions,
     substitute,
 )
-from lcm_core.change.verify import Context, Step
+from lcm_core.change.verify import ContextChange, Step
 from lcm_core.errors import RefusedError
 from lcm_core.store.connecting import Rows, as_bytes, error_name, quoted
 
@@ -109,7 +109,7 @@ def last_id(db: Rows, table: str, key: str) -> int:
     return max([0, *(row[0] for row in rows if isinstance(row[0], int))])
 
 
-def writes_of(edits: Iterable[Edit], contexts: Mapping[Owner, Context], values: Values) -> list[Write]:
+def writes_of(edits: Iterable[Edit], contexts: Mapping[Owner, ContextChange], values: Values) -> list[Write]:
     """What *edits* write, in their order; each context as a whole where it is touched first.
 
     Raises:
@@ -136,7 +136,7 @@ def _in_runs(rows: Iterable[_Row]) -> list[Write]:
     return found
 
 
-def _rows(edits: Iterable[Edit], contexts: Mapping[Owner, Context], values: Values) -> Iterator[_Row]:
+def _rows(edits: Iterable[Edit], contexts: Mapping[Owner, ContextChange], values: Values) -> Iterator[_Row]:
     written: set[int] = set()
     for edit in edits:
         if isinstance(edit, Splice):
@@ -149,14 +149,14 @@ def _rows(edits: Iterable[Edit], contexts: Mapping[Owner, Context], values: Valu
             yield _bound(edit.table, sql, _known(cells))
 
 
-def _context_of(contexts: Mapping[Owner, Context], owner: int, values: Values) -> Context:
+def _context_of(contexts: Mapping[Owner, ContextChange], owner: int, values: Values) -> ContextChange:
     for name, context in contexts.items():
         if name == owner or (isinstance(name, Symbol) and values.get(name.name) == owner):
             return context
     raise ValueError(f"the context of conversation {owner} was not verified")
 
 
-def _context_rows(context: Context, values: Values) -> Iterator[_Row]:
+def _context_rows(context: ContextChange, values: Values) -> Iterator[_Row]:
     """From one list to another, which holds what stays in the same order."""
     before, after = context.before, context.after
     ahead = len(before)

@@ -61,7 +61,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ContextChange:
     """What a plan does to one context."""
 
     before: Listing
@@ -74,7 +74,7 @@ class Verified:
 
     steps: tuple[Step, ...]
     moved: tuple[Moved, ...]  #: what is not as it was; then the steps are good for nothing
-    contexts: Mapping[Owner, Context]
+    contexts: Mapping[Owner, ContextChange]
     values: Values  #: what seq and ordinal symbols stand for
     defaulted: tuple[str, ...]  #: ``table.column`` that the plan does not know and that take their default
 
@@ -97,7 +97,7 @@ def verify(db: Rows, edits: Iterable[Edit], tables: Tables) -> Verified:
     return Verified(
         tuple(steps),
         tuple(state.moved),
-        {owner: Context(state.original[owner], listing) for owner, listing in state.contexts.items()},
+        {owner: ContextChange(state.original[owner], listing) for owner, listing in state.contexts.items()},
         state.values,
         tuple(sorted(state.defaulted)),
     )
