@@ -9,19 +9,19 @@ from datetime import UTC, datetime, tzinfo
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from lcm_core.assemble.assembler import AssemblySettings, Surroundings, assemble, is_degraded
+from lcm_core.assemble.assembler import AssemblySettings, ConversationState, assemble, is_degraded
 from lcm_core.assemble.cache import cache_policy
 from lcm_core.assemble.elements import FocusOverlay
-from lcm_core.assemble.fill import tail_of
+from lcm_core.assemble.fill import protected_tail
 from lcm_core.assemble.message import Role, SentMessage
 from lcm_core.assemble.resolve import (
-    Resolved,
+    LoadedItem,
+    LoadedMessage,
     ResolvedContext,
-    StoredItem,
-    StoredMessage,
-    Unread,
-    resolve,
+    ResolvedItem,
+    UnreadItems,
     resolve_brief,
+    resolve_items,
     stub,
 )
 from lcm_core.assemble.result import Assembled
@@ -55,7 +55,7 @@ KEPT: Final = 2_000
 ASKED: Final = 100
 
 #: Messages as they were read, and what became of each, by ordinal.
-ReadMessages: TypeAlias = Mapping[int, tuple[StoredMessage, Resolved]]
+ReadMessages: TypeAlias = Mapping[int, tuple[LoadedMessage, ResolvedItem]]
 
 
 def settings_for(
@@ -84,7 +84,7 @@ class AssemblyBasis:
     """What was read of a conversation to assemble it, for one budget and all smaller ones."""
 
     context: ResolvedContext
-    around: Surroundings
+    around: ConversationState
     rules: EngineRules
     loaded_for: AssemblySettings
     #: For `assembly_basis` the next time.
@@ -110,27 +110,27 @@ class Resolver:
     def __init__(self, rules: EngineRules, zone: tzinfo | None, known: ReadMessages) -> None:
         self.rules = rules
         self.zone = zone  #: of the times in wrappers
-        self.read: dict[int, tuple[StoredMessage, Resolved]] = {}  #: to be *known* the next time
+        self.read: dict[int, tuple[LoadedMessage, ResolvedItem]] = {}  #: to be *known* the next time
         self._known = known
 
-    def resolved(self, items: Sequence[StoredItem], overlay: FocusOverlay | None) -> ResolvedContext:
-        """What `resolve` says of stored items, a piece of a context."""
-        context = resolve((), overlay, self.rules, self.zone)
+    def resolved(self, items: Sequence[LoadedItem], overlay: FocusOverlay | None) -> ResolvedContext:
+        """What `resolve_items` says of stored items, a piece of a context."""
+        context = resolve_items((), overlay, self.rules, self.zone)
         for reads_alike, group in groupby(items, self._reads_alike):
             run = list(group)
             if reads_alike:
                 pairs = [self._known[item.ordinal] for item in run]
                 piece = ResolvedContext(tuple([one for _, one in pairs]))
             else:
-                piece = resolve(run, overlay, self.rules, self.zone)
-                messages = {item.ordinal: item for item in run if isinstance(item, StoredMessage)}
+                piece = resolve_items(run, overlay, self.rules, self.zone)
+                messages = {item.ordinal: item for item in run if isinstance(item, LoadedMessage)}
                 pairs = [(messages[one.ordinal], one) for one in piece.items if one.is_message]
             context = piece.behind(context)
             spare = KEPT - len(self.read)
             self.read.update({pair[0].ordinal: pair for pair in pairs[-spare:]} if spare > 0 else {})
         return context
 
-    def _reads_alike(self, item: StoredItem) -> bool:
+    def _reads_alike(self, item: LoadedItem) -> bool:
         before = self._known.get(item.ordinal)
         return before is not None and before[0] == item
 
@@ -189,11 +189,11 @@ async def assembly_basis(
     """
     how = rules or engine_rules(reader.schema)
     resolver = Resolver(how, zone, known.read if known is not None and known.rules == how else {})
-    context = await load_context(reader, conversation_id, settings, resolver)
+    context = await load_resolved(reader, conversation_id, settings, resolver)
     telemetry = await cache_telemetry(reader, conversation_id)
-    around = Surroundings(cache=cache_policy(telemetry, now or datetime.now(UTC)))
+    around = ConversationState(cache=cache_policy(telemetry, now or datetime.now(UTC)))
     if with_history:
-        tail = tail_of(context.items, how, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+        tail = protected_tail(context.items, how, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
         around = replace(
             around,
             raw_history_tokens=await history_tokens(reader, conversation_id),
@@ -214,7 +214,7 @@ async def with_history(reader: Reader, conversation_id: ConversationId, assemble
     return replace(assembled, metadata=metadata)
 
 
-async def load_context(
+async def load_resolved(
     reader: Reader,
     conversation_id: ConversationId,
     settings: AssemblySettings,
@@ -258,7 +258,9 @@ async def load_context(
                 unread = replace(unread, deepest=deepest, condensed=condensed)
             waiting = _waiting(context, settings, rules)[:ASKED]
             named = await tool_rows_before(reader, conversation_id, waiting, before=before)
-            answered = {one.sent.call_id or "" for one in resolve(named, None, rules, resolver.zone).items}
+            answered = {
+                one.sent.call_id or "" for one in resolve_items(named, None, rules, resolver.zone).items
+            }
             context = replace(
                 context, unread=unread, answered_unread=frozenset(answered.intersection(waiting))
             )
@@ -272,7 +274,7 @@ def _weight(context: ResolvedContext, settings: AssemblySettings, rules: EngineR
     """What the items of a context weigh as they would be sent: before the tail payloads as references."""
     if not (settings.stub_large_tool_payloads and rules.assembly.stubs_payloads):
         return sum(item.tokens for item in context.items)
-    first = tail_of(
+    first = protected_tail(
         context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens
     ).first_ordinal
     return sum(
@@ -288,7 +290,7 @@ def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: Engine
     """
     if not rules.assembly.mends_messages:
         return []
-    tail = tail_of(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+    tail = protected_tail(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
     known = {item.sent.call_id for item in context.items if item.sent.role is Role.TOOL_RESULT}
     called = [call.call_id or "" for item in reversed(tail.items) for call in item.sent.calls]
     return [call_id for call_id in dict.fromkeys(called) if call_id not in known]
@@ -300,7 +302,7 @@ def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings
     *tokens* are those of all items and of the focus brief.
     """
     items = context.items
-    tail = tail_of(items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+    tail = protected_tail(items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
     first = tail.first_ordinal
     counted = [item for item in items if item.is_message or rules.assembly.tail_of_items]
     if first is None and tail.count > 0:
@@ -312,7 +314,7 @@ def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings
     return tokens > settings.budget and sum(item.tokens for item in items) > tail.tokens
 
 
-def _unread(size: ContextSize, context: ResolvedContext, overlay: FocusOverlay | None) -> Unread:
+def _unread(size: ContextSize, context: ResolvedContext, overlay: FocusOverlay | None) -> UnreadItems:
     under = {one.sent.origin.summary_id for one in context.covered}
     covered = 0 if overlay is None else len(overlay.covered - under)
-    return Unread(size.items, size.summaries, covered, size.first_ordinal, size.last_ordinal)
+    return UnreadItems(size.items, size.summaries, covered, size.first_ordinal, size.last_ordinal)

@@ -42,7 +42,7 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DiffRow:
     """A row of a diff: a line of the old text, of the new one, or of both. Lines are numbered from 0."""
 
     old: int | None
@@ -74,7 +74,7 @@ class Diff:
             )
         return "\n".join(lines)
 
-    def unified(self) -> Iterator[Row]:
+    def unified(self) -> Iterator[DiffRow]:
         """Rows one under the other: of a hunk first the old lines, then the new ones."""
         number = 0
         for edit in self.edits:
@@ -82,12 +82,12 @@ class Diff:
                 yield from _same_rows(edit)
                 continue
             for old in range(edit.old_start, edit.old_end):
-                yield Row(old, None, number, Mark.GONE)
+                yield DiffRow(old, None, number, Mark.GONE)
             for new in range(edit.new_start, edit.new_end):
-                yield Row(None, new, number, Mark.ADDED)
+                yield DiffRow(None, new, number, Mark.ADDED)
             number += 1
 
-    def side_by_side(self) -> Iterator[Row]:
+    def side_by_side(self) -> Iterator[DiffRow]:
         """Rows with the old line and the line that it became in one row; a line without one stands alone."""
         became = dict(self.pairs)
         number = 0
@@ -99,12 +99,12 @@ class Diff:
             for old in range(edit.old_start, edit.old_end):
                 mate = became.get(old)
                 if mate is None:
-                    yield Row(old, None, number, Mark.GONE)
+                    yield DiffRow(old, None, number, Mark.GONE)
                     continue
-                yield from (Row(None, lone, number, Mark.ADDED) for lone in range(new, mate))
-                yield Row(old, mate, number, Mark.CHANGED)
+                yield from (DiffRow(None, lone, number, Mark.ADDED) for lone in range(new, mate))
+                yield DiffRow(old, mate, number, Mark.CHANGED)
                 new = mate + 1
-            yield from (Row(None, lone, number, Mark.ADDED) for lone in range(new, edit.new_end))
+            yield from (DiffRow(None, lone, number, Mark.ADDED) for lone in range(new, edit.new_end))
             number += 1
 
     def split(self, hunk: int) -> Diff:
@@ -141,12 +141,12 @@ class Diff:
         return sum(hunk.old_size for hunk in self.hunks)
 
 
-def _same_rows(edit: Edit) -> Iterator[Row]:
+def _same_rows(edit: Edit) -> Iterator[DiffRow]:
     shift = edit.new_start - edit.old_start
-    return (Row(old, old + shift, None, Mark.SAME) for old in range(edit.old_start, edit.old_end))
+    return (DiffRow(old, old + shift, None, Mark.SAME) for old in range(edit.old_start, edit.old_end))
 
 
-def compare(old: str, new: str) -> Diff:
+def compare_texts(old: str, new: str) -> Diff:
     """The difference of two texts."""
     return compare_lines(tuple(old.split("\n")), tuple(new.split("\n")))
 

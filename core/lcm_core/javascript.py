@@ -213,7 +213,7 @@ def _written_deep(value: Json) -> str:
             pieces.append(one)
         elif isinstance(one, Mapping):
             inside: list[Json] = []
-            for key, each in ordered(one):
+            for key, each in ordered_members(one):
                 inside += [_Written(f"{',' if inside else ''}{_plain(key)}:"), each]
             waiting += [_Written("}"), *reversed(inside)]
             pieces.append("{")
@@ -272,7 +272,7 @@ def _is_special(value: Json) -> bool:
 
 def _written(value: Json) -> str:
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_plain(key)}:{_written(each)}" for key, each in ordered(value)) + "}"
+        return "{" + ",".join(f"{_plain(key)}:{_written(each)}" for key, each in ordered_members(value)) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ",".join(map(_written, value)) + "]"
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -285,7 +285,7 @@ def _index(key: str) -> int | None:
     return int(key) if _INDEX.fullmatch(key) and int(key) <= _LARGEST_INDEX else None
 
 
-def ordered(value: JsonObject) -> list[tuple[str, Json]]:
+def ordered_members(value: JsonObject) -> list[tuple[str, Json]]:
     """Keys that are indexes come first, in order; the others as they were given."""
     numbered = sorted((index, key) for key in value if (index := _index(key)) is not None)
     first = {key for _, key in numbered}
@@ -315,7 +315,7 @@ def js_number(number: int | float) -> str:
 # -- UTF-16 units ------------------------------------------------------------------------------------------
 
 
-def cut(text: str, length: int) -> str:
+def first_units(text: str, length: int) -> str:
     """The first *length* units; half a pair may stand at its end."""
     if text.isascii():
         return text[:length]
@@ -323,7 +323,7 @@ def cut(text: str, length: int) -> str:
     return start[: length * 2].decode("utf-16-le", "surrogatepass")
 
 
-def cut_end(text: str, length: int) -> str:
+def last_units(text: str, length: int) -> str:
     """The last *length* units (more than none); half a pair may stand at its beginning."""
     if text.isascii():
         return text[-length:]

@@ -54,7 +54,7 @@ HOST_DATABASE = Path("agent", "openclaw-agent.sqlite")
 HOST_DATABASE_NOT_READ = "sessions are in OpenClaw's database, not read yet"
 
 
-class FileState(StrEnum):
+class StoredFileState(StrEnum):
     """What became of a stored path; the value is the word to show."""
 
     FOUND = "found"
@@ -68,7 +68,7 @@ class StoredFile:
     """A path that the database holds, and the file that it means here."""
 
     stored: str  #: as the database has it: foreign text
-    state: FileState
+    state: StoredFileState
     path: Path | None  #: the real path, free of links; only when found
     size: int | None  #: bytes; only when found
     tried: tuple[Path, ...]  #: where it was looked for, in order
@@ -77,7 +77,7 @@ class StoredFile:
     @property
     def found(self) -> bool:
         """Whether there is a file that may be opened."""
-        return self.state is FileState.FOUND
+        return self.state is StoredFileState.FOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def _below(stored: PurePath, folder: str, ours: Path) -> Iterator[Path]:
 
 def _not_local(stored: str) -> StoredFile:
     message = "The database stores no path on a disk for this file."
-    return StoredFile(stored, FileState.MISSING, None, None, (), message)
+    return StoredFile(stored, StoredFileState.MISSING, None, None, (), message)
 
 
 def _first_inside(
@@ -236,35 +236,39 @@ def _first_inside(
     """
     tried = tuple(dict.fromkeys(candidates))
     inside = [os.path.realpath(folder) for folder in folders]
-    worst = FileState.MISSING
+    worst = StoredFileState.MISSING
     for candidate in tried:
         state, real, size = _look(candidate, inside, named)
-        if state is FileState.FOUND:
+        if state is StoredFileState.FOUND:
             return StoredFile(stored, state, real, size, tried, "The file is there.")
-        if worst is FileState.MISSING or state is FileState.UNREADABLE:
+        if worst is StoredFileState.MISSING or state is StoredFileState.UNREADABLE:
             worst = state
     message = {
-        FileState.MISSING: f"The file is not on this machine; expected below {folders[0]}.",
-        FileState.OUTSIDE: f"The file lies outside {folders[0]} and is therefore not opened.",
-        FileState.UNREADABLE: f"The file below {folders[0]} cannot be read; check its type and permissions.",
+        StoredFileState.MISSING: f"The file is not on this machine; expected below {folders[0]}.",
+        StoredFileState.OUTSIDE: f"The file lies outside {folders[0]} and is therefore not opened.",
+        StoredFileState.UNREADABLE: (
+            f"The file below {folders[0]} cannot be read; check its type and permissions."
+        ),
     }[worst]
     return StoredFile(stored, worst, None, None, tried, message)
 
 
-def _look(candidate: Path, inside: Sequence[str], named: str) -> tuple[FileState, Path | None, int | None]:
-    refused = FileState.OUTSIDE
+def _look(
+    candidate: Path, inside: Sequence[str], named: str
+) -> tuple[StoredFileState, Path | None, int | None]:
+    refused = StoredFileState.OUTSIDE
     try:
         real = Path(os.path.realpath(candidate))
         if named in real.name and any(real.is_relative_to(folder) for folder in inside):
-            refused = FileState.UNREADABLE
+            refused = StoredFileState.UNREADABLE
         status = real.stat()
     except OSError as error:
         gone = error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-        return (FileState.MISSING if gone else refused), None, None
+        return (StoredFileState.MISSING if gone else refused), None, None
     except ValueError:  # text that no path can hold, such as a lone surrogate
-        return FileState.MISSING, None, None
-    if refused is FileState.OUTSIDE:
+        return StoredFileState.MISSING, None, None
+    if refused is StoredFileState.OUTSIDE:
         return refused, None, None
     if not stat.S_ISREG(status.st_mode) or not os.access(real, os.R_OK):
-        return FileState.UNREADABLE, None, None
-    return FileState.FOUND, real, status.st_size
+        return StoredFileState.UNREADABLE, None, None
+    return StoredFileState.FOUND, real, status.st_size

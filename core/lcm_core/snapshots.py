@@ -11,10 +11,10 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lcm_core.assemble.assembler import AssemblySettings, assemble
-from lcm_core.assemble.compare import ContextDiff, SentContext, Taken, compare_contexts, sent_now
+from lcm_core.assemble.compare import ContextDiff, SentContext, SnapshotOrigin, compare_contexts, sent_now
 from lcm_core.assemble.elements import FocusOverlay, wrap_brief
 from lcm_core.assemble.message import OriginKind, SentMessage
-from lcm_core.assemble.resolve import Resolved, ResolvedContext, resolve, resolve_brief
+from lcm_core.assemble.resolve import ResolvedContext, ResolvedItem, resolve_brief, resolve_items
 from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import assemble_context
 from lcm_core.engine_rules import NAMED, EngineRules, engine_rules
@@ -30,7 +30,7 @@ _BOUNDLESS: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
-class Reconstruction:
+class RebuiltSnapshot:
     """The messages of a snapshot."""
 
     assembled: Assembled  #: with text as stored today; budget and weights as they were noted
@@ -45,7 +45,7 @@ class Reconstruction:
         return self.assembled.messages
 
 
-async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Reconstruction:
+async def rebuild_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -> RebuiltSnapshot:
     """What was sent then, from the rows of today; *zone* for a snapshot that names none.
 
     Rows that stand and say something else than they did make it not exact; which ones is not known.
@@ -55,7 +55,7 @@ async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Rec
     chosen = [*one.sent, *one.dropped, *one.cut]
     items = [_context_item(item) for item in chosen if item.kind in _STORED]
     stored = await stored_items(reader, _by_ordinal(items), payloads=one.stub_large_tool_payloads)
-    context = await asyncio.to_thread(resolve, stored, None, rules, where)
+    context = await asyncio.to_thread(resolve_items, stored, None, rules, where)
     briefs = await _briefs(reader, one, rules, where)
     everything = sorted((*briefs, *context.items), key=lambda item: item.ordinal)
     settings = AssemblySettings(
@@ -67,7 +67,7 @@ async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Rec
     whole = await asyncio.to_thread(assemble, ResolvedContext(tuple(everything)), settings, rules)
     assembled, places = _as_noted(one, whole)
     standing = {_ref(item) for item in everything}
-    return Reconstruction(
+    return RebuiltSnapshot(
         assembled,
         places,
         tuple(item for item in one.sent if item.ref is not None and item.ref not in standing),
@@ -76,9 +76,9 @@ async def reconstruct(reader: Reader, one: Snapshot, zone: tzinfo | None) -> Rec
     )
 
 
-def sent_then(one: Snapshot, found: Reconstruction) -> SentContext:
+def sent_then(one: Snapshot, found: RebuiltSnapshot) -> SentContext:
     """A snapshot as one side of a comparison: what stands of its messages, and what was noted of them."""
-    taken = Taken(one.id, one.created_at, found.exact, len(found.gone), found.not_kept)
+    taken = SnapshotOrigin(one.id, one.created_at, found.exact, len(found.gone), found.not_kept)
     return SentContext(
         found.messages, one.budget, one.sent_tokens, one.evicted, one.rules, one.messages_hash, None, taken
     )
@@ -149,7 +149,9 @@ def _by_ordinal(items: list[ContextItem]) -> list[ContextItem]:
     return sorted(dict.fromkeys(items), key=lambda item: item.ordinal)
 
 
-async def _briefs(reader: Reader, one: Snapshot, rules: EngineRules, zone: tzinfo | None) -> list[Resolved]:
+async def _briefs(
+    reader: Reader, one: Snapshot, rules: EngineRules, zone: tzinfo | None
+) -> list[ResolvedItem]:
     """The focus briefs that were sent, active or not by now."""
     wanted = {item.ref: item.ordinal or 0 for item in one.sent if item.kind is OriginKind.FOCUS_BRIEF}
     if not wanted:
@@ -163,7 +165,7 @@ async def _briefs(reader: Reader, one: Snapshot, rules: EngineRules, zone: tzinf
     ]
 
 
-def _ref(item: Resolved) -> int | str | None:
+def _ref(item: ResolvedItem) -> int | str | None:
     origin = item.sent.origin
     return origin.message_id or origin.summary_id or origin.brief_id
 
@@ -179,7 +181,7 @@ def _zone(name: str | None) -> tzinfo | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedContext:
     """A context to be assembled, one that was assembled already, or a snapshot."""
 
     conversation_id: ConversationId
@@ -191,7 +193,7 @@ class Side:
 
 
 async def read_sides(
-    reader: Reader, sides: Sequence[Side], zone: tzinfo | None, *, with_history: bool = False
+    reader: Reader, sides: Sequence[ComparedContext], zone: tzinfo | None, *, with_history: bool = False
 ) -> list[SentContext]:
     """What some contexts send; *with_history* also counts what was ever said, for their metadata.
 
@@ -211,7 +213,7 @@ async def read_sides(
         if side.assembled is not None:
             found.append(side.assembled)
         elif one is not None:
-            found.append(sent_then(one, await reconstruct(reader, one, zone)))
+            found.append(sent_then(one, await rebuild_snapshot(reader, one, zone)))
         else:
             settings = side.settings
             if side.budget_of_snapshot and budget is not None:
@@ -228,7 +230,9 @@ async def read_sides(
     return found
 
 
-async def read_comparison(reader: Reader, old: Side, new: Side, zone: tzinfo | None) -> ContextDiff:
+async def read_comparison(
+    reader: Reader, old: ComparedContext, new: ComparedContext, zone: tzinfo | None
+) -> ContextDiff:
     """What is different between two contexts of one database.
 
     Raises:

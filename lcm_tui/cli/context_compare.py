@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.assemble.compare import ContextDiff, SentContext, Taken, compare_contexts, names_of
+from lcm_core.assemble.compare import ContextDiff, SentContext, SnapshotOrigin, compare_contexts, names_of
 from lcm_core.assemble.ledger import MessageKey
 from lcm_core.assemble.message import SentMessage
 from lcm_core.assembly import settings_for
 from lcm_core.diff import unified_text
 from lcm_core.engine_rules import NAMED, EngineRules
 from lcm_core.records import ConversationId
-from lcm_core.snapshots import Side, read_sides
+from lcm_core.snapshots import ComparedContext, read_sides
 from lcm_core.store.database import Database
 from lcm_core.text import safe_text
 
@@ -102,7 +102,7 @@ NoClamp: TypeAlias = Annotated[bool, options.no_clamp_option(panel=_BOTH)]
 class _Asked:
     """A context as it was asked for."""
 
-    side: Side
+    side: ComparedContext
     path: Path
 
 
@@ -175,7 +175,7 @@ class _Wanted:
     clamp: bool
     option: str = "budget"
 
-    def side(self, number: int) -> Side:
+    def side(self, number: int) -> ComparedContext:
         """It, of a conversation."""
         for name, value in (("--prompt", self.prompt), ("--snapshot", self.snapshot)):
             if value is not None:
@@ -187,7 +187,7 @@ class _Wanted:
             self.prompt or None,
             clamp=self.clamp,
         )
-        return Side(
+        return ComparedContext(
             ConversationId(number),
             settings,
             self.rules,
@@ -209,14 +209,14 @@ async def _compared(run: Run, old: _Asked, new: _Asked) -> ContextDiff:
     return compare_contexts(left, right)
 
 
-def _under(side: Side, other: SentContext) -> Side:
+def _under(side: ComparedContext, other: SentContext) -> ComparedContext:
     """The side under the budget of the other one, when that is a snapshot and no budget was given."""
     if other.taken is None or not side.budget_of_snapshot:
         return side
     return replace(side, settings=replace(side.settings, budget=other.budget))
 
 
-async def _read(run: Run, path: Path, sides: Sequence[Side]) -> list[SentContext]:
+async def _read(run: Run, path: Path, sides: Sequence[ComparedContext]) -> list[SentContext]:
     async with await Database.open(path, busy_seconds=BUSY_SECONDS) as database:
         return await database.read(read_sides, sides, run.zone, with_history=True)
 
@@ -308,7 +308,7 @@ def _told(run: Run, one: SentContext, named: _Asked, *, with_path: bool) -> str:
     return f"{who}, {one.budget:,} tokens: {sent}; {left_out}"
 
 
-def taken_words(taken: Taken, time: str) -> str:
+def taken_words(taken: SnapshotOrigin, time: str) -> str:
     """A snapshot, and what of it is shown."""
     lost = [
         f"{counted(taken.gone, 'message', 'messages')} gone" if taken.gone else "",

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.assemble.export import origin_name, spoken
 from lcm_core.records import Conversation
-from lcm_core.snapshots import Reconstruction, reconstruct
+from lcm_core.snapshots import RebuiltSnapshot, rebuild_snapshot
 from lcm_core.store.assemblies import DamagedSnapshot, Snapshot, SnapshotItem, get_snapshot, snapshot_page
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window
@@ -46,7 +46,7 @@ Listed: TypeAlias = Snapshot | DamagedSnapshot
 class _Shown:
     conversation: Conversation
     snapshot: Snapshot
-    found: Reconstruction
+    found: RebuiltSnapshot
 
 
 def register(group: typer.Typer) -> None:
@@ -87,7 +87,7 @@ async def _list(reader: Reader, named: Selector, window: Window) -> tuple[Conver
 async def _load(reader: Reader, run: Run, named: Selector, snapshot_id: str) -> _Shown:
     owner = await chosen(reader, named)
     one = await get_snapshot(reader, owner.conversation_id, snapshot_id)
-    return _Shown(owner, one, await reconstruct(reader, one, run.zone))
+    return _Shown(owner, one, await rebuild_snapshot(reader, one, run.zone))
 
 
 # -- JSON ------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def _shown_blocks(run: Run, shown: _Shown) -> Iterator[Block]:
         yield Note(f"{messages} came from the host's own list, of which a snapshot keeps no text.")
 
 
-def _how_true(found: Reconstruction) -> str:
+def _how_true(found: RebuiltSnapshot) -> str:
     if found.exact:
         return "exactly what was sent: the hash is the same"
     if found.gone or found.not_kept:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lcm_core.dag.previous import PreviousChoice
-from lcm_core.diff import compare, unified_text
+from lcm_core.diff import compare_texts, unified_text
 from lcm_core.operations.drafting.draft import Draft, DraftOrigin, Material
 from lcm_core.operations.drafting.items import BatchItem, BatchProgress, ItemState
 from lcm_core.records import SummaryId
@@ -272,7 +272,9 @@ def _three_way_blocks(items: Sequence[BatchItem]) -> Iterator[Block]:
                 ("what changed since it was drafted", item.theirs),
                 ("what the draft would change", item.draft.text),
             ):
-                yield Prose("\n".join(unified_text(compare(base, text))), title=f"{item.summary_id}: {words}")
+                yield Prose(
+                    "\n".join(unified_text(compare_texts(base, text))), title=f"{item.summary_id}: {words}"
+                )
 
 
 def taken_blocks(items: Sequence[BatchItem]) -> list[Block]:
@@ -319,7 +321,7 @@ def draft_blocks(
     title = (
         f"{item.summary_id} (depth {item.depth}): {item.tokens:,} to {draft.tokens:,} tokens by {draft.model}"
     )
-    changed = "\n".join(unified_text(compare(material.base.content, draft.text)))
+    changed = "\n".join(unified_text(compare_texts(material.base.content, draft.text)))
     blocks: list[Block] = [Prose(changed, title=title)]
     if draft.origin is DraftOrigin.FALLBACK:
         blocks.append(Note("This is a cut of the source: no answer could stand."))

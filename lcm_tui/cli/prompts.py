@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.diff import compare, unified_text
+from lcm_core.diff import compare_texts, unified_text
 from lcm_core.errors import LcmError, RefusedError
 from lcm_core.private_files import make_private
 from lcm_core.settings import Json
@@ -154,7 +154,7 @@ def diff(run: Run, prompt: PromptArgument, prompt_dir: Folder = None) -> Answer:
     """Show how your version of a prompt differs from the built-in one."""
     prompts = prompts_of(run, prompt_dir)
     template, built_in = prompts.template(prompt), built_in_template(prompt)
-    lines = list(unified_text(compare(built_in.text, template.text)))
+    lines = list(unified_text(compare_texts(built_in.text, template.text)))
     data: Document = {**_document(template), "lines": list(lines)}
     if template.path is None:
         blocks: list[Block] = [Note(f"There is no {prompts.path_of(prompt)}: the built-in prompt is used.")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from lcm_core.assemble.compare import ContextDiff, SentContext, Taken
+from lcm_core.assemble.compare import ContextDiff, SentContext, SnapshotOrigin
 from lcm_core.diff import Diff
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.records import ConversationId
@@ -180,7 +180,7 @@ in the database today. "rows changed" and "gone" say that what was sent then was
 
         engine = self.session.settings.engine
         left, right = (
-            snapshots.Side(
+            snapshots.ComparedContext(
                 side.conversation_id,
                 settings_for(engine, side.budget, side.prompt or None, clamp=side.clamps),
                 assembled=side.assembled,
@@ -334,7 +334,7 @@ in the database today. "rows changed" and "gone" say that what was sent then was
         return named.partition(" · ")[2].partition(" ")[0] or None
 
 
-def doubt_of(taken: Taken) -> str:
+def doubt_of(taken: SnapshotOrigin) -> str:
     """Why what is shown of a snapshot is not quite what was sent; empty when it is."""
     lost = [
         f"{taken.gone:,} gone" if taken.gone else "",

@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.assemble.ledger import Fate, Ledger
-from lcm_core.assemble.result import Step
+from lcm_core.assemble.ledger import ItemOutcome, Ledger
+from lcm_core.assemble.result import AssemblyStep
 from lcm_core.context_items import ItemId
 from lcm_core.context_view import TAIL, Found, KnownContext, RowKey, depth_name, gap_text
 from lcm_core.store.context import ContextEntry, Weight
@@ -32,13 +32,13 @@ PENDING: Final = "…"
 NO_VALUE: Final = "–"
 #: What stands in place of the tokens of an item that is not sent: the step in which it went.
 STEP_WORDS: Final = {
-    Step.RESOLVE: "no row",
-    Step.FOCUS: "brief",
-    Step.BUDGET: "budget",
-    Step.PROMPT: "prompt",
-    Step.NORMALISE: "empty",
-    Step.PAIRING: "pairing",
-    Step.CLAMP: "clamp",
+    AssemblyStep.RESOLVE: "no row",
+    AssemblyStep.FOCUS: "brief",
+    AssemblyStep.BUDGET: "budget",
+    AssemblyStep.PROMPT: "prompt",
+    AssemblyStep.NORMALISE: "empty",
+    AssemblyStep.PAIRING: "pairing",
+    AssemblyStep.CLAMP: "clamp",
 }
 
 WIDEST_ID: Final = "sum_0123456789abcdef"
@@ -120,7 +120,7 @@ def item_cells(
     check: TokenCheck | None,
     now: datetime,
     room: int,
-    fate: Fate | None,
+    fate: ItemOutcome | None,
 ) -> dict[str, Span]:
     """The cells of an item, as far as it has been read; *room* is that for its tokens."""
     items = known.view.items
@@ -141,18 +141,18 @@ def item_cells(
     }
 
 
-def fate_at(known: KnownContext, place: int, ledger: Ledger | None) -> Fate | None:
+def fate_at(known: KnownContext, place: int, ledger: Ledger | None) -> ItemOutcome | None:
     """What becomes of the item at a place; None while it is not known."""
     items = known.view.items
     return None if ledger is None else ledger.fate(items.ordinals[place], items.refs[place])
 
 
 def _mark(
-    known: KnownContext, place: int, findings: list[Found], check: TokenCheck | None, fate: Fate | None
+    known: KnownContext, place: int, findings: list[Found], check: TokenCheck | None, fate: ItemOutcome | None
 ) -> Span:
     if findings:
         return Span("✗", "error")
-    if fate is not None and not fate.sent and fate.step is not Step.FOCUS:
+    if fate is not None and not fate.sent and fate.step is not AssemblyStep.FOCUS:
         return Span("-", "warn")
     if fate is not None and fate.repairs:
         return Span("~", "warn")
@@ -204,7 +204,7 @@ def tokens_cell(weight: Weight | None, check: TokenCheck | None, room: int, *, r
     return Span(next((text for text in both if len(text) <= room), stored), "warn")
 
 
-def fate_cell(fate: Fate | None) -> Span:
+def fate_cell(fate: ItemOutcome | None) -> Span:
     """What an item weighs as it is sent, or the step in which it went."""
     if fate is None:
         return Span(PENDING, "dim")
@@ -213,7 +213,7 @@ def fate_cell(fate: Fate | None) -> Span:
     return Span(number(fate.tokens, 7))
 
 
-def same_fate(one: Fate | None, other: Fate | None) -> bool:
+def same_fate(one: ItemOutcome | None, other: ItemOutcome | None) -> bool:
     """Whether two fates of an item look alike in its row, whichever message it is."""
     if one is None or other is None:
         return one is other
@@ -222,7 +222,7 @@ def same_fate(one: Fate | None, other: Fate | None) -> bool:
     )
 
 
-def repairs_text(fate: Fate | None) -> str:
+def repairs_text(fate: ItemOutcome | None) -> str:
     """What was mended at an item, each thing once."""
     return "" if fate is None else " · ".join(dict.fromkeys(str(one.what) for one in fate.repairs))
 
@@ -251,7 +251,7 @@ def _preview(
     item: ItemId,
     entry: ContextEntry | None,
     findings: list[Found],
-    fate: Fate | None,
+    fate: ItemOutcome | None,
 ) -> Span:
     text = PENDING if entry is None and item not in known.weights else entry.preview if entry else ""
     if findings:

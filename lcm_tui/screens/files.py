@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lcm_core.paths import FileState, StoredFile
+from lcm_core.paths import StoredFile, StoredFileState
 from lcm_core.records import Conversation, ConversationId, FileId, LargeFile
 from lcm_core.store import files as store
 from lcm_core.store.database import Reader
@@ -41,10 +41,10 @@ COLUMNS = (
 
 #: The words of the list for what became of a file.
 _STATES = {
-    FileState.FOUND: Span("found", "ok"),
-    FileState.MISSING: Span("missing", "warn"),
-    FileState.OUTSIDE: Span("outside", "error"),
-    FileState.UNREADABLE: Span("unreadable", "error"),
+    StoredFileState.FOUND: Span("found", "ok"),
+    StoredFileState.MISSING: Span("missing", "warn"),
+    StoredFileState.OUTSIDE: Span("outside", "error"),
+    StoredFileState.UNREADABLE: Span("unreadable", "error"),
 }
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lcm_core.assemble.export import spoken
-from lcm_core.assemble.ledger import Fate, Ledger
+from lcm_core.assemble.ledger import ItemOutcome, Ledger
 from lcm_core.assemble.message import Block as SentBlock
 from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
-from lcm_core.assemble.result import Assembled, Source, Step
+from lcm_core.assemble.result import Assembled, AssemblyStep, SentSource
 from lcm_core.javascript import stringify
 from lcm_core.operations.compaction.forecast import Distance
 from lcm_core.text import cell_width, clip, preview, safe_line
@@ -62,7 +62,7 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
         return (Span(f" {problem}", "error"),) if problem else (Span(" assembling …", "dim"),)
     one = ledger.assembled
     begin: list[Line] = [(Span("assembling …", "dim"),)] if working else []
-    if one.metadata.source is not Source.ASSEMBLED:
+    if one.metadata.source is not SentSource.ASSEMBLED:
         begin.append((Span(str(one.metadata.source), "warn"),))
     begin.append((Span(f"sent {_counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
     if one.over_budget:
@@ -85,7 +85,9 @@ def _left_out(ledger: Ledger) -> tuple[Line, Line]:
     if not total:
         nothing = (Span("nothing is left out", "ok"),)
         return nothing, nothing
-    steps = ", ".join(f"{step} {ledger.left_out[step]:,}" for step in Step if ledger.left_out.get(step))
+    steps = ", ".join(
+        f"{step} {ledger.left_out[step]:,}" for step in AssemblyStep if ledger.left_out.get(step)
+    )
     short = (Span(f"{total:,} not sent", "warn"),)
     return short, (*short, Span(f": {steps}", "dim"))
 
@@ -157,7 +159,7 @@ def _effect(ledger: Ledger | None) -> str:
         return f"no effect, {one.prompt_idle}"
     scored = {ordinal for ordinal, score in one.prompt_scores.items() if score > 0}
     kept = sum(fate.sent and ordinal in scored for ordinal, fate in ledger.fates.items())
-    return f"kept {kept:,} for it (*), dropped {ledger.left_out.get(Step.PROMPT, 0):,}"
+    return f"kept {kept:,} for it (*), dropped {ledger.left_out.get(AssemblyStep.PROMPT, 0):,}"
 
 
 def _counted(number_of: int, one: str) -> str:
@@ -167,7 +169,7 @@ def _counted(number_of: int, one: str) -> str:
 # -- in the list of items --------------------------------------------------------------------------------
 
 
-def fate_fields(fate: Fate | None, ledger: Ledger | None) -> Iterator[Block]:
+def fate_fields(fate: ItemOutcome | None, ledger: Ledger | None) -> Iterator[Block]:
     """What becomes of an item, beside what is recorded of it."""
     if fate is None or ledger is None:
         yield field("sent", PENDING, "dim", width=FIELD)
@@ -181,7 +183,7 @@ def fate_fields(fate: Fate | None, ledger: Ledger | None) -> Iterator[Block]:
     if fate.score is not None:
         kept = "kept before what says less of it, or is older"
         if not fate.sent:
-            kept = "not kept" if fate.step is Step.PROMPT else "kept, and gone in a later step"
+            kept = "not kept" if fate.step is AssemblyStep.PROMPT else "kept, and gone in a later step"
         yield field("prompt", f"it names {fate.score:.1%} of the words here: {kept}", "new", width=FIELD)
     for repair in fate.repairs:
         call = f" ({repair.call_id})" if repair.call_id else ""
@@ -347,7 +349,7 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
 def _steps(ledger: Ledger) -> Iterator[Block]:
     if not ledger.assembled.evicted_items:
         yield Block("nothing")
-    for step in Step:
+    for step in AssemblyStep:
         if count := ledger.left_out.get(step):
             yield field(str(step), _counted(count, "item"), width=14)
     if (unread := ledger.assembled.unread) is not None:

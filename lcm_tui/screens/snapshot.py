@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from lcm_core.assemble.ledger import Ledger, ledger_of
 from lcm_core.context_items import ItemId
 from lcm_core.records import Conversation
-from lcm_core.snapshots import Reconstruction, reconstruct
+from lcm_core.snapshots import RebuiltSnapshot, rebuild_snapshot
 from lcm_core.store.assemblies import Snapshot
 from lcm_core.times import format_local, parse_utc
 from textual import on
@@ -41,7 +41,7 @@ WHOLE: Final = -1
 class Seen:
     """A snapshot as it can be shown today."""
 
-    found: Reconstruction
+    found: RebuiltSnapshot
     ledger: Ledger
 
 
@@ -117,7 +117,7 @@ enter shows a message whole. D compares the snapshot (-) with the context as it 
 
     async def fetch(self) -> Seen:
         """Put it together from what stands now."""
-        found = await self.session.read(reconstruct, self.one, self.session.zone)
+        found = await self.session.read(rebuild_snapshot, self.one, self.session.zone)
         return Seen(found, ledger_of(found.assembled))
 
     def show(self, data: Seen) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.assemble.message import OriginKind
-from lcm_core.snapshots import Reconstruction
+from lcm_core.snapshots import RebuiltSnapshot
 from lcm_core.store.assemblies import Snapshot, SnapshotItem
 
 from lcm_tui.screens.context_lines import NO_VALUE, number
@@ -51,7 +51,7 @@ def _noted(one: Snapshot, time: str) -> Iterator[Block]:
         yield field(name, value, width=WIDTH + 1)
 
 
-def how_true(found: Reconstruction) -> tuple[str, bool]:
+def how_true(found: RebuiltSnapshot) -> tuple[str, bool]:
     """How what is shown stands to what was sent, in one sentence; and whether it is the same."""
     if found.exact:
         return "This is exactly what was sent: the hash is the same.", True
@@ -65,7 +65,7 @@ def how_true(found: Reconstruction) -> tuple[str, bool]:
     return "This is not quite what was sent: rows have changed since, or the time zone is another.", False
 
 
-def whole_document(one: Snapshot, found: Reconstruction, time: str) -> Document:
+def whole_document(one: Snapshot, found: RebuiltSnapshot, time: str) -> Document:
     """The snapshot as a whole, and how true it can be shown."""
     said, same = how_true(found)
     gone = [Block(item.name, "error") for item in found.gone]

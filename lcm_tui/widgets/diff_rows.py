@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from lcm_core.diff import Diff, Mark, Row, emphasis
+from lcm_core.diff import Diff, DiffRow, Mark, emphasis
 from lcm_core.text import cell_width, clip, safe_line, wrap_spans
 
 from lcm_tui.widgets.spans import Line, Span, StyleName, recoloured
@@ -56,7 +56,7 @@ class LaidOut:
     side_by_side: bool
     width: int  #: cells
     naming: Naming = PLAIN
-    rows: tuple[Row, ...] = ()
+    rows: tuple[DiffRow, ...] = ()
     pieces: tuple[Piece, ...] = ()
     hunks: tuple[Piece, ...] = ()  #: the first line of each change
     mates: dict[int, int] = field(default_factory=dict)  #: line of the old text: the one that it became
@@ -87,7 +87,7 @@ def lay_out(
     return LaidOut(diff, side_by_side, width, naming, rows, tuple(pieces), tuple(hunks), mates, mated)
 
 
-def _runs(rows: Sequence[Row]) -> Iterator[tuple[int | None, range]]:
+def _runs(rows: Sequence[DiffRow]) -> Iterator[tuple[int | None, range]]:
     """Rows that belong together: those of one change, or those between two."""
     start = 0
     for hunk, run in groupby(rows, key=lambda row: row.hunk):
@@ -115,14 +115,14 @@ def _room(laid: LaidOut) -> int:
     return max(4, ((laid.width - 3) // 2 if laid.side_by_side else laid.width) - MARGIN)
 
 
-def _height(laid: LaidOut, row: Row) -> int:
+def _height(laid: LaidOut, row: DiffRow) -> int:
     """The lines that a row takes."""
     old, new = _texts(laid, row)
     room = _room(laid)
     return max(len(_wrapped(text, room)) for text in (old, new) if text is not None)
 
 
-def _texts(laid: LaidOut, row: Row) -> tuple[str | None, str | None]:
+def _texts(laid: LaidOut, row: DiffRow) -> tuple[str | None, str | None]:
     """What stands in a row, old and new."""
     old = None if row.old is None else laid.diff.old[row.old]
     new = None if row.new is None else laid.diff.new[row.new]
@@ -168,14 +168,14 @@ def _fold(laid: LaidOut, piece: Piece) -> Line:
     return (Span(said + "─" * max(0, laid.width - cell_width(said)), "dim"),)
 
 
-def _side(laid: LaidOut, row: Row, text: str, part: int, *, is_old: bool, is_left: bool) -> Line:
+def _side(laid: LaidOut, row: DiffRow, text: str, part: int, *, is_old: bool, is_left: bool) -> Line:
     """A mark and a part of one side of a row."""
     mark = (STAYS if is_old else STAYS_OUT) if is_left else str(row.mark)
     before = Span(f"{mark} ", "dim" if mark == STAYS_OUT else _STYLES[row.mark])
     return (before, *_part(laid, row, text, part, is_old=is_old, is_left=is_left))
 
 
-def _part(laid: LaidOut, row: Row, text: str, part: int, *, is_old: bool, is_left: bool) -> Line:
+def _part(laid: LaidOut, row: DiffRow, text: str, part: int, *, is_old: bool, is_left: bool) -> Line:
     """A part of one side of a row, the words that changed marked."""
     spans = _wrapped(text, _room(laid))
     if part >= len(spans):
@@ -194,7 +194,7 @@ def _part(laid: LaidOut, row: Row, text: str, part: int, *, is_old: bool, is_lef
     )
 
 
-def _changed(laid: LaidOut, row: Row, *, is_old: bool) -> tuple[tuple[int, int], ...]:
+def _changed(laid: LaidOut, row: DiffRow, *, is_old: bool) -> tuple[tuple[int, int], ...]:
     """The characters of a line that are not in the line that it became, or was."""
     if row.mark is Mark.SAME:
         return ()
@@ -208,7 +208,7 @@ def _changed(laid: LaidOut, row: Row, *, is_old: bool) -> tuple[tuple[int, int],
     return emphasis(_safe(laid.diff.old[old]), _safe(laid.diff.new[new]))[0 if is_old else 1]
 
 
-def _beside(laid: LaidOut, row: Row, part: int, *, is_left: bool) -> Line:
+def _beside(laid: LaidOut, row: DiffRow, part: int, *, is_left: bool) -> Line:
     """A line of both sides."""
     old, new = _texts(laid, row)
     half = _room(laid) + MARGIN

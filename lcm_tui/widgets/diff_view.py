@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from lcm_core.diff import Diff, compare
+from lcm_core.diff import Diff, compare_texts
 from textual import events
 from textual.message import Message
 from textual.worker import Worker
@@ -93,7 +93,7 @@ class DiffView(LineView[Piece]):
         known, opened, naming = self._diff, frozenset(self._open), self._naming
 
         def work() -> LaidOut:
-            diff = known or compare(*texts)
+            diff = known or compare_texts(*texts)
             return lay_out(diff, max(width, 12), side_by_side=beside, open_=opened, naming=naming)
 
         laid = await asyncio.to_thread(work)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lcm_core.assemble.assembler import AssemblySettings, assemble
 from lcm_core.assemble.compare import ContextDiff, compare_contexts, sent_now
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import Resolved, ResolvedContext
+from lcm_core.assemble.resolve import ResolvedContext, ResolvedItem
 from lcm_core.engine_rules import RULES_0_1
 from lcm_core.records import MessageId
 from lcm_core.text import cell_width
@@ -106,11 +106,11 @@ async def test_what_cannot_be_compared_is_said(database_file: DatabaseFactory):
         assert pilot.app.screen is context
 
 
-def sent(texts: list[str]) -> Iterator[Resolved]:
+def sent(texts: list[str]) -> Iterator[ResolvedItem]:
     """Messages of the user that say these texts."""
     for at, text in enumerate(texts):
         origin = Origin(OriginKind.MESSAGE, at, message_id=MessageId(at), stored_tokens=1)
-        yield Resolved(at, SentMessage(Role.USER, text, origin, 1), True, "user", 1, 1)
+        yield ResolvedItem(at, SentMessage(Role.USER, text, origin, 1), True, "user", 1, 1)
 
 
 def difference(old: list[str], new: list[str]) -> ContextDiff:

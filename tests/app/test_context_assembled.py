@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.ledger import Ledger
-from lcm_core.assemble.result import Step
+from lcm_core.assemble.result import AssemblyStep
 from lcm_core.operations.compaction.forecast import Distance
 from textual.pilot import Pilot
 
@@ -260,7 +260,7 @@ async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
 def test_every_step_has_a_word_for_the_column():
     from lcm_tui.screens.context_lines import STEP_WORDS
 
-    assert set(STEP_WORDS) == set(Step)
+    assert set(STEP_WORDS) == set(AssemblyStep)
     assert all(len(word) <= 7 for word in STEP_WORDS.values())
 
 

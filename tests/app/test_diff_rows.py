@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from lcm_core.diff import compare
+from lcm_core.diff import compare_texts
 from lcm_core.text import cell_width
 
 from lcm_tui.screens.draft_editor import put_back, stand_ins
@@ -18,7 +18,7 @@ NEW = "\n".join(["first", *(f"line {n} stays" for n in range(20)), "the port is 
 
 
 def drawn(old: str, new: str, width: int = 40, *, beside: bool = False, left: frozenset[int] = frozenset()):
-    laid = lay_out(compare(old, new), width, side_by_side=beside)
+    laid = lay_out(compare_texts(old, new), width, side_by_side=beside)
     return [text_of(draw(laid, piece, left)) for piece in laid.pieces]
 
 
@@ -42,7 +42,7 @@ def test_side_by_side_both_lines_of_a_pair_stand_in_one_row():
 
 
 def test_only_the_words_that_changed_are_marked():
-    laid = lay_out(compare(OLD, NEW), 40, side_by_side=False)
+    laid = lay_out(compare_texts(OLD, NEW), 40, side_by_side=False)
     new = draw(laid, laid.pieces[5])
     assert [span.text for span in new if span.style == "match"] == ["9090"]
 
@@ -57,7 +57,7 @@ def test_what_is_left_out_says_so_without_colour():
 
 def test_a_fold_names_what_follows_it():
     laid = lay_out(
-        compare(OLD, NEW),
+        compare_texts(OLD, NEW),
         60,
         side_by_side=False,
         naming=Naming(lambda line: f"at {line}", lambda text: False),
@@ -83,7 +83,7 @@ def test_a_change_in_parts_gives_the_same_text_and_every_choice_of_them():
         old, new = (
             "\n".join(" ".join(chance.choices(words, k=3)) for _ in range(chance.randrange(8))) for _ in "on"
         )
-        diff = compare(old, new)
+        diff = compare_texts(old, new)
         for hunk in reversed(range(len(diff.hunks))):
             diff = diff.split(hunk)
         assert diff.text() == new

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.assemble.result import Source as AssemblySource
+from lcm_core.assemble.result import SentSource as AssemblySource
 from lcm_core.change.errors import ReadOnlyError
 from lcm_core.change.schema_new import create_database
 from lcm_core.engine import Engine

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.clamp import clamp
-from lcm_core.assemble.fill import fill
+from lcm_core.assemble.fill import fill_budget
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage, content_document
 from lcm_core.assemble.rebuild import rebuilt_content
 from lcm_core.assemble.repair import (
@@ -18,10 +18,10 @@ from lcm_core.assemble.repair import (
     MISSING_RESULT,
     Repair,
     pair_tools,
-    strip_unanswered,
     without_silence,
+    without_unanswered_calls,
 )
-from lcm_core.assemble.resolve import Resolved, resolve
+from lcm_core.assemble.resolve import ResolvedItem, resolve_items
 from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.javascript import js_json
 from lcm_core.records import MessageId, MessagePart
@@ -92,7 +92,7 @@ def test_calls_wait_for_a_result_behind_them(
 ):
     repairs: list[Repair] = []
     context = elsewhere | {one.call_id or "" for one in sent if one.role is Role.TOOL_RESULT}
-    found = strip_unanswered(sent, tail_from, context, repairs)
+    found = without_unanswered_calls(sent, tail_from, context, repairs)
     assert same(found, model.without_calls(told(sent), tail_from, context))
     assert {one.origin.ordinal for one in sent} - {one.origin.ordinal for one in found} == gone(repairs)
 
@@ -166,8 +166,8 @@ def test_what_fits_is_chosen(given_items: list[tuple[list[str], bool]], room: in
         summary(at, content=" ".join(words)) if is_summary else message(at, "user", " ".join(words))
         for at, (words, is_summary) in enumerate(given_items)
     ]
-    items: tuple[Resolved, ...] = resolve(stored, None, RULES_PRESENT, UTC).items
-    found = fill(items, room, " ".join(asked))
+    items: tuple[ResolvedItem, ...] = resolve_items(stored, None, RULES_PRESENT, UTC).items
+    found = fill_budget(items, room, " ".join(asked))
     texts = [" ".join(words) for words, _ in given_items]
     expected = model.chosen(texts, [item.tokens for item in items], room, " ".join(asked))
     assert [item.ordinal for item in found.kept] == expected

@@ -17,7 +17,7 @@ from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.clamp import content_quarters, serialized_tokens
 from lcm_core.assemble.export import api_request, markdown
 from lcm_core.assemble.message import Identity, Origin, OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import StoredItem, StoredMessage, StoredSummary, resolve
+from lcm_core.assemble.resolve import LoadedItem, LoadedMessage, LoadedSummary, resolve_items
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.javascript import JsonObject, js_json
 from lcm_core.records import (
@@ -89,17 +89,17 @@ def parts(draw: st.DrawFn, message_id: int) -> tuple[MessagePart, ...]:
     )
 
 
-def summary(ordinal: int, depth: int, content: str, tokens: int) -> StoredSummary:
+def summary(ordinal: int, depth: int, content: str, tokens: int) -> LoadedSummary:
     kind = "condensed" if depth else "leaf"
     key = SummaryId(f"sum_{ordinal}")
     rest = (NOON, None, None, None, None, NOON, "[]", None)
     row = Summary(key, ConversationId(1), kind, depth, tokens, *rest)
-    return StoredSummary(ordinal, SummaryText(row, content), ())
+    return LoadedSummary(ordinal, SummaryText(row, content), ())
 
 
 @st.composite
-def contexts(draw: st.DrawFn) -> list[StoredItem]:
-    items: list[StoredItem] = []
+def contexts(draw: st.DrawFn) -> list[LoadedItem]:
+    items: list[LoadedItem] = []
     for at in range(draw(st.integers(0, 12))):
         content, tokens = draw(TEXTS), draw(st.integers(0, 40))
         if at <= 6 and draw(st.booleans()):
@@ -107,7 +107,7 @@ def contexts(draw: st.DrawFn) -> list[StoredItem]:
             continue
         role, sender = draw(st.sampled_from(["user", "assistant", "tool", "system"])), draw(MAYBE_TEXT)
         row = Message(MessageId(at), ConversationId(1), at, role, content, tokens, NOON, None, sender)
-        items.append(StoredMessage(at, row, draw(parts(at))))
+        items.append(LoadedMessage(at, row, draw(parts(at))))
     return items
 
 
@@ -125,9 +125,9 @@ RULES = st.sampled_from([RULES_0_1, RULES_PRESENT])
 
 @given(contexts(), SETTINGS, RULES)
 def test_more_than_the_budget_is_sent_only_when_the_tail_is(
-    items: list[StoredItem], settings: AssemblySettings, rules: EngineRules
+    items: list[LoadedItem], settings: AssemblySettings, rules: EngineRules
 ):
-    found = assemble(resolve(items, None, rules, UTC), settings, rules)
+    found = assemble(resolve_items(items, None, rules, UTC), settings, rules)
     assert found.estimated_tokens <= max(settings.budget, found.tail.tokens)
     assert len(found.weights) == len(found.messages)
     assert sum((found.shares.tail, found.shares.root, found.shares.recent, found.shares.older)) == sum(
@@ -137,9 +137,9 @@ def test_more_than_the_budget_is_sent_only_when_the_tail_is(
 
 @given(contexts(), SETTINGS)
 def test_what_was_counted_once_is_the_weight_of_the_whole(
-    items: list[StoredItem], settings: AssemblySettings
+    items: list[LoadedItem], settings: AssemblySettings
 ):
-    found = assemble(resolve(items, None, RULES_PRESENT, UTC), settings, RULES_PRESENT)
+    found = assemble(resolve_items(items, None, RULES_PRESENT, UTC), settings, RULES_PRESENT)
     anew = [serialized_tokens(replace(one, quarters=None), Estimator.WEIGHTED) for one in found.messages]
     assert list(found.weights) == anew
 
@@ -183,20 +183,20 @@ def test_a_message_is_counted_with_its_blocks_only_once(
 
 @given(contexts(), SETTINGS, RULES)
 def test_the_same_records_give_the_same_messages_and_stay_as_they_are(
-    items: list[StoredItem], settings: AssemblySettings, rules: EngineRules
+    items: list[LoadedItem], settings: AssemblySettings, rules: EngineRules
 ):
     before = copy.deepcopy(items)
-    context = resolve(items, None, rules, UTC)
+    context = resolve_items(items, None, rules, UTC)
     assert assemble(context, settings, rules) == assemble(context, settings, rules)
-    assert context == resolve(before, None, rules, UTC)
+    assert context == resolve_items(before, None, rules, UTC)
     assert items == before
 
 
 @given(contexts(), SETTINGS, RULES)
 def test_whatever_is_stored_can_be_sent_and_exported(
-    items: list[StoredItem], settings: AssemblySettings, rules: EngineRules
+    items: list[LoadedItem], settings: AssemblySettings, rules: EngineRules
 ):
-    found = assemble(resolve(items, None, rules, UTC), settings, rules)
+    found = assemble(resolve_items(items, None, rules, UTC), settings, rules)
     request: Any = api_request(found)
     for document in (*(message.document() for message in found.messages), request):
         assert json.loads(js_json(document)) is not None

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.cache import CacheState
-from lcm_core.assemble.fill import Selection
-from lcm_core.assemble.repair import Mended
-from lcm_core.assemble.resolve import Resolved, StoredMessage, resolve
-from lcm_core.assemble.result import Assembled, Step
+from lcm_core.assemble.fill import SelectionRule
+from lcm_core.assemble.repair import RepairKind
+from lcm_core.assemble.resolve import LoadedMessage, ResolvedItem, resolve_items
+from lcm_core.assemble.result import Assembled, AssemblyStep
 from lcm_core.assembly import AssemblyBasis, assemble_context, assembly_basis, settings_for
 from lcm_core.engine_rules import NAMED, RULES_0_1, EngineRules, engine_rules
 from lcm_core.records import ContextItem, ConversationId, Timestamp
@@ -88,13 +88,13 @@ async def test_of_a_long_context_only_what_may_fit_is_read(long_conversation: Pa
     assert more <= 13
     everything, _ = await read(long_conversation, 99, 1_000_000, fresh_tail_count=4)
     assert everything.unread is None
-    assert (everything.selection, len(everything.messages)) == (Selection.FULL_FIT, CONTEXT)
+    assert (everything.selection, len(everything.messages)) == (SelectionRule.FULL_FIT, CONTEXT)
 
 
 async def test_choosing_by_the_prompt_reads_everything(long_conversation: Path):
     found, _ = await read(long_conversation, 99, 1_000, fresh_tail_count=1, prompt="x1234")
     assert found.unread is None
-    assert found.selection is Selection.PROMPT_AWARE
+    assert found.selection is SelectionRule.PROMPT_AWARE
 
 
 async def test_a_tail_longer_than_the_budget_is_read_whole(long_conversation: Path):
@@ -120,7 +120,7 @@ async def test_a_result_that_is_not_read_takes_its_call_from_the_tail(
     whole, _ = await read(long_conversation, 99, 1_000_000, fresh_tail_count=2)
     assert found.unread is not None
     assert whole.unread is None
-    expected = Mended.CALL_STRIPPED if answered else Mended.RESULT_MISSING
+    expected = RepairKind.CALL_STRIPPED if answered else RepairKind.RESULT_MISSING
     for one in (found, whole):
         mended = [repair for repair in one.repairs if repair.origin.message_id == last]
         assert [(repair.what, repair.call_id) for repair in mended] == [(expected, "x")]
@@ -151,8 +151,8 @@ async def test_messages_that_read_as_before_are_not_resolved_again(
     path, resolved = database_copy("0.15.3"), list[int]()
 
     def counted(items: Any, *how: Any) -> Any:
-        resolved.extend(item.ordinal for item in items if isinstance(item, StoredMessage))
-        return resolve(items, *how)
+        resolved.extend(item.ordinal for item in items if isinstance(item, LoadedMessage))
+        return resolve_items(items, *how)
 
     monkeypatch.setattr("lcm_core.assembly.resolve", counted)
     asked = AssemblySettings(128_000, stub_large_tool_payloads=stubs)
@@ -231,7 +231,7 @@ async def test_items_without_a_row_are_told(database_file: DatabaseFactory):
             found = await database.read(
                 assemble_context, ConversationId(number), AssemblySettings(128_000), zone=UTC
             )
-            gone += [one for one in found.evicted if one.step is Step.RESOLVE]
+            gone += [one for one in found.evicted if one.step is AssemblyStep.RESOLVE]
         assert [one.origin for one in gone] == [None]
 
 
@@ -295,10 +295,10 @@ async def test_every_stored_message_is_rebuilt_to_what_was_counted(
     async with await Database.open(database_file(version)) as database:
         rules = engine_rules(database.schema)
 
-        async def rebuilt(reader: Reader) -> list[Resolved]:
+        async def rebuilt(reader: Reader) -> list[ResolvedItem]:
             ids = await reader.rows("SELECT message_id FROM messages WHERE role <> 'system'")
             items = [ContextItem(at, "message", row[0], None, NEVER) for at, row in enumerate(ids)]
-            return list(resolve(await stored_items(reader, items), None, counting(rules), UTC).items)
+            return list(resolve_items(await stored_items(reader, items), None, counting(rules), UTC).items)
 
         found = await database.read(rebuilt)
     differing = [item for item in found if item.tokens != item.stored_tokens]

@@ -18,8 +18,8 @@ import pytest
 import pytest_asyncio
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.message import OriginKind
-from lcm_core.assemble.repair import Mended
-from lcm_core.assemble.result import Addition, Assembled, Source, Step
+from lcm_core.assemble.repair import RepairKind
+from lcm_core.assemble.result import Addition, Assembled, AssemblyStep, SentSource
 from lcm_core.assembly import AssemblyBasis, assembly_basis
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
@@ -119,9 +119,9 @@ def same_debug(found: Assembled, debug: Any, case: str) -> None:
     assert (found.tail.items, found.tail.tokens) == (debug["freshTailCount"], debug["tailTokens"])
     assert debug["promotedOrdinals"] == []  # the engine takes nothing along from before the tail
     assert found.remaining == debug["remainingBudget"]
-    stripped = sum(repair.what is Mended.CALL_STRIPPED for repair in found.repairs)
+    stripped = sum(repair.what is RepairKind.CALL_STRIPPED for repair in found.repairs)
     assert stripped == debug["removedToolUseBlockCount"]
-    left_out = [one for one in found.evicted if one.step in (Step.BUDGET, Step.PROMPT)]
+    left_out = [one for one in found.evicted if one.step in (AssemblyStep.BUDGET, AssemblyStep.PROMPT)]
     tokens = sum(one.tokens for one in left_out)
     assert diagnostics["totalContextTokens"] == found.estimated_tokens + tokens
     raw = diagnostics["rawMessageCount"] - diagnostics["selectedRawMessageCount"]
@@ -137,7 +137,7 @@ async def test_the_engine_reports_the_same(answers: dict[str, Any], read: Any, v
         )
         assert [message.document() for message in found.messages] == expected["messages"], case
         assert found.sent_tokens == found.metadata.estimated_tokens == expected["estimatedTokens"], case
-        assert found.metadata.source is Source.ASSEMBLED
+        assert found.metadata.source is SentSource.ASSEMBLED
         assert found.metadata.prompt_authoritative
         assert not found.last_cut.messages
 
@@ -198,5 +198,5 @@ async def test_a_focus_brief_is_sent_whatever_the_budget(read: Any):
     found = (await read("0.15.3", 2, AssemblySettings(100, fresh_tail_count=1))).assembled()
     assert found.messages[0].origin.kind is OriginKind.FOCUS_BRIEF
     steps = {one.step for one in found.evicted}
-    assert Step.FOCUS in steps
-    assert Step.BUDGET in steps
+    assert AssemblyStep.FOCUS in steps
+    assert AssemblyStep.BUDGET in steps

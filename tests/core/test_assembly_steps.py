@@ -11,27 +11,27 @@ from typing import Any, cast
 import pytest
 from lcm_core.assemble.assembler import (
     AssemblySettings,
-    Surroundings,
+    ConversationState,
     assemble,
     is_degraded,
 )
 from lcm_core.assemble.blocks import text_block
-from lcm_core.assemble.clamp import OPAQUE_TOKENS, Clamped, Cut, clamp, serialized_tokens
+from lcm_core.assemble.clamp import OPAQUE_TOKENS, Clamped, CutReason, clamp, serialized_tokens
 from lcm_core.assemble.export import api_request, host_messages, markdown
-from lcm_core.assemble.fill import Selection
-from lcm_core.assemble.message import OriginKind, Role, SentMessage, content_text
+from lcm_core.assemble.fill import SelectionRule
+from lcm_core.assemble.message import OriginKind, Role, SentMessage, counted_content
 from lcm_core.assemble.rebuild import live_message
-from lcm_core.assemble.repair import MISSING_RESULT, Mended
+from lcm_core.assemble.repair import MISSING_RESULT, RepairKind
 from lcm_core.assemble.resolve import (
-    Dangling,
+    DanglingItem,
+    LoadedItem,
+    LoadedMessage,
+    LoadedSummary,
     ResolvedContext,
-    StoredItem,
-    StoredMessage,
-    StoredSummary,
-    Unread,
-    resolve,
+    UnreadItems,
+    resolve_items,
 )
-from lcm_core.assemble.result import Addition, Assembled, Source, Step
+from lcm_core.assemble.result import Addition, Assembled, AssemblyStep, SentSource
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.javascript import Json, JsonObject, js_json
 from lcm_core.records import (
@@ -53,13 +53,13 @@ NOON = Timestamp("2026-03-06 12:00:00")
 
 def message(
     ordinal: int, role: str, content: str = "", *parts: dict[str, Any], tokens: int = 10, **more: Any
-) -> StoredMessage:
+) -> LoadedMessage:
     """A stored message; each part gives columns of ``message_parts``, its metadata as a value."""
     row = Message(
         MessageId(ordinal + 1), ConversationId(1), ordinal + 1, role, content, tokens, NOON,
         more.get("large_content"), more.get("sender"),
     )  # fmt: skip
-    return StoredMessage(
+    return LoadedMessage(
         ordinal, row, tuple(part(ordinal + 1, at, each) for at, each in enumerate(parts)), more.get("payload")
     )
 
@@ -80,7 +80,7 @@ def part(message_id: int, ordinal: int, given: dict[str, Any]) -> MessagePart:
     )
 
 
-def call(ordinal: int, *ids: str, text: str = "") -> StoredMessage:
+def call(ordinal: int, *ids: str, text: str = "") -> LoadedMessage:
     blocks: list[dict[str, Any]] = []
     if text:
         blocks.append({"metadata": {"raw": {"type": "text", "text": text}}, "text": text})
@@ -90,30 +90,30 @@ def call(ordinal: int, *ids: str, text: str = "") -> StoredMessage:
     return message(ordinal, "assistant", text, *blocks)
 
 
-def result(ordinal: int, call_id: str, text: str = "done") -> StoredMessage:
+def result(ordinal: int, call_id: str, text: str = "done") -> LoadedMessage:
     metadata: dict[str, Any] = {"toolCallId": call_id, "toolName": "bash", "isError": False}
     metadata["raw"] = {"type": "text", "text": text}
     return message(ordinal, "tool", text, {"text": text, "tool_call_id": call_id, "metadata": metadata})
 
 
-def summary(ordinal: int, depth: int = 0, content: str = "what was said") -> StoredSummary:
+def summary(ordinal: int, depth: int = 0, content: str = "what was said") -> LoadedSummary:
     row = Summary(
         SummaryId(f"sum_{ordinal:016x}"), ConversationId(1), "condensed" if depth else "leaf", depth, 5,
         NOON, NOON, depth, 0, 0, NOON, "[]", None,
     )  # fmt: skip
-    return StoredSummary(ordinal, SummaryText(row, content), ())
+    return LoadedSummary(ordinal, SummaryText(row, content), ())
 
 
 def sent(
-    items: Sequence[StoredItem],
+    items: Sequence[LoadedItem],
     rules: EngineRules = RULES_PRESENT,
     budget: int = 100_000,
-    around: Surroundings | None = None,
+    around: ConversationState | None = None,
     **settings: Any,
 ) -> Assembled:
-    context = resolve(items, None, rules, UTC)
+    context = resolve_items(items, None, rules, UTC)
     asked = AssemblySettings(budget, **settings)
-    return assemble(context, asked, rules, around or Surroundings())
+    return assemble(context, asked, rules, around or ConversationState())
 
 
 def shape(found: Assembled) -> list[str]:
@@ -125,7 +125,7 @@ def shape(found: Assembled) -> list[str]:
     return words
 
 
-def repairs(found: Assembled) -> list[tuple[Mended, str | None]]:
+def repairs(found: Assembled) -> list[tuple[RepairKind, str | None]]:
     return [(repair.what, repair.call_id) for repair in found.repairs]
 
 
@@ -136,7 +136,7 @@ def repairs(found: Assembled) -> list[tuple[Mended, str | None]]:
 def test_a_result_is_moved_right_behind_its_call(rules: EngineRules):
     found = sent([message(0, "user", "go"), call(1, "x"), message(2, "user", "and?"), result(3, "x")], rules)
     assert shape(found) == ["u", "a:x", "t:x", "u"]
-    assert repairs(found) == [(Mended.RESULT_MOVED, "x")]
+    assert repairs(found) == [(RepairKind.RESULT_MOVED, "x")]
 
 
 @pytest.mark.parametrize("rules", [RULES_0_1, RULES_PRESENT])
@@ -153,9 +153,9 @@ def test_second_and_orphaned_results_are_dropped_and_missing_ones_made_up(rules:
     )
     assert shape(found) == ["u", "a:x,y", "t:x", "t:y"]
     assert set(repairs(found)) == {
-        (Mended.RESULT_ORPHANED, "z"),
-        (Mended.RESULT_REPEATED, "x"),
-        (Mended.RESULT_MISSING, "y"),
+        (RepairKind.RESULT_ORPHANED, "z"),
+        (RepairKind.RESULT_REPEATED, "x"),
+        (RepairKind.RESULT_MISSING, "y"),
     }
     made_up = found.messages[-1]
     assert made_up.origin.kind is OriginKind.SYNTHETIC
@@ -166,7 +166,10 @@ def test_second_and_orphaned_results_are_dropped_and_missing_ones_made_up(rules:
         "toolName": "bash",
         "isError": True,
     }
-    assert {one.ordinal: one.step for one in found.evicted} == {1: Step.PAIRING, 4: Step.PAIRING}
+    assert {one.ordinal: one.step for one in found.evicted} == {
+        1: AssemblyStep.PAIRING,
+        4: AssemblyStep.PAIRING,
+    }
 
 
 def test_a_result_behind_the_next_answer_is_found_by_the_present_engine_only():
@@ -175,10 +178,10 @@ def test_a_result_behind_the_next_answer_is_found_by_the_present_engine_only():
     assert shape(sent(items, RULES_PRESENT)) == ["u", "a:x", "t:x", "a"]
     old = sent(items, RULES_0_1)
     assert old.messages[2].origin.kind is OriginKind.SYNTHETIC
-    assert (Mended.RESULT_REPEATED, "x") in repairs(old)
+    assert (RepairKind.RESULT_REPEATED, "x") in repairs(old)
 
 
-def made_up(ordinal: int, call_id: str) -> StoredMessage:
+def made_up(ordinal: int, call_id: str) -> LoadedMessage:
     """A result that an engine made up once, as its host stored it."""
     one = result(ordinal, call_id, MISSING_RESULT)
     metadata = json.loads(one.parts[0].metadata or "") | {"isError": True}
@@ -204,17 +207,17 @@ def test_a_call_whose_id_was_used_before_is_removed_by_the_present_engine():
     ]
     found = sent(items)
     assert shape(found) == ["u", "a:x", "t:x", "a", "u"]
-    assert [what for what, _ in repairs(found)].count(Mended.CALL_REPEATED) == 3
-    assert {one.ordinal: one.why for one in found.evicted} == {3: str(Mended.REPEATS_DROPPED)}
-    assert found.evicted[0].step is Step.PAIRING
+    assert [what for what, _ in repairs(found)].count(RepairKind.CALL_REPEATED) == 3
+    assert {one.ordinal: one.why for one in found.evicted} == {3: str(RepairKind.REPEATS_DROPPED)}
+    assert found.evicted[0].step is AssemblyStep.PAIRING
 
 
 def test_calls_before_the_tail_without_a_result_are_stripped():
     items = [message(0, "user", "go"), call(1, "x", text="wait"), call(2, "y"), *tail(3)]
     found = sent(items, fresh_tail_count=2)
     assert shape(found) == ["u", "a", "u", "a"]
-    assert (Mended.CALL_STRIPPED, "x") in repairs(found)
-    assert [(one.ordinal, one.step) for one in found.evicted] == [(2, Step.NORMALISE)]
+    assert (RepairKind.CALL_STRIPPED, "x") in repairs(found)
+    assert [(one.ordinal, one.step) for one in found.evicted] == [(2, AssemblyStep.NORMALISE)]
     assert shape(sent(items, RULES_0_1, fresh_tail_count=2)) == ["u", "a:x", "t:x", "a:y", "t:y", "u", "a"]
 
 
@@ -228,7 +231,7 @@ def test_a_call_in_the_tail_goes_when_its_result_stands_before_it():
     for budget in (60, 10_000):  # whether that result is chosen or not
         found = sent([*early, call(3, "x", text="hm")], budget=budget, fresh_tail_count=2)
         assert shape(found)[-2:] == ["u", "a"]
-        assert (Mended.CALL_STRIPPED, "x") in repairs(found)
+        assert (RepairKind.CALL_STRIPPED, "x") in repairs(found)
     waiting = sent([*early, call(3, "y", text="hm")], fresh_tail_count=2)
     assert shape(waiting) == ["u", "u", "a:y", "t:y"]
 
@@ -240,7 +243,7 @@ def test_reasoning_stands_before_the_single_call_of_a_function():
     ]
     one = sent([message(0, "user", "go"), message(1, "assistant", "", calls[0], thought), result(2, "x")])
     assert [str(block.kind) for block in one.messages[1].blocks] == ["reasoning", "tool call"]
-    assert repairs(one) == [(Mended.REASONING_MOVED, None)]
+    assert repairs(one) == [(RepairKind.REASONING_MOVED, None)]
     results = [result(2, "x"), result(3, "y")]
     two = sent([message(0, "user", "go"), message(1, "assistant", "", *calls, thought), *results])
     assert [str(block.kind) for block in two.messages[1].blocks] == ["tool call", "tool call", "reasoning"]
@@ -261,7 +264,7 @@ def test_a_second_answer_stays_at_0_1_when_nothing_else_is_mended():
     assert shape(sent([result(9, "z"), *items], RULES_0_1)) == ["u", "a:x", "t:x"]
 
 
-def tail(start: int) -> list[StoredMessage]:
+def tail(start: int) -> list[LoadedMessage]:
     return [message(start, "user", "next"), message(start + 1, "assistant", "yes")]
 
 
@@ -391,13 +394,13 @@ def test_the_prompt_chooses_where_it_may():
     items = [message(at, "user", f"{text:80}") for at, text in enumerate(texts)]
     found = sent(items, budget=60, fresh_tail_count=1, prompt="LEASE")
     assert [one.origin.ordinal for one in found.messages] == [0, 2, 4]
-    assert found.selection is Selection.PROMPT_AWARE
-    assert {one.step for one in found.evicted} == {Step.PROMPT}
+    assert found.selection is SelectionRule.PROMPT_AWARE
+    assert {one.step for one in found.evicted} == {AssemblyStep.PROMPT}
     for settings in ({"prompt": "lease", "prompt_aware": False}, {"prompt": "..."}):
         plain = sent(items, budget=60, fresh_tail_count=1, **settings)
-        assert plain.selection is Selection.CHRONOLOGICAL
+        assert plain.selection is SelectionRule.CHRONOLOGICAL
     old = sent(items, RULES_0_1, budget=30, fresh_tail_count=1, prompt="lease")
-    assert old.selection is Selection.CHRONOLOGICAL
+    assert old.selection is SelectionRule.CHRONOLOGICAL
 
 
 def test_filling_stops_at_the_first_that_does_not_fit():
@@ -417,9 +420,9 @@ def test_a_tail_over_the_budget_is_sent_and_told():
 
 
 def test_dangling_items_are_skipped_and_told():
-    found = sent([Dangling(0, "message 7"), message(1, "user", "hi")])
+    found = sent([DanglingItem(0, "message 7"), message(1, "user", "hi")])
     assert [(one.ordinal, one.step, one.why) for one in found.evicted] == [
-        (0, Step.RESOLVE, "message 7 has no row")
+        (0, AssemblyStep.RESOLVE, "message 7 has no row")
     ]
     assert found.metadata.context_items == 1
 
@@ -463,7 +466,7 @@ def test_the_last_cut_packs_the_newest_into_nine_tenths():
     cut = sent(items, budget=1000, fresh_tail_count=1, clamp=True)
     assert (len(cut.messages), cut.last_cut.applied) == (8, True)
     assert cut.sent_tokens == told.last_cut.tokens <= 900
-    assert {one.step for one in cut.evicted} == {Step.CLAMP}
+    assert {one.step for one in cut.evicted} == {AssemblyStep.CLAMP}
     assert sent(items, RULES_0_1, budget=100, fresh_tail_count=1).last_cut.messages == 0
 
 
@@ -471,12 +474,12 @@ def test_the_last_cut_leaves_no_result_first_and_no_answer_last():
     found = sent([message(0, "user", "go"), call(1, "x"), result(2, "x"), *tail(3)]).messages
     assert clamp(found, (1, 1, 1, 1, 1), 200, 0.9).kept == (0, 1, 2, 3, 4)
     assert clamp(found, (50, 50, 50, 50, 50), 200, 0.9) == Clamped(
-        (3,), {0: Cut.OLD, 1: Cut.OLD, 2: Cut.RESULT_FIRST, 4: Cut.ANSWER_LAST}
+        (3,), {0: CutReason.OLD, 1: CutReason.OLD, 2: CutReason.RESULT_FIRST, 4: CutReason.ANSWER_LAST}
     )
     # The newest user message is put in front, whatever it weighs, and the answer behind it goes.
     assert clamp(found, (1, 1, 1, 300, 170), 200, 0.9).kept == (3,)
     held = clamp(found, (1, 1, 1, 300, 170), 200, 0.9, host_delivers_turn=True)
-    assert (held.kept, held.cut[2]) == ((3, 4), Cut.OLD)
+    assert (held.kept, held.cut[2]) == ((3, 4), CutReason.OLD)
 
 
 def test_a_user_message_put_in_front_is_sent_and_what_stood_behind_it_told_as_cut():
@@ -489,7 +492,7 @@ def test_a_user_message_put_in_front_is_sent_and_what_stood_behind_it_told_as_cu
     ]
     found = sent(items, budget=450, fresh_tail_count=1, clamp=True)
     assert [one.origin.ordinal for one in found.messages] == [0, 3, 4]
-    assert {one.ordinal: one.step for one in found.evicted} == {1: Step.CLAMP, 2: Step.CLAMP}
+    assert {one.ordinal: one.step for one in found.evicted} == {1: AssemblyStep.CLAMP, 2: AssemblyStep.CLAMP}
     assert found.sent_tokens == sum(found.weights) > 450
 
 
@@ -501,7 +504,10 @@ def test_an_answer_without_text_and_parts_is_not_there_to_the_present_engine():
     ]
     found = sent(items)
     assert (found.metadata.raw_messages, found.tail.items) == (2, 2)
-    assert [(one.ordinal, one.step) for one in found.evicted] == [(1, Step.RESOLVE), (2, Step.NORMALISE)]
+    assert [(one.ordinal, one.step) for one in found.evicted] == [
+        (1, AssemblyStep.RESOLVE),
+        (2, AssemblyStep.NORMALISE),
+    ]
     old = sent(items, RULES_0_1)
     assert (old.metadata.raw_messages, len(old.messages)) == (3, 3)
 
@@ -534,44 +540,48 @@ def live(count: int) -> tuple[SentMessage, ...]:
 @pytest.mark.parametrize(
     ("items", "around", "source"),
     [
-        ([message(0, "user", "hi")], Surroundings(), Source.ASSEMBLED),
-        ([], Surroundings(), Source.FALLBACK_EMPTY),
-        ([], Surroundings(live=live(2)), Source.FALLBACK_LIVE),
-        ([message(0, "user", "hi")], Surroundings(live=live(1)), Source.ASSEMBLED),
-        ([message(0, "user", "hi")], Surroundings(live=live(2)), Source.FALLBACK_LIVE),
-        ([summary(0), message(1, "user", "hi")], Surroundings(live=live(9)), Source.ASSEMBLED),
-        ([message(0, "assistant", "hi")], Surroundings(), Source.FALLBACK_NO_USER_TURN),
-        ([message(0, "assistant", "")], Surroundings(), Source.FALLBACK_EMPTY),
-        ([message(0, "user", "hi")], Surroundings(live=live(1), degraded=True), Source.EMERGENCY),
+        ([message(0, "user", "hi")], ConversationState(), SentSource.ASSEMBLED),
+        ([], ConversationState(), SentSource.FALLBACK_EMPTY),
+        ([], ConversationState(live=live(2)), SentSource.FALLBACK_LIVE),
+        ([message(0, "user", "hi")], ConversationState(live=live(1)), SentSource.ASSEMBLED),
+        ([message(0, "user", "hi")], ConversationState(live=live(2)), SentSource.FALLBACK_LIVE),
+        ([summary(0), message(1, "user", "hi")], ConversationState(live=live(9)), SentSource.ASSEMBLED),
+        ([message(0, "assistant", "hi")], ConversationState(), SentSource.FALLBACK_NO_USER_TURN),
+        ([message(0, "assistant", "")], ConversationState(), SentSource.FALLBACK_EMPTY),
+        (
+            [message(0, "user", "hi")],
+            ConversationState(live=live(1), degraded=True),
+            SentSource.EMERGENCY,
+        ),
     ],
 )
-def test_where_the_messages_came_from(items: list[StoredItem], around: Surroundings, source: Source):
+def test_where_the_messages_came_from(items: list[LoadedItem], around: ConversationState, source: SentSource):
     found = sent(items, around=around)
     assert found.metadata.source is source
-    assert found.metadata.prompt_authoritative is (source is Source.ASSEMBLED)
-    assert (found.metadata.fallback_reason is None) is (source is Source.ASSEMBLED)
-    if around.live and source is not Source.ASSEMBLED:
+    assert found.metadata.prompt_authoritative is (source is SentSource.ASSEMBLED)
+    assert (found.metadata.fallback_reason is None) is (source is SentSource.ASSEMBLED)
+    if around.live and source is not SentSource.ASSEMBLED:
         assert [one["content"] for one in host_messages(found)] == [one.content for one in around.live]
 
 
 @pytest.mark.parametrize(
     ("unread", "source"),
     [
-        (Unread(8, 0, 0, 0, 7), Source.ASSEMBLED),
-        (Unread(7, 0, 0, 0, 6), Source.FALLBACK_LIVE),
-        (Unread(1, 1, 0, 0, 0), Source.ASSEMBLED),
+        (UnreadItems(8, 0, 0, 0, 7), SentSource.ASSEMBLED),
+        (UnreadItems(7, 0, 0, 0, 6), SentSource.FALLBACK_LIVE),
+        (UnreadItems(1, 1, 0, 0, 0), SentSource.ASSEMBLED),
     ],
 )
-def test_what_was_not_read_counts_when_the_host_holds_more(unread: Unread, source: Source):
-    context = resolve([message(20, "user", "a"), message(21, "user", "b")], None, RULES_PRESENT, UTC)
+def test_what_was_not_read_counts_when_the_host_holds_more(unread: UnreadItems, source: SentSource):
+    context = resolve_items([message(20, "user", "a"), message(21, "user", "b")], None, RULES_PRESENT, UTC)
     asked = AssemblySettings(10, fresh_tail_count=1)
-    found = assemble(replace(context, unread=unread), asked, RULES_PRESENT, Surroundings(live=live(10)))
+    found = assemble(replace(context, unread=unread), asked, RULES_PRESENT, ConversationState(live=live(10)))
     assert found.metadata.source is source
 
 
 def test_a_row_whose_message_is_gone_is_no_message_that_the_host_holds_alone():
-    items = [Dangling(0, "message 7"), message(1, "user", "hi")]
-    assert sent(items, around=Surroundings(live=live(2))).metadata.source is Source.ASSEMBLED
+    items = [DanglingItem(0, "message 7"), message(1, "user", "hi")]
+    assert sent(items, around=ConversationState(live=live(2))).metadata.source is SentSource.ASSEMBLED
 
 
 def test_an_engine_that_cannot_compact_gives_up_above_three_quarters():
@@ -587,7 +597,7 @@ def test_the_hosts_messages_are_sent_word_for_word():
         {"role": "assistant", "content": [], "api": "a", "usage": {"input": 5}, "stopReason": "error"},
         {"role": "toolResult", "toolCallId": "x", "content": None, "details": [1.0], "isError": False},
     ]
-    around = Surroundings(live=tuple(map(live_message, held)))
+    around = ConversationState(live=tuple(map(live_message, held)))
     found = sent([], around=around, clamp=True)
     assert host_messages(found) == held
     assert found.sent_tokens == sum(serialized_tokens(one, Estimator.WEIGHTED) for one in around.live or ())
@@ -595,13 +605,13 @@ def test_the_hosts_messages_are_sent_word_for_word():
 
 
 def test_the_hosts_messages_are_cut_to_the_budget():
-    found = sent([], budget=40, around=Surroundings(live=live(9)))
+    found = sent([], budget=40, around=ConversationState(live=live(9)))
     assert 0 < len(found.messages) < 9
     assert found.sent_tokens <= 36
 
 
 def test_the_addition_to_the_system_prompt_fits_the_summaries_at_0_1():
-    def kind(*items: StoredItem, rules: EngineRules = RULES_0_1) -> Addition:
+    def kind(*items: LoadedItem, rules: EngineRules = RULES_0_1) -> Addition:
         return sent([*items, message(9, "user", "hi")], rules).system.kind
 
     assert kind() is Addition.NONE
@@ -649,7 +659,7 @@ def test_shares_add_up_to_what_is_sent():
     found = sent(items, fresh_tail_count=2)
     assert found.weights == (found.shares.root, found.shares.older, found.shares.recent, *found.weights[3:])
     assert found.shares.tail == sum(found.weights[3:])
-    beside = sum(item.tokens for item in resolve(items, None, RULES_PRESENT, UTC).items[1:])
+    beside = sum(item.tokens for item in resolve_items(items, None, RULES_PRESENT, UTC).items[1:])
     without_root = sent(items, fresh_tail_count=2, budget=beside)
     assert (without_root.shares.root, without_root.shares.older) == (0, found.shares.older)
 
@@ -665,4 +675,4 @@ def nested(levels: int) -> JsonObject:
 def test_what_json_cannot_write_in_a_message_of_the_host_weighs_nothing(odd: object) -> None:
     message = live_message({"role": "user", "content": [{"type": "odd", "holds": cast("Json", odd)}]})
     assert serialized_tokens(message, Estimator.WEIGHTED) == 0
-    assert content_text(message.content) == ""
+    assert counted_content(message.content) == ""

@@ -18,9 +18,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.repair import Mended
+from lcm_core.assemble.repair import RepairKind
 from lcm_core.assemble.resolve import stub
-from lcm_core.assemble.result import Assembled, Step
+from lcm_core.assemble.result import Assembled, AssemblyStep
 from lcm_core.assembly import AssemblyBasis, assembly_basis
 from lcm_core.javascript import js_json
 from lcm_core.records import ConversationId
@@ -94,8 +94,8 @@ def of_assembler(case: Any, basis: AssemblyBasis) -> Iterator[str]:
 def account_of(basis: AssemblyBasis, found: Assembled) -> dict[str, Any]:
     """The assembler's account of how it chose, under the engine's names."""
     # Both counts are those of messages: which lost a call, or were an empty list of the assistant's before.
-    touched = {repair.origin.ordinal for repair in found.repairs if repair.what is Mended.CALL_STRIPPED}
-    not_chosen = [one for one in found.evicted if one.step in (Step.BUDGET, Step.PROMPT)]
+    touched = {repair.origin.ordinal for repair in found.repairs if repair.what is RepairKind.CALL_STRIPPED}
+    not_chosen = [one for one in found.evicted if one.step in (AssemblyStep.BUDGET, AssemblyStep.PROMPT)]
     empty = {item.ordinal for item in basis.context.items if item.sent.content == ()}
     touched |= empty - {one.ordinal for one in not_chosen}
     left_out = sum(one.tokens for one in not_chosen)

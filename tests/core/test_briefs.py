@@ -10,7 +10,7 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from lcm_core.assemble.elements import ContextSummary, covers, overlay
+from lcm_core.assemble.elements import SummaryReach, covers, overlay
 from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import active_brief, focus_overlay, list_briefs
 from lcm_core.store.database import Database
@@ -24,9 +24,9 @@ BRIEF = FocusBrief(
 )  # fmt: skip
 
 
-def held(last_seq: int | None, latest: str | None, ordinal: int = 0) -> ContextSummary:
+def held(last_seq: int | None, latest: str | None, ordinal: int = 0) -> SummaryReach:
     latest_at = None if latest is None else Timestamp(latest)
-    return ContextSummary(SummaryId(f"sum_{ordinal}"), ordinal, last_seq, latest_at)
+    return SummaryReach(SummaryId(f"sum_{ordinal}"), ordinal, last_seq, latest_at)
 
 
 async def test_the_briefs_of_a_conversation_newest_first(database_file: DatabaseFactory):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core import diff as matching
-from lcm_core.diff import Diff, Mark, compare, compare_lines, emphasis, line_edits, unified_text
+from lcm_core.diff import Diff, Mark, compare_lines, compare_texts, emphasis, line_edits, unified_text
 
 #: Few lines, so that they repeat: blank ones, near twins, other scripts, odd line ends.
 LINES = st.sampled_from(
@@ -41,7 +41,7 @@ def applied(diff: Diff, old: str) -> str:
 
 @given(TEXTS, TEXTS)
 def test_the_edits_lead_from_the_old_text_to_the_new_one(old: str, new: str):
-    diff = compare(old, new)
+    diff = compare_texts(old, new)
     assert applied(diff, old) == new
     assert diff.text() == new
     assert diff.text(range(len(diff.hunks))) == old
@@ -53,7 +53,7 @@ def test_the_edits_lead_from_the_old_text_to_the_new_one(old: str, new: str):
 
 @given(TEXTS, TEXTS, st.sets(st.integers(0, 10)))
 def test_any_choice_of_hunks_gives_the_text_that_the_rows_show(old: str, new: str, left: set[int]):
-    diff = compare(old, new)
+    diff = compare_texts(old, new)
     for rows in (diff.unified(), diff.side_by_side()):
         shown: list[str] = []
         for row in rows:
@@ -66,7 +66,7 @@ def test_any_choice_of_hunks_gives_the_text_that_the_rows_show(old: str, new: st
 
 @given(TEXTS, TEXTS)
 def test_every_line_stands_in_the_rows_once_and_in_order(old: str, new: str):
-    diff = compare(old, new)
+    diff = compare_texts(old, new)
     for rows in (list(diff.unified()), list(diff.side_by_side())):
         assert [row.old for row in rows if row.old is not None] == list(range(len(diff.old)))
         assert [row.new for row in rows if row.new is not None] == list(range(len(diff.new)))
@@ -96,20 +96,22 @@ def test_words_are_marked_and_single_ideographs_too():
 
 
 def test_a_reworded_line_stands_beside_what_it_became():
-    diff = compare("keep\nthe port is 8080 now\ngone", "keep\nnew line\nthe port is 9090 now")
+    diff = compare_texts("keep\nthe port is 8080 now\ngone", "keep\nnew line\nthe port is 9090 now")
     marks = [(row.mark, row.old, row.new) for row in diff.side_by_side()]
     assert marks == [(Mark.SAME, 0, 0), (Mark.ADDED, None, 1), (Mark.CHANGED, 1, 2), (Mark.GONE, 2, None)]
 
 
 def test_a_blank_line_that_stayed_by_chance_does_not_split_a_change():
-    whole = compare("one one one\n\ntwo two two", "drei drei\n\nvier vier")
+    whole = compare_texts("one one one\n\ntwo two two", "drei drei\n\nvier vier")
     assert len(whole.hunks) == 1
-    reworded = compare("the first port is 80\n\nthe second is 81", "the first port is 90\n\nthe second is 91")
+    reworded = compare_texts(
+        "the first port is 80\n\nthe second is 81", "the first port is 90\n\nthe second is 91"
+    )
     assert len(reworded.hunks) == 2
 
 
 def test_an_added_paragraph_begins_where_a_paragraph_begins():
-    diff = compare("a\n\nb\n\nc", "a\n\nb\n\nx\n\nc")
+    diff = compare_texts("a\n\nb\n\nc", "a\n\nb\n\nx\n\nc")
     (hunk,) = diff.hunks
     assert diff.new[hunk.new_start : hunk.new_end] == ("x", "")
 
@@ -146,7 +148,7 @@ def test_a_unified_diff_is_grouped_as_difflib_groups_it():
 
 
 def test_equal_texts_have_no_hunks():
-    diff = compare("a\nb", "a\nb")
+    diff = compare_texts("a\nb", "a\nb")
     assert not diff.hunks
     assert not list(unified_text(diff))
     assert diff.added == diff.removed == 0

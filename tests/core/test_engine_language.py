@@ -18,7 +18,7 @@ from lcm_core.assemble.blocks import host_block
 from lcm_core.assemble.clamp import OPAQUE_TOKENS, serialized_tokens
 from lcm_core.assemble.elements import wrap_brief
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import resolve
+from lcm_core.assemble.resolve import resolve_items
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, IngestRules
 from lcm_core.ingest.explore import explore
 from lcm_core.ingest.host_file import HostMessage
@@ -73,7 +73,7 @@ def test_blank_answers_are_not_sent(text: str, roles: str):
 @pytest.mark.parametrize("arguments", ["NaN", '{"a": -Infinity}', '{"a": "b\nc"}'])
 def test_arguments_that_are_no_json_there_are_sent_as_text(arguments: str):
     stored = message(0, "assistant", "", {"part_type": "tool", "tool_call_id": "x", "tool_input": arguments})
-    [item] = resolve([stored], None, RULES_PRESENT, UTC).items
+    [item] = resolve_items([stored], None, RULES_PRESENT, UTC).items
     assert item.sent.calls[0].document["arguments"] == arguments
 
 
@@ -161,7 +161,7 @@ def test_what_is_no_utf_8_is_sent_as_the_engine_reads_it():
 def test_a_half_of_a_character_in_json_is_written_as_the_engine_writes_it():
     """All halves alike: in stored JSON they stand escaped, and only there can they stand."""
     metadata = '{"raw": {"type": "toolCall", "id": "x", "arguments": {"a": "\\udc80 \\ud83d \\udfff"}}}'
-    [item] = resolve(
+    [item] = resolve_items(
         [message(0, "assistant", "", {"part_type": "tool", "metadata": metadata})], None, RULES_PRESENT, UTC
     ).items
     assert js_json(item.sent.calls[0].document).endswith('{"a":"\\udc80 \\ud83d \\udfff"}}')

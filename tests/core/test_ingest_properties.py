@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
 from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
 from lcm_core.ingest.identity import canonical, collation, identity_of
-from lcm_core.ingest.parts import said, text_of
+from lcm_core.ingest.parts import text_in, text_of_content
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.javascript import BLANKS, js_json, read_json
 from lcm_core.tokens import estimate_weighted
@@ -119,9 +119,9 @@ def tell_object(value: dict[str, Any], level: int) -> list[str]:
 @given(VALUES)
 def test_a_value_says_what_the_table_says(value: Any) -> None:
     told = tell(value)
-    assert said(value) == (told[0] if told else None)
+    assert text_in(value) == (told[0] if told else None)
     if told:
-        assert text_of(value) == told[0]
+        assert text_of_content(value) == told[0]
 
 
 @given(st.integers(0, 12), st.booleans())
@@ -129,7 +129,7 @@ def test_below_six_levels_nothing_is_said(depth: int, listed: bool) -> None:
     value: Any = "deep"
     for _ in range(depth):
         value = [value] if listed else {"content": value}
-    assert said(value) == ("deep" if depth <= 6 else None)
+    assert text_in(value) == ("deep" if depth <= 6 else None)
 
 
 # -- rows ------------------------------------------------------------------------------------------------

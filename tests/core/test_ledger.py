@@ -13,7 +13,7 @@ from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.compare import compare_contexts, names_of, sent_now, write_lines
 from lcm_core.assemble.ledger import Ledger, ledger_of
 from lcm_core.assemble.message import OriginKind
-from lcm_core.assemble.result import Step
+from lcm_core.assemble.result import AssemblyStep
 from lcm_core.assembly import assemble_context
 from lcm_core.context_view import fresh_tail_of, totals_of
 from lcm_core.engine_rules import engine_rules
@@ -22,7 +22,7 @@ from lcm_core.operations.compaction.forecast import distance_of
 from lcm_core.operations.compaction.reading import load_for_compaction
 from lcm_core.operations.compaction.run import CompactionSetting
 from lcm_core.records import ConversationId
-from lcm_core.snapshots import Side, read_comparison
+from lcm_core.snapshots import ComparedContext, read_comparison
 from lcm_core.store.context import context_items, weights_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.summarize.source import Rendering
@@ -69,12 +69,12 @@ async def test_every_item_has_a_fate_and_they_add_up(version: str, database_file
 async def test_each_step_is_named(database_file: DatabaseFactory):
     small = await ledger(database_file("0.15.3"), 1, 3_500, fresh_tail_count=None)
     fates = [small.fate(at, item) for at, item in enumerate(["sum_4c4bd5292abfa225", "sum_6f28c0a7f6f90a1a"])]
-    assert [fate.step for fate in fates if fate] == [Step.BUDGET, Step.CLAMP]
-    assert small.left_out == {Step.BUDGET: 1, Step.CLAMP: 4}
+    assert [fate.step for fate in fates if fate] == [AssemblyStep.BUDGET, AssemblyStep.CLAMP]
+    assert small.left_out == {AssemblyStep.BUDGET: 1, AssemblyStep.CLAMP: 4}
     focused = await ledger(database_file("0.15.3"), 2, 128_000)
     covered = focused.fate(0, "sum_253c14ef1ca84d7c")
     assert covered is not None
-    assert (covered.step, covered.sent) == (Step.FOCUS, False)
+    assert (covered.step, covered.sent) == (AssemblyStep.FOCUS, False)
     # The brief stands at the same ordinal and is a message of its own.
     assert focused.keys[0][0] == "brief"
     assert focused.key_at(0) == focused.keys[0]
@@ -89,13 +89,13 @@ async def test_a_fate_is_that_of_the_item_and_not_of_the_ordinal(database_file: 
 
 async def test_what_was_not_read_has_a_fate_too(database_file: DatabaseFactory):
     one = await ledger(database_file("0.15.3"), 1, 128_000)
-    from lcm_core.assemble.resolve import Unread
+    from lcm_core.assemble.resolve import UnreadItems
 
-    cut = ledger_of(replace(one.assembled, unread=Unread(40, 2, 0, 100, 139)))
+    cut = ledger_of(replace(one.assembled, unread=UnreadItems(40, 2, 0, 100, 139)))
     found = cut.fate(120, 12_345)
     assert found is not None
-    assert (found.read, found.step) == (False, Step.BUDGET)
-    assert cut.left_out[Step.BUDGET] == 40
+    assert (found.read, found.step) == (False, AssemblyStep.BUDGET)
+    assert cut.left_out[AssemblyStep.BUDGET] == 40
     assert cut.fate(140, 12_345) is None
 
 
@@ -192,5 +192,8 @@ async def test_a_conversation_that_there_is_not_is_said(database_file: DatabaseF
     async with await Database.open(database_file("0.15.3")) as database:
         with pytest.raises(NotFoundError):
             await database.read(
-                read_comparison, Side(ConversationId(1), settings), Side(ConversationId(99), settings), None
+                read_comparison,
+                ComparedContext(ConversationId(1), settings),
+                ComparedContext(ConversationId(99), settings),
+                None,
             )

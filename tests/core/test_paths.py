@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.errors import NotFoundError
-from lcm_core.paths import FileState, StoredFile, read_head, resolve_stored, resolve_transcript
+from lcm_core.paths import StoredFile, StoredFileState, read_head, resolve_stored, resolve_transcript
 
 STORED_PYTHON = "/home/operator/.openclaw/lcm-files/3/file_9bcd3a4617dc4952.py"
 
@@ -37,7 +37,7 @@ def test_every_recorded_file_is_found_in_the_copied_state_folder(openclaw_home: 
     for conversation, uri in stored:
         assert uri.startswith("/home/operator/.openclaw/lcm-files/")
         found = find(uri, openclaw_home, conversation=conversation)
-        assert found.state is FileState.FOUND
+        assert found.state is StoredFileState.FOUND
         assert found.path == openclaw_home / "lcm-files" / str(conversation) / Path(uri).name
         assert found.size == found.path.stat().st_size
 
@@ -98,14 +98,14 @@ def test_what_leads_nowhere_is_missing(state: Path, stored: str):
     result = find(stored, state)
     assert result.path is None
     # "/" and ".." do exist, but not inside the folder.
-    assert result.state is (FileState.OUTSIDE if stored in {"/"} else FileState.MISSING)
+    assert result.state is (StoredFileState.OUTSIDE if stored in {"/"} else StoredFileState.MISSING)
 
 
 def test_a_relative_path_is_never_looked_up_in_the_current_folder(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(state / "lcm-files" / "7")
-    assert find("file_a.txt", state, conversation=99).state is FileState.MISSING
+    assert find("file_a.txt", state, conversation=99).state is StoredFileState.MISSING
 
 
 def test_files_outside_and_ways_out_are_refused(state: Path, tmp_path: Path):
@@ -122,13 +122,13 @@ def test_files_outside_and_ways_out_are_refused(state: Path, tmp_path: Path):
         f"file://{secret}",
     ):
         result = find(stored, state)
-        assert (result.state, result.path, result.size) == (FileState.OUTSIDE, None, None), stored
+        assert (result.state, result.path, result.size) == (StoredFileState.OUTSIDE, None, None), stored
 
 
 def test_a_folder_that_only_begins_with_the_same_letters_is_outside(state: Path):
     (state / "lcm-files-evil").mkdir()
     (state / "lcm-files-evil" / "x.txt").write_text("x")
-    assert find(str(state / "lcm-files-evil" / "x.txt"), state).state is FileState.OUTSIDE
+    assert find(str(state / "lcm-files-evil" / "x.txt"), state).state is StoredFileState.OUTSIDE
 
 
 def test_links_that_stay_inside_and_a_linked_folder_are_fine(state: Path, tmp_path: Path):
@@ -144,10 +144,10 @@ def test_what_is_no_readable_file_is_unreadable(state: Path, monkeypatch: pytest
     (state / "lcm-files" / "7" / "loop").symlink_to("loop")
     (state / "lcm-files" / "7" / "folder").mkdir()
     for name in ("pipe", "loop", "folder"):
-        assert find(f"/old/lcm-files/7/{name}", state).state is FileState.UNREADABLE
+        assert find(f"/old/lcm-files/7/{name}", state).state is StoredFileState.UNREADABLE
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     result = find("/old/lcm-files/7/file_a.txt", state)
-    assert (result.state, result.path) == (FileState.UNREADABLE, None)
+    assert (result.state, result.path) == (StoredFileState.UNREADABLE, None)
 
 
 def test_the_result_says_where_it_looked(state: Path):
@@ -168,7 +168,7 @@ def test_credentials_beside_the_sessions_are_no_transcripts(openclaw_home: Path)
     (folder / "sessions" / "link.jsonl").symlink_to(secret)
     for stored in (str(secret), str(folder / "sessions" / "link.jsonl")):
         result = resolve_transcript(stored, sessions=openclaw_home / "agents", state_dir=openclaw_home)
-        assert (result.state, result.path) == (FileState.OUTSIDE, None)
+        assert (result.state, result.path) == (StoredFileState.OUTSIDE, None)
 
 
 def test_the_head_of_a_recorded_file_is_its_text(openclaw_home: Path):

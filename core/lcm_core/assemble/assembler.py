@@ -12,19 +12,19 @@ from typing import Final
 
 from lcm_core.assemble.cache import UNOBSERVED, CachePolicy
 from lcm_core.assemble.clamp import clamp, serialized_tokens
-from lcm_core.assemble.fill import Fill, Tail, fill, tail_of
-from lcm_core.assemble.message import Role, SentMessage, content_text
-from lcm_core.assemble.repair import Repair, pair_tools, strip_unanswered, without_silence
-from lcm_core.assemble.resolve import Resolved, ResolvedContext, stub
+from lcm_core.assemble.fill import Fill, Tail, fill_budget, protected_tail
+from lcm_core.assemble.message import Role, SentMessage, counted_content
+from lcm_core.assemble.repair import Repair, pair_tools, without_silence, without_unanswered_calls
+from lcm_core.assemble.resolve import ResolvedContext, ResolvedItem, stub
 from lcm_core.assemble.result import (
     Assembled,
     LastCut,
     Metadata,
-    Source,
-    absent,
+    SentSource,
     cut_off,
     dropped,
     left_out,
+    never_sent,
     shares,
     system_addition,
     tail_report,
@@ -48,7 +48,7 @@ class AssemblySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ConversationState:
     """What else is known of a conversation: for the metadata, and for falling back."""
 
     raw_history_tokens: int | None = None
@@ -58,20 +58,20 @@ class Surroundings:
     degraded: bool = False  #: compaction is due, the context too large, and compaction cannot run
 
 
-NOTHING_KNOWN: Final = Surroundings()
+NOTHING_KNOWN: Final = ConversationState()
 
 
 def assemble(
     context: ResolvedContext,
     settings: AssemblySettings,
     rules: EngineRules,
-    around: Surroundings = NOTHING_KNOWN,
+    around: ConversationState = NOTHING_KNOWN,
 ) -> Assembled:
     """Turn a context into messages; the same records always give the same messages."""
     choice = _choose(context, settings, rules)
     repairs: list[Repair] = []
     sent = _mended(context, choice, rules, repairs)
-    evicted = list(absent(context))
+    evicted = list(never_sent(context))
     fallback = _fallback(context, sent, around)
     if fallback.messages is None:
         evicted += left_out(choice.fill, settings.budget, choice.tail)
@@ -85,8 +85,10 @@ def assemble(
     if last_cut.messages and (settings.clamp or fallback.messages is not None):
         evicted += cut_off(sent, weights, last_cut, settings.budget)
         sent, weights = [sent[at] for at in kept], [weights[at] for at in kept]
-        if fallback.source is Source.ASSEMBLED and not _has_user(sent):
-            fallback = _Fallback(Source.FALLBACK_NO_USER_TURN, "no user turn is left after the final clamp")
+        if fallback.source is SentSource.ASSEMBLED and not _has_user(sent):
+            fallback = _Fallback(
+                SentSource.FALLBACK_NO_USER_TURN, "no user turn is left after the final clamp"
+            )
     reported = sum(weights) if rules.assembly.counts_serialized else estimated
     return Assembled(
         messages=tuple(sent),
@@ -115,12 +117,12 @@ class _Choice:
 
     tail: Tail
     fill: Fill
-    items: tuple[Resolved, ...]  #: the tail, a focus brief and what fits beside them, by ordinal
+    items: tuple[ResolvedItem, ...]  #: the tail, a focus brief and what fits beside them, by ordinal
 
 
 def _choose(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> _Choice:
     """The items to be sent: the tail and a focus brief in any case, and what the budget leaves room for."""
-    tail = tail_of(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+    tail = protected_tail(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
     protected = {item.ordinal for item in tail.items}
     others = [item for item in context.items if item.ordinal not in protected]
     pinned = [item for item in others if item.is_brief]
@@ -128,7 +130,7 @@ def _choose(context: ResolvedContext, settings: AssemblySettings, rules: EngineR
     if settings.stub_large_tool_payloads and rules.assembly.stubs_payloads:
         evictable = [stub(item, rules) for item in evictable]
     room = settings.budget - tail.tokens - sum(item.tokens for item in pinned)
-    chosen = fill(evictable, room, _prompt(settings, rules), unread=context.unread is not None)
+    chosen = fill_budget(evictable, room, _prompt(settings, rules), unread=context.unread is not None)
     items = sorted((*pinned, *chosen.kept, *tail.items), key=lambda item: item.ordinal)
     return _Choice(tail, chosen, tuple(items))
 
@@ -137,7 +139,7 @@ def weight(message: SentMessage, rules: EngineRules) -> int:
     """What a message weighs as it is sent: whole as JSON, or at 0.1 by its content."""
     if rules.assembly.counts_serialized:
         return serialized_tokens(message, rules.assembly.estimator)
-    return message.tokens or estimate(content_text(message.content), rules.assembly.estimator)
+    return message.tokens or estimate(counted_content(message.content), rules.assembly.estimator)
 
 
 def is_degraded(*, debt_pending: bool, tokens: int, budget: int) -> bool:
@@ -154,7 +156,7 @@ DEGRADED_SHARE: Final = 0.75
 
 @dataclass(frozen=True, slots=True)
 class _Fallback:
-    source: Source
+    source: SentSource
     reason: str | None = None
     messages: tuple[SentMessage, ...] | None = None  #: None: those that were assembled
 
@@ -171,7 +173,7 @@ def _mended(
     if rules.assembly.mends_messages:
         results = (item.sent for item in context.items if item.sent.role is Role.TOOL_RESULT)
         answered = context.answered_unread.union(one.call_id for one in results if one.call_id)
-        found = strip_unanswered(found, choice.tail.first_ordinal, answered, repairs)
+        found = without_unanswered_calls(found, choice.tail.first_ordinal, answered, repairs)
         found = without_silence(found, repairs)
     return pair_tools(found, repairs, calls_once=rules.assembly.mends_messages)
 
@@ -198,7 +200,7 @@ def _has_user(messages: Sequence[SentMessage]) -> bool:
     return any(message.role is Role.USER for message in messages)
 
 
-def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: Surroundings) -> _Fallback:
+def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: ConversationState) -> _Fallback:
     """Which messages are sent in place of the assembled ones, and why.
 
     Source: docs/engine/assembly.md, "What is sent instead".
@@ -207,39 +209,41 @@ def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: Sur
     """
     items, live, unread = context.items, around.live, context.unread
     if around.degraded and live:
-        return _Fallback(Source.EMERGENCY, "compaction is due and cannot run; the host's messages fit", live)
+        return _Fallback(
+            SentSource.EMERGENCY, "compaction is due and cannot run; the host's messages fit", live
+        )
     if not items:
-        return _or_live("the context holds no items", live, Source.FALLBACK_EMPTY)
+        return _or_live("the context holds no items", live, SentSource.FALLBACK_EMPTY)
     raw_only = all(item.is_message for item in items) and not (unread and unread.summaries)
     rows = len(items) + len(context.dangling) + len(context.void) + (unread.items if unread else 0)
     if live is not None and raw_only and rows < len(live):
-        return _Fallback(Source.FALLBACK_LIVE, "the database holds fewer messages than the host", live)
+        return _Fallback(SentSource.FALLBACK_LIVE, "the database holds fewer messages than the host", live)
     if not sent:
-        return _or_live("nothing is left after the tool calls were mended", live, Source.FALLBACK_EMPTY)
+        return _or_live("nothing is left after the tool calls were mended", live, SentSource.FALLBACK_EMPTY)
     if not _has_user(sent):
-        return _or_live("no user turn is left", live, Source.FALLBACK_NO_USER_TURN)
-    return _Fallback(Source.ASSEMBLED)
+        return _or_live("no user turn is left", live, SentSource.FALLBACK_NO_USER_TURN)
+    return _Fallback(SentSource.ASSEMBLED)
 
 
-def _or_live(reason: str, live: tuple[SentMessage, ...] | None, otherwise: Source) -> _Fallback:
+def _or_live(reason: str, live: tuple[SentMessage, ...] | None, otherwise: SentSource) -> _Fallback:
     """The host's messages where they are known; else what was assembled, which the host would not send."""
     if not live:
         return _Fallback(otherwise, reason)
-    source = otherwise if otherwise is Source.FALLBACK_NO_USER_TURN else Source.FALLBACK_LIVE
+    source = otherwise if otherwise is SentSource.FALLBACK_NO_USER_TURN else SentSource.FALLBACK_LIVE
     return _Fallback(source, reason, live)
 
 
 def _metadata(
     context: ResolvedContext,
     tail: Tail,
-    around: Surroundings,
+    around: ConversationState,
     fallback: _Fallback,
     reported: int,
 ) -> Metadata:
     items, unread = context.items, context.unread
     return Metadata(
         source=fallback.source,
-        prompt_authoritative=fallback.source is Source.ASSEMBLED,
+        prompt_authoritative=fallback.source is SentSource.ASSEMBLED,
         estimated_tokens=reported,
         raw_history_tokens=around.raw_history_tokens,
         raw_history_debt_tokens=around.raw_history_debt_tokens,

@@ -18,13 +18,13 @@ from lcm_core.javascript import Json, JsonObject, read_json, stringify
 from lcm_core.records import MessagePart
 
 
-class Missing(Enum):
+class NoValue(Enum):
     """Stands for a value where there is none: JSON's null is one."""
 
     MISSING = "missing"
 
 
-MISSING: Final = Missing.MISSING
+NO_VALUE: Final = NoValue.MISSING
 #: How hosts name a block that calls a tool, and one that answers; spelt otherwise it is neither.
 CALL_TYPES: Final = frozenset(
     {"toolCall", "tool_use", "tool-use", "toolUse", "functionCall", "function_call"}
@@ -65,12 +65,12 @@ _TOOL_CALL: Final = BlockKind.TOOL_CALL
 _TEXT_BLOCK: Final = BlockKind.TEXT
 
 
-def read_parts(rows: Iterable[MessagePart]) -> list[Part]:
+def parts_with_metadata(rows: Iterable[MessagePart]) -> list[Part]:
     """The parts of a message, in order."""
-    return [part_of(row, _value_or(row.metadata or "", None)) for row in rows]
+    return [part_with_metadata(row, _value_or(row.metadata or "", None)) for row in rows]
 
 
-def part_of(row: MessagePart, noted: Json) -> Part:
+def part_with_metadata(row: MessagePart, noted: Json) -> Part:
     """A part whose metadata were parsed as *noted*."""
     if not isinstance(noted, dict):
         return Part(row, _NOTHING, noted if isinstance(noted, list) else None, None, _NOTHING, None, None)
@@ -89,7 +89,7 @@ def blocks_of(parts: Sequence[Part], rules: AssemblyRules, *, vouched: bool) -> 
         if part.metadata.get("topLevelReasoningOnly") is True:
             continue
         document = _document(part, rules, vouched=vouched)
-        if document is not MISSING:
+        if document is not NO_VALUE:
             found.append(host_block(document))
     return tuple(found)
 
@@ -154,8 +154,8 @@ def read_as_text(value: Json) -> str:
 # -- the present engine ----------------------------------------------------------------------------------
 
 
-def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | Missing:
-    """What a part is sent as; `MISSING` for one that is not sent."""
+def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | NoValue:
+    """What a part is sent as; `NO_VALUE` for one that is not sent."""
     if isinstance(part.raw, list):
         return part.raw
     if isinstance(part.raw, dict):
@@ -179,7 +179,7 @@ def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | Miss
     return _otherwise(part)
 
 
-def _signed(raw: JsonObject, signature: str, rules: AssemblyRules, *, vouched: bool) -> Json | Missing:
+def _signed(raw: JsonObject, signature: str, rules: AssemblyRules, *, vouched: bool) -> Json | NoValue:
     """Reasoning with its provider's signature, or without one that nobody can vouch for."""
     if rules.restores_reasoning_items and signature.startswith("{") and raw.get("type") == "thinking":
         # The host keeps the whole item of OpenAI's Responses API where others keep a signature.
@@ -189,7 +189,7 @@ def _signed(raw: JsonObject, signature: str, rules: AssemblyRules, *, vouched: b
     if vouched:
         return raw
     if signature == _NO_SIGNATURE:
-        return MISSING
+        return NO_VALUE
     return {name: value for name, value in raw.items() if name != "thinkingSignature"}
 
 
@@ -212,7 +212,7 @@ def _call(part: Part) -> JsonObject:
     if name := _tool_name(part):
         call["name"] = name
     given = _input(part)
-    if given is not MISSING:
+    if given is not NO_VALUE:
         call["arguments" if named in _WITH_ARGUMENTS or named == _FUNCTION_CALL else "input"] = given
     return call
 
@@ -256,8 +256,8 @@ def _tool_name(part: Part) -> str | None:
     return part.row.tool_name or word(part.block.get("name"))
 
 
-def _input(part: Part) -> Json | Missing:
-    """What a tool is called with; JSON in a text becomes a value. `MISSING` without any."""
+def _input(part: Part) -> Json | NoValue:
+    """What a tool is called with; JSON in a text becomes a value. `NO_VALUE` without any."""
     given: Json = part.row.tool_input
     if not given:
         given = part.block.get("arguments")
@@ -265,7 +265,7 @@ def _input(part: Part) -> Json | Missing:
             given = part.block.get("input")
     if isinstance(given, str) and given:
         return _value_or(given, given)
-    return MISSING if given is None or given == "" else given
+    return NO_VALUE if given is None or given == "" else given
 
 
 #: How deep JSON in a row may be nested; to write it again takes a call for every level.
@@ -274,18 +274,18 @@ DEEPEST: Final = 200
 
 def _value_or(text: str, otherwise: str | None) -> Json:
     found = _value(text)
-    return otherwise if found is MISSING else found
+    return otherwise if found is NO_VALUE else found
 
 
-def _value(text: str) -> Json | Missing:
-    """The value that a text writes; `MISSING` when it is no JSON, or deeper than any host's."""
+def _value(text: str) -> Json | NoValue:
+    """The value that a text writes; `NO_VALUE` when it is no JSON, or deeper than any host's."""
     try:
         found = read_json(text)
     except ValueError:
-        return MISSING
+        return NO_VALUE
     # So deep it can only be when it is long.
     deep = len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and _is_deep(found)
-    return MISSING if deep else found
+    return NO_VALUE if deep else found
 
 
 def _is_deep(value: Json) -> bool:
@@ -325,8 +325,8 @@ def _block_of_0_1(part: Part) -> Json:
     if row.part_type in ("text", "reasoning"):
         return _text(row.text or "")
     if row.part_type == "tool":
-        output = _value(row.tool_output) if row.tool_output else MISSING
-        if output is not MISSING:
+        output = _value(row.tool_output) if row.tool_output else NO_VALUE
+        if output is not NO_VALUE:
             return output
         texts = (row.text, row.tool_output, row.tool_input)
         return _text(next((text for text in texts if text is not None), ""))

@@ -100,7 +100,7 @@ def _is_opaque(text: str, key: str) -> bool:
 # -- the last cut ----------------------------------------------------------------------------------------
 
 
-class Cut(StrEnum):
+class CutReason(StrEnum):
     """Why the last cut takes a message away."""
 
     OLD = "too old"  #: the newest ones fill what is left of the budget
@@ -113,7 +113,7 @@ class Clamped:
     """What the last cut leaves of a list of messages, by their places."""
 
     kept: tuple[int, ...]
-    cut: Mapping[int, Cut]  #: the others, by place
+    cut: Mapping[int, CutReason]  #: the others, by place
 
 
 def clamp(
@@ -133,9 +133,9 @@ def clamp(
     if not messages or sum(weights) <= budget:
         return Clamped(tuple(every), {})
     first = _newest_within(weights, max(1, math.floor(budget * share)))
-    cut = dict.fromkeys(range(first), Cut.OLD)
+    cut = dict.fromkeys(range(first), CutReason.OLD)
     while first < len(messages) - 1 and messages[first].role is Role.TOOL_RESULT:
-        cut[first] = Cut.RESULT_FIRST
+        cut[first] = CutReason.RESULT_FIRST
         first += 1
     kept = list(every[first:])
     if not any(messages[at].role is Role.USER for at in kept):
@@ -147,7 +147,7 @@ def clamp(
     while ends and _goes_at_the_end(messages[kept[ends - 1]], host_delivers_turn=host_delivers_turn):
         ends -= 1
     if ends or host_delivers_turn:
-        cut.update(dict.fromkeys(kept[ends:], Cut.ANSWER_LAST))
+        cut.update(dict.fromkeys(kept[ends:], CutReason.ANSWER_LAST))
         del kept[ends:]
     return Clamped(tuple(kept), cut)
 

@@ -19,7 +19,7 @@ PRETTY: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SnapshotOrigin:
     """How a side of a comparison came from a snapshot."""
 
     snapshot_id: str
@@ -40,7 +40,7 @@ class SentContext:
     rules: str
     messages_hash: str
     metadata: Metadata | None = None  #: None: it is a snapshot
-    taken: Taken | None = None  #: None: it was assembled
+    taken: SnapshotOrigin | None = None  #: None: it was assembled
 
     @property
     def stored_tokens(self) -> int:
@@ -62,7 +62,7 @@ def sent_now(one: Assembled) -> SentContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class MessageLines:
     """Messages as lines of text."""
 
     lines: tuple[str, ...]
@@ -81,8 +81,8 @@ class ContextDiff:
 
     old: SentContext
     new: SentContext
-    old_text: Written
-    new_text: Written
+    old_text: MessageLines
+    new_text: MessageLines
     diff: Diff  #: of the lines
     only_old: tuple[MessageKey, ...]  #: messages that the new one has not, in order
     only_new: tuple[MessageKey, ...]
@@ -114,14 +114,14 @@ def _unlike(one: SentMessage, other: SentMessage) -> bool:
     return (one.role, one.content, one.call_id) != (other.role, other.content, other.call_id)
 
 
-def write_lines(messages: Sequence[SentMessage]) -> Written:
+def write_lines(messages: Sequence[SentMessage]) -> MessageLines:
     """Messages as text: a line that names each message, then what it says, then a blank line."""
     lines: list[str] = []
     starts: list[int] = []
     for message in messages:
         starts.append(len(lines))
         lines += (heading_of(message), *_lines_of(message), "")
-    return Written(tuple(lines), tuple(starts), tuple(message_keys(messages)))
+    return MessageLines(tuple(lines), tuple(starts), tuple(message_keys(messages)))
 
 
 def heading_of(message: SentMessage) -> str:

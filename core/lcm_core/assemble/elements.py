@@ -67,7 +67,7 @@ def wrap_summary(
 
 
 @dataclass(frozen=True, slots=True)
-class ContextSummary:
+class SummaryReach:
     """A summary in a context and how far it reaches."""
 
     summary_id: SummaryId
@@ -86,9 +86,7 @@ class FocusOverlay:
     text: str  #: as the model gets it
 
 
-def overlay(
-    brief: FocusBrief, summaries: Iterable[ContextSummary], zone: tzinfo | None
-) -> FocusOverlay | None:
+def overlay(brief: FocusBrief, summaries: Iterable[SummaryReach], zone: tzinfo | None) -> FocusOverlay | None:
     """What *brief* does to a context that holds *summaries*; None when it covers none of them."""
     under = [summary for summary in summaries if covers(brief, summary)]
     if not under:
@@ -101,7 +99,7 @@ def overlay(
     )
 
 
-def covers(brief: FocusBrief, summary: ContextSummary) -> bool:
+def covers(brief: FocusBrief, summary: SummaryReach) -> bool:
     """Whether a brief stands for a summary: by messages where both know them, else by time.
 
     A time that cannot be read is compared as text, as the engine does.

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.assemble.resolve import Resolved
+from lcm_core.assemble.resolve import ResolvedItem
 from lcm_core.engine_rules import EngineRules
 from lcm_core.fresh_tail import fresh_tail
 
 
-class Selection(StrEnum):
+class SelectionRule(StrEnum):
     """How the items before the tail were chosen."""
 
     FULL_FIT = "full-fit"  #: all of them fit
@@ -29,7 +29,7 @@ class Tail:
     count: int  #: what the rule or the operator asked for
     max_tokens: int | None
     first_ordinal: int | None  #: None: nothing is protected
-    items: tuple[Resolved, ...]
+    items: tuple[ResolvedItem, ...]
 
     @property
     def tokens(self) -> int:
@@ -41,16 +41,18 @@ class Tail:
 class Fill:
     """What was chosen, in order of ordinal."""
 
-    kept: tuple[Resolved, ...]  #: of what may be evicted
-    evicted: tuple[Resolved, ...]
-    selection: Selection
+    kept: tuple[ResolvedItem, ...]  #: of what may be evicted
+    evicted: tuple[ResolvedItem, ...]
+    selection: SelectionRule
     remaining: int  #: of the budget beside tail and brief, 0 when they take it all
     stopped_at: int | None  #: ordinal of the first item that did not fit
     #: By ordinal, of what may be evicted, when a prompt chose: the share of the words that it names.
     scores: Mapping[int, float] = field(default_factory=dict)
 
 
-def tail_of(items: Sequence[Resolved], rules: EngineRules, count: int | None, max_tokens: int | None) -> Tail:
+def protected_tail(
+    items: Sequence[ResolvedItem], rules: EngineRules, count: int | None, max_tokens: int | None
+) -> Tail:
     """The items that are sent whatever they weigh; *count* and *max_tokens* are an operator's settings."""
     limit = rules.tail.fresh_tail_count if count is None else count
     if rules.assembly.tail_of_items:
@@ -64,24 +66,26 @@ def tail_of(items: Sequence[Resolved], rules: EngineRules, count: int | None, ma
     return Tail(limit, max_tokens, first, kept)
 
 
-def fill(evictable: Sequence[Resolved], room: int, prompt: str | None, *, unread: bool = False) -> Fill:
+def fill_budget(
+    evictable: Sequence[ResolvedItem], room: int, prompt: str | None, *, unread: bool = False
+) -> Fill:
     """Choose among *evictable* what fits *room*, the budget beside what is protected.
 
     *prompt* chooses by what it asks for; *unread*: older items stand before these, which cannot fit.
     """
     remaining = max(0, room)
     if not unread and sum(item.tokens for item in evictable) <= remaining:
-        return Fill(tuple(evictable), (), Selection.FULL_FIT, remaining, None)
+        return Fill(tuple(evictable), (), SelectionRule.FULL_FIT, remaining, None)
     terms = tuple(dict.fromkeys(_terms(prompt or "")))
     stopped: int | None = None
     scores: Mapping[int, float] = {}
     if terms:
         named = [_score(item.said, terms) for item in evictable]
-        chosen, selection = _by_prompt(evictable, remaining, named), Selection.PROMPT_AWARE
+        chosen, selection = _by_prompt(evictable, remaining, named), SelectionRule.PROMPT_AWARE
         scores = {item.ordinal: score for item, score in zip(evictable, named, strict=True)}
     else:
         first = _newest(evictable, remaining)
-        chosen, selection = frozenset(range(first, len(evictable))), Selection.CHRONOLOGICAL
+        chosen, selection = frozenset(range(first, len(evictable))), SelectionRule.CHRONOLOGICAL
         stopped = evictable[first - 1].ordinal if first else None
     return Fill(
         tuple(item for at, item in enumerate(evictable) if at in chosen),
@@ -93,7 +97,7 @@ def fill(evictable: Sequence[Resolved], room: int, prompt: str | None, *, unread
     )
 
 
-def _newest(items: Sequence[Resolved], remaining: int) -> int:
+def _newest(items: Sequence[ResolvedItem], remaining: int) -> int:
     """From the newest back to the first that does not fit."""
     first, spent = len(items), 0
     while first > 0 and spent + items[first - 1].tokens <= remaining:
@@ -102,7 +106,7 @@ def _newest(items: Sequence[Resolved], remaining: int) -> int:
     return first
 
 
-def _by_prompt(items: Sequence[Resolved], remaining: int, scores: Sequence[float]) -> frozenset[int]:
+def _by_prompt(items: Sequence[ResolvedItem], remaining: int, scores: Sequence[float]) -> frozenset[int]:
     """The best by what they say of the prompt, newer before older, as many as fit."""
     chosen: set[int] = set()
     for at in sorted(range(len(items)), key=lambda at: (-scores[at], -at)):

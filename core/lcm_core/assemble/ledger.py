@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lcm_core.assemble.message import Origin, OriginKind, SentMessage
 from lcm_core.assemble.repair import Repair
-from lcm_core.assemble.result import Assembled, Evicted, Step
+from lcm_core.assemble.result import Assembled, AssemblyStep, Evicted
 
 #: A message among those that are sent: what it stands for, its id, and which of several of the same it is.
 #: Stable from one assembly to the next, and for items that of the list of items, too.
@@ -16,12 +16,12 @@ MessageKey = tuple[str, int | str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class ItemOutcome:
     """What becomes of one item of a context."""
 
     number: int | None  #: among the messages, from 1; None: it is not sent
     tokens: int  #: what it weighs as it is sent, or would be; 0 when that is not known
-    step: Step | None  #: in which it was left out; None: it is sent
+    step: AssemblyStep | None  #: in which it was left out; None: it is sent
     why: str  #: for people, when it is left out
     item: int | str | None = None  #: id of the message or summary; None: its row is gone, or was not read
     repairs: tuple[Repair, ...] = ()
@@ -39,20 +39,20 @@ class Ledger:
     """An assembly, by item and by message."""
 
     assembled: Assembled
-    fates: Mapping[int, Fate]  #: by ordinal, of the items that were read
+    fates: Mapping[int, ItemOutcome]  #: by ordinal, of the items that were read
     keys: tuple[MessageKey, ...]  #: of the messages, in order
     places: Mapping[MessageKey, int]  #: of the messages, from 0
-    left_out: Mapping[Step, int]  #: items (and a focus brief) that are not sent, by step
+    left_out: Mapping[AssemblyStep, int]  #: items (and a focus brief) that are not sent, by step
 
-    def fate(self, ordinal: int, item: int | str | None) -> Fate | None:
+    def fate(self, ordinal: int, item: int | str | None) -> ItemOutcome | None:
         """What becomes of an item; None when the assembly is of a context in which it did not stand there."""
         found = self.fates.get(ordinal)
-        if found is not None and found.item != item and found.step is not Step.RESOLVE:
+        if found is not None and found.item != item and found.step is not AssemblyStep.RESOLVE:
             return None
         unread = self.assembled.unread
         if found is None and unread is not None and unread.first_ordinal <= ordinal <= unread.last_ordinal:
             why = "so much older than what fits that it was not read"
-            return Fate(None, 0, Step.BUDGET, why, read=False)
+            return ItemOutcome(None, 0, AssemblyStep.BUDGET, why, read=False)
         return found
 
     def message(self, key: MessageKey) -> SentMessage | None:
@@ -95,12 +95,12 @@ def ledger_of(assembled: Assembled) -> Ledger:
             mended = tuple(repairs.get(origin.ordinal, ()))
             item = origin.summary_id or origin.message_id
             score = scores.get(origin.ordinal)
-            fates[origin.ordinal] = Fate(at, weight, None, "", item, mended, score=score)
+            fates[origin.ordinal] = ItemOutcome(at, weight, None, "", item, mended, score=score)
     keys = tuple(message_keys(assembled.messages))
     places = {key: at for at, key in enumerate(keys)}
     left_out = Counter(one.step for one in assembled.evicted)
     if assembled.unread is not None:
-        left_out[Step.BUDGET] += assembled.unread.items
+        left_out[AssemblyStep.BUDGET] += assembled.unread.items
     return Ledger(assembled, fates, keys, places, left_out)
 
 
@@ -129,6 +129,6 @@ def _is_brief(origin: Origin) -> bool:
     return origin.kind is OriginKind.FOCUS_BRIEF
 
 
-def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None) -> Fate:
+def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None) -> ItemOutcome:
     item = None if one.origin is None else one.origin.summary_id or one.origin.message_id
-    return Fate(None, one.tokens, one.step, one.why, item, tuple(repairs), score=score)
+    return ItemOutcome(None, one.tokens, one.step, one.why, item, tuple(repairs), score=score)

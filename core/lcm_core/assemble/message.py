@@ -189,6 +189,6 @@ def content_document(content: Content) -> Json:
     return content if isinstance(content, str) else [block.document for block in content]
 
 
-def content_text(content: Content) -> str:
+def counted_content(content: Content) -> str:
     """The text by which a content is counted: itself, or the JSON of its blocks."""
     return content if isinstance(content, str) else stringify(content_document(content))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from lcm_core.assemble.blocks import Part, blocks_of, host_block, read_parts, text_block, word
+from lcm_core.assemble.blocks import Part, blocks_of, host_block, parts_with_metadata, text_block, word
 from lcm_core.assemble.message import (
     BlockKind,
     Content,
@@ -18,7 +18,7 @@ from lcm_core.assemble.message import (
     OriginKind,
     Role,
     SentMessage,
-    content_text,
+    counted_content,
 )
 from lcm_core.engine_rules import RULES_PRESENT, AssemblyRules
 from lcm_core.frozen import dataclass
@@ -31,7 +31,7 @@ UNKNOWN_TOOL = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuiltMessage:
     """What a stored message is sent as."""
 
     role: Role
@@ -44,9 +44,9 @@ class Rebuilt:
     sender: JsonObject | None = None
 
 
-def rebuild(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules) -> Rebuilt:
+def rebuild(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules) -> RebuiltMessage:
     """Put a message together from its parts, or from its text where this version stored none."""
-    parts = read_parts(rows)
+    parts = parts_with_metadata(rows)
     role = _role(message.role, parts)
     call_id = _call_id(parts, rules) if role is Role.TOOL_RESULT else None
     if role is Role.TOOL_RESULT and call_id is None:
@@ -55,13 +55,13 @@ def rebuild(message: Message, rows: Sequence[MessagePart], rules: AssemblyRules)
     content = _content(message.content, parts, role, rules, identity)
     if role is Role.TOOL_RESULT:
         if not rules.names_results:
-            return Rebuilt(role, content, call_id)
-        return Rebuilt(role, content, call_id, _tool_name(parts), _is_error(parts))
+            return RebuiltMessage(role, content, call_id)
+        return RebuiltMessage(role, content, call_id, _tool_name(parts), _is_error(parts))
     if role is Role.ASSISTANT:
         reasoning = _reasoning(parts) if rules.names_authors else None
-        return Rebuilt(role, content, identity=identity, reasoning=reasoning)
-    sender = sender_of(message.sender) if rules.names_authors and message.role == "user" else None
-    return Rebuilt(role, content, sender=sender)
+        return RebuiltMessage(role, content, identity=identity, reasoning=reasoning)
+    sender = recorded_sender(message.sender) if rules.names_authors and message.role == "user" else None
+    return RebuiltMessage(role, content, sender=sender)
 
 
 def rebuilt_content(text: str, rows: Sequence[MessagePart], role: Role, rules: AssemblyRules) -> Content:
@@ -69,13 +69,13 @@ def rebuilt_content(text: str, rows: Sequence[MessagePart], role: Role, rules: A
 
     *role* is as given, whatever the parts say of it.
     """
-    parts = read_parts(rows)
+    parts = parts_with_metadata(rows)
     return _content(text, parts, role, rules, _identity(parts) if role is Role.ASSISTANT else None)
 
 
 def reasoning_of(rows: Sequence[MessagePart]) -> str | None:
     """What a provider keeps as ``reasoning_content`` beside the content of a message."""
-    return _reasoning(read_parts(rows))
+    return _reasoning(parts_with_metadata(rows))
 
 
 def is_void(message: Message, rules: AssemblyRules) -> bool:
@@ -186,7 +186,7 @@ def _reasoning(parts: Sequence[Part]) -> str | None:
 _MEMBERS: Final = ("senderId", "senderName", "senderUsername")
 
 
-def sender_of(recorded: str | None) -> JsonObject | None:
+def recorded_sender(recorded: str | None) -> JsonObject | None:
     """The members of a recorded sender that say something, unchanged; None without any.
 
     docs/engine/assembly.md, "Messages".
@@ -212,13 +212,13 @@ REASONING_ALONE = '[{"type":"reasoning"}]'
 def tokens_as_sent(message: Message, parts: Sequence[MessagePart]) -> int:
     """The count that ``messages.token_count`` holds when the present engine stored *message*."""
     counted = [replace(part, part_id=f"{PART_ID}{ordinal}") for ordinal, part in enumerate(parts)]
-    if [part.metadata.get("topLevelReasoningOnly") for part in read_parts(counted)] == [True]:
+    if [part.metadata.get("topLevelReasoningOnly") for part in parts_with_metadata(counted)] == [True]:
         content = REASONING_ALONE
     else:
         rebuilt = rebuilt_content(
             message.content, counted, _counted_role(message.role), RULES_PRESENT.assembly
         )
-        content = content_text(rebuilt)
+        content = counted_content(rebuilt)
     reasoning = reasoning_of(counted)
     return estimate_weighted(content) + (estimate_weighted(reasoning) if reasoning else 0)
 

@@ -20,7 +20,7 @@ from lcm_core.assemble.rebuild import UNKNOWN_TOOL
 from lcm_core.javascript import BLANKS
 
 
-class Mended(StrEnum):
+class RepairKind(StrEnum):
     """What was done to a message."""
 
     EMPTY_DROPPED = "empty message dropped"
@@ -38,11 +38,11 @@ class Mended(StrEnum):
 #: Repairs by which a message is not sent at all.
 DROPPING: Final = frozenset(
     {
-        Mended.EMPTY_DROPPED,
-        Mended.REASONING_DROPPED,
-        Mended.REPEATS_DROPPED,
-        Mended.RESULT_REPEATED,
-        Mended.RESULT_ORPHANED,
+        RepairKind.EMPTY_DROPPED,
+        RepairKind.REASONING_DROPPED,
+        RepairKind.REPEATS_DROPPED,
+        RepairKind.RESULT_REPEATED,
+        RepairKind.RESULT_ORPHANED,
     }
 )
 
@@ -51,7 +51,7 @@ DROPPING: Final = frozenset(
 class Repair:
     """One thing that was mended."""
 
-    what: Mended
+    what: RepairKind
     origin: Origin  #: of the message that it was done to
     call_id: str | None = None
 
@@ -65,7 +65,7 @@ _TOOL_CALL: Final = BlockKind.TOOL_CALL
 _REASONING: Final = BlockKind.REASONING
 
 
-def strip_unanswered(
+def without_unanswered_calls(
     messages: Iterable[SentMessage],
     tail_from: int | None,
     answered_anywhere: Collection[str],
@@ -92,12 +92,12 @@ def strip_unanswered(
             found.append(message)
             continue
         stripped = [call.call_id for call in calls if call.call_id in gone]
-        repairs += [Repair(Mended.CALL_STRIPPED, message.origin, call_id) for call_id in stripped]
+        repairs += [Repair(RepairKind.CALL_STRIPPED, message.origin, call_id) for call_id in stripped]
         kept = [one for one in message.blocks if one.kind is not _TOOL_CALL or one.call_id not in gone]
         if kept:
             found.append(message.with_content(tuple(kept)))
         else:
-            repairs.append(Repair(Mended.EMPTY_DROPPED, message.origin))
+            repairs.append(Repair(RepairKind.EMPTY_DROPPED, message.origin))
     return found
 
 
@@ -109,9 +109,9 @@ def without_silence(messages: Iterable[SentMessage], repairs: list[Repair]) -> l
             message = _spoken(message)
         content = message.content
         if not content or (isinstance(content, str) and not content.strip(BLANKS)):
-            repairs.append(Repair(Mended.EMPTY_DROPPED, message.origin))
+            repairs.append(Repair(RepairKind.EMPTY_DROPPED, message.origin))
         elif message.role is Role.ASSISTANT and _only_reasoning(message.blocks):
-            repairs.append(Repair(Mended.REASONING_DROPPED, message.origin))
+            repairs.append(Repair(RepairKind.REASONING_DROPPED, message.origin))
         else:
             found.append(message)
     return found
@@ -185,16 +185,16 @@ class _Out:
         """Leave out a result that belongs to no call, or whose call has another."""
         result = self.messages[at]
         known = result.call_id in self.called
-        self.note(Mended.RESULT_REPEATED if known else Mended.RESULT_ORPHANED, result, result.call_id)
+        self.note(RepairKind.RESULT_REPEATED if known else RepairKind.RESULT_ORPHANED, result, result.call_id)
 
-    def note(self, what: Mended, message: SentMessage, call_id: str | None = None) -> None:
+    def note(self, what: RepairKind, message: SentMessage, call_id: str | None = None) -> None:
         """Note a repair."""
         self.repairs.append(Repair(what, message.origin, call_id))
         self.changed = True
 
     def make_up(self, caller: SentMessage, call_id: str, name: str | None) -> None:
         """Send an error as the result of a call that has none."""
-        self.note(Mended.RESULT_MISSING, caller, call_id)
+        self.note(RepairKind.RESULT_MISSING, caller, call_id)
         origin = Origin(OriginKind.SYNTHETIC, caller.origin.ordinal)
         content = (text_block(MISSING_RESULT),)
         self.found.append(SentMessage(_RESULT, content, origin, 0, call_id, name or UNKNOWN_TOOL, True))
@@ -259,7 +259,7 @@ class _Present:
                 out.make_up(message, call_id, name)
                 continue
             if place > span.first_kept:
-                out.note(Mended.RESULT_MOVED, self.messages[place], call_id)
+                out.note(RepairKind.RESULT_MOVED, self.messages[place], call_id)
             out.found.append(self.messages[place])
         out.found += span.kept
         return span.end
@@ -342,21 +342,21 @@ class _Present:
             return message
         ordered = _reasoning_first(blocks)
         if ordered is not blocks:
-            self.out.note(Mended.REASONING_MOVED, message)
+            self.out.note(RepairKind.REASONING_MOVED, message)
             message = message.with_content(ordered)
         seen: set[str] = set()
         kept: list[Block] = []
         for block in ordered:
             if block.kind is _TOOL_CALL and block.call_id:
                 if block.call_id in self.out.called or block.call_id in seen:
-                    self.out.note(Mended.CALL_REPEATED, message, block.call_id)
+                    self.out.note(RepairKind.CALL_REPEATED, message, block.call_id)
                     continue
                 seen.add(block.call_id)
             kept.append(block)
         if len(kept) == len(ordered):
             return message
         if all(block.kind is _REASONING or is_blank(block) for block in kept):
-            self.out.note(Mended.REPEATS_DROPPED, message)
+            self.out.note(RepairKind.REPEATS_DROPPED, message)
             return None
         return message.with_content(tuple(kept))
 
@@ -431,7 +431,7 @@ def _answer_as_0_1(
             others.append(at)
         elif result.call_id in places:
             # A second answer in the same span goes only where something else is changed.
-            out.repairs.append(Repair(Mended.RESULT_REPEATED, result.origin, result.call_id))
+            out.repairs.append(Repair(RepairKind.RESULT_REPEATED, result.origin, result.call_id))
         elif result.call_id in dict(calls):
             places[result.call_id or ""] = at
         else:
@@ -449,7 +449,7 @@ def _answer_as_0_1(
             out.make_up(caller, call_id, name)
             continue
         if others and place > others[0]:
-            out.note(Mended.RESULT_MOVED, messages[place], call_id)
+            out.note(RepairKind.RESULT_MOVED, messages[place], call_id)
         out.found.append(messages[place])
     out.found += [messages[at] for at in others]
 

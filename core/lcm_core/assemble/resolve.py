@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.clamp import content_quarters
 from lcm_core.assemble.elements import FocusOverlay, wrap_summary
-from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage, content_text
-from lcm_core.assemble.rebuild import UNKNOWN_TOOL, Rebuilt, is_void, rebuild
+from lcm_core.assemble.message import Content, Origin, OriginKind, Role, SentMessage, counted_content
+from lcm_core.assemble.rebuild import UNKNOWN_TOOL, RebuiltMessage, is_void, rebuild
 from lcm_core.engine_rules import AssemblyRules, EngineRules
 from lcm_core.frozen import dataclass
 from lcm_core.javascript import BLANKS, stringify
@@ -21,7 +21,7 @@ from lcm_core.tokens import as_engine_read, estimate, has_surrogates, quarters
 
 
 @dataclass(frozen=True, slots=True)
-class StoredMessage:
+class LoadedMessage:
     """A raw message in a context, whole."""
 
     ordinal: int
@@ -29,7 +29,7 @@ class StoredMessage:
     parts: tuple[MessagePart, ...]
     payload: LargeFile | None = None  #: that ``large_content`` names, read only when stubs are wanted
 
-    def as_engine_read(self) -> StoredMessage:
+    def as_engine_read(self) -> LoadedMessage:
         """The same with U+FFFD for bytes that are no UTF-8: so the engine has them, and sends them."""
         texts: list[str | None] = [self.message.content]
         for part in self.parts:
@@ -65,14 +65,14 @@ def _part_as_read(part: MessagePart) -> MessagePart:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSummary:
+class LoadedSummary:
     """A summary in a context, whole."""
 
     ordinal: int
     text: SummaryText
     sources: tuple[SummaryId, ...]  #: that have a row, in the order of condensation
 
-    def as_engine_read(self) -> StoredSummary:
+    def as_engine_read(self) -> LoadedSummary:
         """The same with U+FFFD for bytes that are no UTF-8."""
         if not has_surrogates(self.text.content):
             return self
@@ -80,21 +80,21 @@ class StoredSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Dangling:
+class DanglingItem:
     """A context item whose row is gone: the engine skips it silently."""
 
     ordinal: int
     name: str  #: of what is gone: ``message 7`` or the id of a summary
 
 
-StoredItem: TypeAlias = "StoredMessage | StoredSummary | Dangling"
+LoadedItem: TypeAlias = "LoadedMessage | LoadedSummary | DanglingItem"
 
 
 # -- as they are sent --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedItem:
     """A context item as the message it would be sent as."""
 
     ordinal: int
@@ -109,7 +109,7 @@ class Resolved:
     @property
     def said(self) -> str:
         """The text in which the words of a prompt are counted: of a list of blocks its whole JSON."""
-        return content_text(self.sent.content) if self.own_text is None else self.own_text
+        return counted_content(self.sent.content) if self.own_text is None else self.own_text
 
     @property
     def is_brief(self) -> bool:
@@ -118,7 +118,7 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadItems:
     """The oldest items of a long context, which cannot fit and were not even read."""
 
     items: int
@@ -139,12 +139,12 @@ class Unread:
 class ResolvedContext:
     """A context as messages, before any budget: whole, or its end when the rest cannot fit."""
 
-    items: tuple[Resolved, ...]  #: by ordinal
-    covered: tuple[Resolved, ...] = ()  #: summaries in whose place a focus brief stands
-    dangling: tuple[Dangling, ...] = ()
+    items: tuple[ResolvedItem, ...]  #: by ordinal
+    covered: tuple[ResolvedItem, ...] = ()  #: summaries in whose place a focus brief stands
+    dangling: tuple[DanglingItem, ...] = ()
     void: tuple[Origin, ...] = ()  #: answers with neither text nor parts, which the engine does not see
     brief_id: str | None = None  #: of the active brief that covers something
-    unread: Unread | None = None
+    unread: UnreadItems | None = None
     #: Of calls in what was read, those whose result stands in what was not.
     answered_unread: frozenset[str] = frozenset()
 
@@ -160,28 +160,28 @@ class ResolvedContext:
         )
 
 
-def resolve(
-    items: Iterable[StoredItem], overlay: FocusOverlay | None, rules: EngineRules, zone: tzinfo | None
+def resolve_items(
+    items: Iterable[LoadedItem], overlay: FocusOverlay | None, rules: EngineRules, zone: tzinfo | None
 ) -> ResolvedContext:
     """What stored items are sent as, without those that a focus brief stands for. Times in *zone*.
 
     The brief itself is one item more (`resolve_brief`), wherever its place in a long context is.
     """
-    found: list[Resolved] = []
-    covered: list[Resolved] = []
-    dangling: list[Dangling] = []
+    found: list[ResolvedItem] = []
+    covered: list[ResolvedItem] = []
+    dangling: list[DanglingItem] = []
     void: list[Origin] = []
     for item in items:
         match item:
-            case StoredMessage() if not item.parts and is_void(item.message, rules.assembly):
+            case LoadedMessage() if not item.parts and is_void(item.message, rules.assembly):
                 void.append(_origin(item))
-            case StoredMessage():
+            case LoadedMessage():
                 found.append(_message_as_sent(item.as_engine_read(), rules))
-            case StoredSummary():
+            case LoadedSummary():
                 one = _summary_as_sent(item.as_engine_read(), rules, zone)
                 under = overlay is not None and one.sent.origin.summary_id in overlay.covered
                 (covered if under else found).append(one)
-            case Dangling():
+            case DanglingItem():
                 dangling.append(item)
     brief_id = overlay.brief.brief_id if overlay is not None else None
     return ResolvedContext(tuple(found), tuple(covered), tuple(dangling), tuple(void), brief_id)
@@ -193,7 +193,7 @@ FETCHING: Final = (
 )
 
 
-def stub(item: Resolved, rules: EngineRules) -> Resolved:
+def stub(item: ResolvedItem, rules: EngineRules) -> ResolvedItem:
     """A tool's answer whose payload is in a file as a reference to that; anything else as it is.
 
     Also where the reference weighs more (docs/engine/assembly.md, "References to payloads").
@@ -214,7 +214,7 @@ def stub(item: Resolved, rules: EngineRules) -> Resolved:
     return replace(item, sent=stubbed, tokens=tokens, own_text=text)
 
 
-def _message_as_sent(item: StoredMessage, rules: EngineRules) -> Resolved:
+def _message_as_sent(item: LoadedMessage, rules: EngineRules) -> ResolvedItem:
     message, how = item.message, rules.assembly
     built = rebuild(message, item.parts, how)
     if how.trusts_stored_tokens and message.tokens > 0:
@@ -238,17 +238,17 @@ def _message_as_sent(item: StoredMessage, rules: EngineRules) -> Resolved:
         built.sender,
         quarters=counted,
     )
-    return Resolved(item.ordinal, sent, True, message.role, tokens, message.tokens, item.payload)
+    return ResolvedItem(item.ordinal, sent, True, message.role, tokens, message.tokens, item.payload)
 
 
-def _origin(item: StoredMessage) -> Origin:
+def _origin(item: LoadedMessage) -> Origin:
     message = item.message
     return Origin(
         OriginKind.MESSAGE, item.ordinal, message_id=message.message_id, stored_tokens=message.tokens
     )
 
 
-def _beside(built: Rebuilt, rules: AssemblyRules) -> int:
+def _beside(built: RebuiltMessage, rules: AssemblyRules) -> int:
     """What the fields beside a content weigh, in quarters of a token: each stands on a line of its own."""
     texts = [built.reasoning or "", "" if built.sender is None else stringify(built.sender)]
     found = [quarters(text, rules.estimator) for text in texts if text]
@@ -256,7 +256,7 @@ def _beside(built: Rebuilt, rules: AssemblyRules) -> int:
     return sum(found) + lines
 
 
-def _summary_as_sent(item: StoredSummary, rules: EngineRules, zone: tzinfo | None) -> Resolved:
+def _summary_as_sent(item: LoadedSummary, rules: EngineRules, zone: tzinfo | None) -> ResolvedItem:
     summary = item.text.summary
     text = wrap_summary(summary, item.text.content, item.sources, rules, zone)
     tokens = _tokens(text, rules)
@@ -268,18 +268,18 @@ def _summary_as_sent(item: StoredSummary, rules: EngineRules, zone: tzinfo | Non
         stored_tokens=summary.tokens,
     )
     sent = SentMessage(Role.USER, text, origin, tokens)
-    return Resolved(item.ordinal, sent, False, None, tokens, summary.tokens, own_text=item.text.content)
+    return ResolvedItem(item.ordinal, sent, False, None, tokens, summary.tokens, own_text=item.text.content)
 
 
-def resolve_brief(overlay: FocusOverlay, rules: EngineRules) -> Resolved:
+def resolve_brief(overlay: FocusOverlay, rules: EngineRules) -> ResolvedItem:
     """A focus brief as it is sent, at the place of the first summary that it covers."""
     brief, tokens = overlay.brief, _tokens(overlay.text, rules)
     origin = Origin(
         OriginKind.FOCUS_BRIEF, overlay.at_ordinal, brief_id=brief.brief_id, stored_tokens=brief.tokens
     )
     sent = SentMessage(Role.USER, overlay.text, origin, tokens)
-    return Resolved(overlay.at_ordinal, sent, False, None, tokens, brief.tokens)
+    return ResolvedItem(overlay.at_ordinal, sent, False, None, tokens, brief.tokens)
 
 
 def _tokens(content: Content, rules: EngineRules) -> int:
-    return estimate(content_text(content), rules.assembly.estimator)
+    return estimate(counted_content(content), rules.assembly.estimator)

@@ -13,11 +13,11 @@ from hashlib import sha256
 from typing import Final
 
 from lcm_core.assemble.cache import CachePolicy
-from lcm_core.assemble.clamp import Cut
-from lcm_core.assemble.fill import Fill, Selection, Tail
+from lcm_core.assemble.clamp import CutReason
+from lcm_core.assemble.fill import Fill, SelectionRule, Tail
 from lcm_core.assemble.message import Origin, OriginKind, SentMessage
-from lcm_core.assemble.repair import DROPPING, Mended, Repair
-from lcm_core.assemble.resolve import Resolved, ResolvedContext, Unread
+from lcm_core.assemble.repair import DROPPING, Repair, RepairKind
+from lcm_core.assemble.resolve import ResolvedContext, ResolvedItem, UnreadItems
 from lcm_core.engine_rules import AssemblyRules
 from lcm_core.javascript import JsonObject, stringify
 
@@ -75,7 +75,7 @@ def system_addition(context: ResolvedContext, rules: AssemblyRules) -> SystemAdd
 # -- the messages ------------------------------------------------------------------------------------------
 
 
-class Source(StrEnum):
+class SentSource(StrEnum):
     """Where the messages as a whole came from; the engine's words."""
 
     ASSEMBLED = "assembled"
@@ -85,7 +85,7 @@ class Source(StrEnum):
     EMERGENCY = "emergency"  #: the host's list cut to the budget, since compaction is due and cannot run
 
 
-class Step(StrEnum):
+class AssemblyStep(StrEnum):
     """The step in which something was left out."""
 
     RESOLVE = "resolve"
@@ -104,7 +104,7 @@ class Evicted:
     ordinal: int
     origin: Origin | None  #: None: its row is gone
     tokens: int  #: as it would be sent
-    step: Step
+    step: AssemblyStep
     why: str  #: for people
 
 
@@ -126,7 +126,7 @@ class LastCut:
     It then packs the newest to nine tenths of the budget (docs/engine/assembly.md, "The final clamp").
     """
 
-    cut: Mapping[int, Cut]  #: why a message goes, by its place (from 0) among those before it
+    cut: Mapping[int, CutReason]  #: why a message goes, by its place (from 0) among those before it
     tokens: int  #: of what is left
     applied: bool  #: whether they are gone from the result
 
@@ -153,7 +153,7 @@ class Metadata:
     Source: docs/engine/assembly.md, "What is said of an assembly".
     """
 
-    source: Source
+    source: SentSource
     prompt_authoritative: bool  #: whether the host may take the size of the result for the size of the prompt
     estimated_tokens: int
     raw_history_tokens: int | None  #: stored estimate of everything ever said; None: not counted
@@ -195,12 +195,12 @@ class Assembled:
     budget: int
     estimated_tokens: int  #: as the assembler counts: the chosen items before they were mended
     sent_tokens: int  #: as the engine reports: what is really sent
-    selection: Selection
+    selection: SelectionRule
     remaining: int  #: of the budget beside the tail
     tail: TailReport
     shares: Shares
     evicted: tuple[Evicted, ...]  #: by ordinal
-    unread: Unread | None
+    unread: UnreadItems | None
     repairs: tuple[Repair, ...]
     last_cut: LastCut
     system: SystemAddition
@@ -234,36 +234,32 @@ class Assembled:
         """Why a prompt, if one was given, chose nothing; None: it did choose."""
         if self.prompt_scores:
             return None
-        if self.selection is Selection.FULL_FIT:
+        if self.selection is SelectionRule.FULL_FIT:
             return "everything fits the budget"
-        if self.selection is Selection.PROMPT_AWARE:
+        if self.selection is SelectionRule.PROMPT_AWARE:
             return "there is nothing to choose among"
         return f"it names no word, or the rules {self.rules} choose by none"
-
-    def sent_summaries(self) -> int:
-        """Summaries among the messages."""
-        return sum(one.origin.kind is OriginKind.SUMMARY for one in self.messages)
 
 
 # -- what is not sent, and how the tokens are spread -------------------------------------------------------
 
 
-def absent(context: ResolvedContext) -> Iterator[Evicted]:
+def never_sent(context: ResolvedContext) -> Iterator[Evicted]:
     """Items that are not sent whatever the budget: without a row, void, or under a focus brief."""
     for item in context.dangling:
-        yield Evicted(item.ordinal, None, 0, Step.RESOLVE, f"{item.name} has no row")
+        yield Evicted(item.ordinal, None, 0, AssemblyStep.RESOLVE, f"{item.name} has no row")
     for origin in context.void:
         why = "the engine does not see an answer with neither text nor parts"
-        yield Evicted(origin.ordinal or 0, origin, 0, Step.RESOLVE, why)
+        yield Evicted(origin.ordinal or 0, origin, 0, AssemblyStep.RESOLVE, why)
     for one in context.covered:
         why = f"{context.brief_id} stands for it"
-        yield Evicted(one.ordinal, one.sent.origin, one.tokens, Step.FOCUS, why)
+        yield Evicted(one.ordinal, one.sent.origin, one.tokens, AssemblyStep.FOCUS, why)
 
 
 def left_out(choice: Fill, budget: int, tail: Tail) -> Iterator[Evicted]:
     """Items for which the budget had no room."""
-    by_prompt = choice.selection is Selection.PROMPT_AWARE
-    step = Step.PROMPT if by_prompt else Step.BUDGET
+    by_prompt = choice.selection is SelectionRule.PROMPT_AWARE
+    step = AssemblyStep.PROMPT if by_prompt else AssemblyStep.BUDGET
     for item in choice.evicted:
         if choice.remaining == 0:
             why = f"the protected tail takes the whole budget ({tail.tokens:,} of {budget:,})"
@@ -277,14 +273,14 @@ def left_out(choice: Fill, budget: int, tail: Tail) -> Iterator[Evicted]:
         yield Evicted(item.ordinal, item.sent.origin, item.tokens, step, why)
 
 
-def dropped(repairs: Iterable[Repair], chosen: Iterable[Resolved]) -> Iterator[Evicted]:
+def dropped(repairs: Iterable[Repair], chosen: Iterable[ResolvedItem]) -> Iterator[Evicted]:
     """Chosen items that went when messages were mended."""
     tokens = {item.ordinal: item.tokens for item in chosen}
     for repair in repairs:
         ordinal = repair.origin.ordinal
         if repair.what in DROPPING and ordinal is not None:
-            early = repair.what in (Mended.EMPTY_DROPPED, Mended.REASONING_DROPPED)
-            step = Step.NORMALISE if early else Step.PAIRING
+            early = repair.what in (RepairKind.EMPTY_DROPPED, RepairKind.REASONING_DROPPED)
+            step = AssemblyStep.NORMALISE if early else AssemblyStep.PAIRING
             yield Evicted(ordinal, repair.origin, tokens.get(ordinal, 0), step, str(repair.what))
 
 
@@ -293,14 +289,14 @@ def cut_off(
 ) -> Iterator[Evicted]:
     """What went in the last cut, since the whole was still over the budget."""
     why = {
-        Cut.OLD: f"whole messages weigh {sum(weights):,} tokens as JSON, more than {budget:,}",
-        Cut.RESULT_FIRST: "a tool result cannot come first, and its call is too old",
-        Cut.ANSWER_LAST: "an answer cannot come last",
+        CutReason.OLD: f"whole messages weigh {sum(weights):,} tokens as JSON, more than {budget:,}",
+        CutReason.RESULT_FIRST: "a tool result cannot come first, and its call is too old",
+        CutReason.ANSWER_LAST: "an answer cannot come last",
     }
     for at, reason in sorted(last_cut.cut.items()):
         origin = messages[at].origin
         if origin.ordinal is not None and origin.kind is not OriginKind.SYNTHETIC:
-            yield Evicted(origin.ordinal, origin, weights[at], Step.CLAMP, why[reason])
+            yield Evicted(origin.ordinal, origin, weights[at], AssemblyStep.CLAMP, why[reason])
 
 
 def tail_report(tail: Tail) -> TailReport:

@@ -14,7 +14,7 @@ from typing import Final
 
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.message import Origin, OriginKind
-from lcm_core.assemble.result import Assembled, Step
+from lcm_core.assemble.result import Assembled, AssemblyStep
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.plan import Edit, deletions
 from lcm_core.records import ConversationId, Timestamp
@@ -50,8 +50,8 @@ def snapshot_of(
 ) -> Snapshot:
     """What is noted of an assembly: numbers and references, no text and no prompt."""
     weighed = zip(assembled.messages, assembled.weights, strict=True)
-    mended = [one for one in assembled.evicted if one.step in (Step.NORMALISE, Step.PAIRING)]
-    last = [one for one in assembled.evicted if one.step is Step.CLAMP]
+    mended = [one for one in assembled.evicted if one.step in (AssemblyStep.NORMALISE, AssemblyStep.PAIRING)]
+    last = [one for one in assembled.evicted if one.step is AssemblyStep.CLAMP]
     return Snapshot(
         id=f"asm_{secrets.token_hex(8)}",
         conversation_id=conversation_id,

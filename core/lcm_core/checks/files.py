@@ -25,7 +25,7 @@ from lcm_core.checks.check import (
 )
 from lcm_core.checks.summaries import known_files
 from lcm_core.checks.texts import file_ids
-from lcm_core.paths import FileState, resolve_stored
+from lcm_core.paths import StoredFileState, resolve_stored
 from lcm_core.records import ConversationId, LargeFile
 from lcm_core.store.database import Reader
 from lcm_core.store.files import list_files
@@ -49,7 +49,7 @@ class FileLook:
     """A stored file as it was found on the disk."""
 
     file: LargeFile
-    state: FileState
+    state: StoredFileState
     size: int | None  #: bytes; None unless it was found
     lines: int | None  #: as the engine counts them; None when they were not counted
     folder: str | None  #: name of the folder that it was found in
@@ -85,12 +85,12 @@ class Files:
 
 def _missing(seen: Files, limits: Limits) -> Iterator[Hit]:
     """When not one file is there, it is more likely that this is not their folder."""
-    wrong_folder = bool(seen.looks) and all(look.state is FileState.MISSING for look in seen.looks)
-    groups: dict[tuple[ConversationId, FileState], Rows] = {}
+    wrong_folder = bool(seen.looks) and all(look.state is StoredFileState.MISSING for look in seen.looks)
+    groups: dict[tuple[ConversationId, StoredFileState], Rows] = {}
     misplaced: dict[ConversationId, Rows] = {}
     for look in seen.looks:
         owner = look.file.conversation_id
-        if look.state is not FileState.FOUND:
+        if look.state is not StoredFileState.FOUND:
             groups.setdefault((owner, look.state), Rows(limits)).add("large_files", look.file.file_id)
         elif (
             look.folder is not None
@@ -100,7 +100,7 @@ def _missing(seen: Files, limits: Limits) -> Iterator[Hit]:
         ):
             misplaced.setdefault(owner, Rows(limits)).add("large_files", look.file.file_id)
     for (owner, state), rows in groups.items():
-        gone = state is FileState.MISSING
+        gone = state is StoredFileState.MISSING
         what = f"{counted(rows.count, 'large file')} of conversation {owner}: {state.value}"
         why = ", and neither is any other; is this the right folder?" if wrong_folder else "."
         yield rows.hit(BROKEN if gone and not wrong_folder else SUSPICIOUS, what + why, owner=owner)

@@ -28,7 +28,7 @@ from lcm_core.checks.check import (
     hit,
 )
 from lcm_core.findings import Confidence, FixId, RowRef
-from lcm_core.paths import FileState, resolve_transcript
+from lcm_core.paths import StoredFileState, resolve_transcript
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import COLUMNS, conversation_of
 from lcm_core.store.database import Reader
@@ -607,7 +607,7 @@ def _with_transcripts(state: State, folders: Folders) -> State:
         checkpoint = one.checkpoint
         if checkpoint is not None and checkpoint.path:
             stored = resolve_transcript(checkpoint.path, sessions=folders.sessions, state_dir=home)
-            gone = stored.state is FileState.MISSING
+            gone = stored.state is StoredFileState.MISSING
             checkpoint = replace(checkpoint, size=stored.size, gone=gone)
         found.append(replace(one, checkpoint=checkpoint))
     return replace(state, conversations=found)

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from zoneinfo import ZoneInfo
 
-from lcm_core.assemble.assembler import Surroundings, assemble
+from lcm_core.assemble.assembler import ConversationState, assemble
 from lcm_core.assemble.rebuild import live_message
 from lcm_core.assemble.resolve import ResolvedContext
 from lcm_core.assemble.result import Assembled
@@ -255,7 +255,7 @@ class Engine:
             if not held:
                 raise
             return await asyncio.to_thread(
-                assemble, ResolvedContext(()), settings, self._rules(), Surroundings(live=held)
+                assemble, ResolvedContext(()), settings, self._rules(), ConversationState(live=held)
             )
         now, zone = self._clock(), zone or self._zone
         assembled = await self.database.read(

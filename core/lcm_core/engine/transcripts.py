@@ -15,7 +15,7 @@ from lcm_core.engine.appends import Appender
 from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.host_file import HostFile, HostMessage, read_host_file, read_messages
 from lcm_core.ingest.reconcile import Proof
-from lcm_core.ingest.stored import StoredMessage, tokens_of
+from lcm_core.ingest.stored import StoredMessage, message_tokens
 from lcm_core.operations.appending import Session, TranscriptCheckpoint
 from lcm_core.operations.importing import (
     ImportTally,
@@ -205,7 +205,7 @@ def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:
     last: str | None = None
     for host in read_messages(file, messages[::-1]):
         found = next(stored_of([host], rules, ImportTally()), None)
-        tokens = found[1].whole_tokens if found is not None else tokens_of(host.message)
+        tokens = found[1].whole_tokens if found is not None else message_tokens(host.message)
         if tokens > room:
             break
         last = hash_of(host.message) if not count else last

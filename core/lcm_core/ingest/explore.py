@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from lcm_core.ingest.jsonl import Json, json_value
-from lcm_core.javascript import BLANKS, cut, cut_end, ordered
+from lcm_core.javascript import BLANKS, first_units, last_units, ordered_members
 from lcm_core.tokens import utf16_length
 
 _BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
@@ -116,7 +116,7 @@ def lines_of(text: str) -> list[str]:
 def _line(text: str, width: int) -> str:
     """A text as one line of at most *width* UTF-16 units."""
     one = _BLANK_RUN.sub(" ", text).strip(BLANKS)
-    return one if utf16_length(one) <= width else f"{cut(one, width)}..."
+    return one if utf16_length(one) <= width else f"{first_units(one, width)}..."
 
 
 # -- structured ------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def _shape(value: Json, depth: int) -> str:
         sample = ", ".join(_shape(one, depth + 1) for one in value[:3])
         return f"array(len={len(value)}, sample=[{sample}])"
     if isinstance(value, dict):
-        keys = ", ".join(key for key, _ in itertools.islice(ordered(value), 10))
+        keys = ", ".join(key for key, _ in itertools.islice(ordered_members(value), 10))
         return f"object(keys={len(value)}{': ' if keys or value else ''}{keys})"
     return _type(value)
 
@@ -253,8 +253,8 @@ def _text(text: str, name: str | None) -> str:
             f"Words: {words:,}.",
             f"Lines: {len(lines):,}.",
             f"Detected section headers: {' | '.join(headers) or 'none detected'}.",
-            f"Opening excerpt: {_line(cut(text, _EXCERPT), _EXCERPT) or '(empty)'}.",
-            f"Closing excerpt: {_line(cut_end(text, _EXCERPT), _EXCERPT) or '(empty)'}.",
+            f"Opening excerpt: {_line(first_units(text, _EXCERPT), _EXCERPT) or '(empty)'}.",
+            f"Closing excerpt: {_line(last_units(text, _EXCERPT), _EXCERPT) or '(empty)'}.",
         ]
     )
 

@@ -29,9 +29,9 @@ from lcm_core.ingest.jsonl import (
     TranscriptChangedError,
     TranscriptError,
     TranscriptHeader,
-    check,
+    check_cancelled,
     json_value,
-    never,
+    never_cancelled,
     open_transcript,
     read_header,
     scan_lines,
@@ -118,7 +118,7 @@ def entry_id_of(entry: HostEntry) -> str | None:
     return None if entry.is_bare else entry.node
 
 
-def read_host_file(path: Path, *, cancelled: Cancelled = never) -> HostFile:
+def read_host_file(path: Path, *, cancelled: Cancelled = never_cancelled) -> HostFile:
     """Read a transcript once; blocks.
 
     Raises:
@@ -143,7 +143,7 @@ def read_messages(
     entries: Sequence[HostEntry],
     *,
     inherit: bool = False,
-    cancelled: Cancelled = never,
+    cancelled: Cancelled = never_cancelled,
 ) -> Iterator[HostMessage]:
     """The messages of some entries, in their order.
 
@@ -157,7 +157,7 @@ def read_messages(
     last = _beginning(file)
     with open_transcript(file.path) as source:
         for entry in entries:
-            check(cancelled)
+            check_cancelled(cancelled)
             value = entry.value if entry.value is not None else _read_again(file, source, entry)
             message = value if entry.is_bare else value.get("message")
             if not isinstance(message, dict):

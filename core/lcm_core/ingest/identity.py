@@ -187,10 +187,6 @@ def _without_recap(content: str, at: int, blocks: list[str]) -> int:
     return at
 
 
-def _context_at(content: str, at: int) -> str | None:
-    return next((one for one in _CONTEXTS if content.startswith(one, at)), None)
-
-
 def _recap_end(content: str, start: int, heading: str) -> int | None:
     found = _framed(content, start, heading)
     if found is not None:

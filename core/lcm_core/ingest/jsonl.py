@@ -72,12 +72,12 @@ class RawLine:
     ended: bool  #: a newline follows; without one the host may still be writing
 
 
-def never() -> bool:
+def never_cancelled() -> bool:
     """The `Cancelled` of a caller that never stops."""
     return False
 
 
-def check(cancelled: Cancelled) -> None:
+def check_cancelled(cancelled: Cancelled) -> None:
     """Stop here when the caller has asked for it. Raises CancelledError."""
     if cancelled():
         raise CancelledError("Reading was stopped before the end of the file; open it again to read it.")
@@ -153,7 +153,12 @@ def _explain(path: Path, error: OSError) -> NoReturn:
 
 
 def scan_lines(
-    file: BinaryIO, *, limit: int = LINE_LIMIT, offset: int = 0, number: int = 1, cancelled: Cancelled = never
+    file: BinaryIO,
+    *,
+    limit: int = LINE_LIMIT,
+    offset: int = 0,
+    number: int = 1,
+    cancelled: Cancelled = never_cancelled,
 ) -> Iterator[RawLine]:
     """The lines from byte *offset* on, where line *number* begins, in one pass; blank ones are left out.
 
@@ -162,7 +167,7 @@ def scan_lines(
     limit = max(limit, HEAD_BYTES)
     file.seek(offset)
     while True:
-        check(cancelled)
+        check_cancelled(cancelled)
         data = file.readline(limit + 1)
         if not data:
             return
@@ -183,7 +188,7 @@ def _skip_line(file: BinaryIO, cancelled: Cancelled) -> tuple[int, bool]:
     """Pass over the rest of a line: its bytes without the newline, and whether there was one."""
     skipped = 0
     while data := file.readline(_BUFFER):
-        check(cancelled)
+        check_cancelled(cancelled)
         if data.endswith(b"\n"):
             return skipped + len(data) - 1, True
         skipped += len(data)
@@ -223,15 +228,6 @@ def decode_object(data: bytes | str) -> JsonObject:
     if not isinstance(value, dict):
         raise BadLineError("a JSON value, but not an object")
     return value
-
-
-def read_object(data: bytes) -> JsonObject:
-    """The object on a line as the engine reads it: bytes that are no UTF-8 become U+FFFD.
-
-    Raises:
-        BadLineError: the line holds something else.
-    """
-    return decode_object(data.decode("utf-8", "replace"))
 
 
 def peek_object(data: bytes | str) -> JsonObject:

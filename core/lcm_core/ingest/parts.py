@@ -60,19 +60,19 @@ _TEXTS: Final = ("text", "transcript", "transcription", "message", "summary")
 _OUTPUTS: Final = ("output", "content", "result")
 
 
-def content_text(message: JsonObject) -> str:
+def message_text(message: JsonObject) -> str:
     """The text of a whole message."""
     if "content" in message:
-        return text_of(message["content"])
+        return text_of_content(message["content"])
     if "output" in message:
         command, output = (_as_text(message.get(name)) for name in ("command", "output"))
         return f"$ {command}\n{output}"
     return ""
 
 
-def text_of(content: Json) -> str:
+def text_of_content(content: Json) -> str:
     """What a content says; what says nothing is kept as its JSON, unless it is empty or of tools alone."""
-    if (found := said(content)) is not None:
+    if (found := text_in(content)) is not None:
         return found
     if content is None or content == []:
         return ""
@@ -81,19 +81,19 @@ def text_of(content: Json) -> str:
     return js_json(content)
 
 
-def said(value: Json, depth: int = 0) -> str | None:
+def text_in(value: Json, depth: int = 0) -> str | None:
     """What a value says; None for nothing, which an empty text is not."""
     if depth > _DEEPEST:
         return None
     if isinstance(value, str):
         return _said_in_text(value, depth)
     if isinstance(value, list):
-        texts = [text for each in value if (text := said(each, depth + 1)) and not is_blank(text)]
+        texts = [text for each in value if (text := text_in(each, depth + 1)) and not says_nothing(text)]
         return "\n".join(texts) if texts else None
     return _said_by_object(value, depth) if isinstance(value, dict) else None
 
 
-def is_blank(text: str | None) -> bool:
+def says_nothing(text: str | None) -> bool:
     """Whether a text says nothing when it is trimmed."""
     return text is None or not text.strip(BLANKS)
 
@@ -105,7 +105,7 @@ def _said_in_text(text: str, depth: int) -> str:
             value = json_value(trimmed)
         except ValueError:
             return text
-        return said(value, depth + 1) or text
+        return text_in(value, depth + 1) or text
     return text
 
 
@@ -116,19 +116,19 @@ def _said_by_object(block: JsonObject, depth: int) -> str | None:
     if kind in TOOLS:
         if block.get("toolOutputExternalized") is not True:
             return None
-        texts = (said(block.get(name), depth + 1) for name in _OUTPUTS)
+        texts = (text_in(block.get(name), depth + 1) for name in _OUTPUTS)
         found = next((text for text in texts if text is not None), None)
-        return None if is_blank(found) else found
+        return None if says_nothing(found) else found
     for name in _TEXTS:
         value = block.get(name)
-        if isinstance(value, str) and not is_blank(value):
+        if isinstance(value, str) and not says_nothing(value):
             return value
     for name in LISTS:
         value = block.get(name)
-        if isinstance(value, list) and (found := said(value, depth + 1)) is not None:
+        if isinstance(value, list) and (found := text_in(value, depth + 1)) is not None:
             return found
-    texts = (said(block.get(name), depth + 1) for name in HOLDERS)
-    return next((text for text in texts if not is_blank(text)), None)
+    texts = (text_in(block.get(name), depth + 1) for name in HOLDERS)
+    return next((text for text in texts if not says_nothing(text)), None)
 
 
 def _as_text(value: Json) -> str:
@@ -190,7 +190,7 @@ _PART_TYPES: Final[Mapping[str, str]] = {
 _IDENTITY: Final = (("modelProvider", "provider"), ("modelApi", "api"), ("modelId", "model"))
 _NAMES: Final = ("toolName", "tool_name")
 #: What a message says of the call that it answers.
-_TOLD: Final = frozenset({*CALL_IDS, "id", *_NAMES, "isError", "is_error"})
+_CALL_KEYS: Final = frozenset({*CALL_IDS, "id", *_NAMES, "isError", "is_error"})
 _TEXT_KEYS: Final = frozenset({"type", "text"})
 #: Marks of a payload that was taken out: of a block, and of a message that is one text.
 _BLOCK_MARKS: Final[Mapping[str, type | tuple[type, ...]]] = {
@@ -206,7 +206,7 @@ def top_level(message: JsonObject) -> TopLevel:
     """What a message says of itself."""
     role = message.get("role")
     is_answer = role == "assistant"
-    if not is_answer and _TOLD.isdisjoint(message):
+    if not is_answer and _CALL_KEYS.isdisjoint(message):
         return TopLevel(role if isinstance(role, str) else "", None, None, None, {}, None)
     thought = message.get("reasoning_content")
     return TopLevel(
@@ -242,7 +242,7 @@ def parts_of(message: JsonObject, top: TopLevel) -> list[StoredPart]:
         "raw": content,
         **_reasoning(top),
     }
-    return [_part("agent", content_text(message) or None, metadata)]
+    return [_part("agent", message_text(message) or None, metadata)]
 
 
 def _without_content(message: JsonObject, top: TopLevel) -> StoredPart:
@@ -250,12 +250,12 @@ def _without_content(message: JsonObject, top: TopLevel) -> StoredPart:
         metadata: JsonObject = {"originalRole": top.role, "source": "bash-exec"}
         if isinstance(message["command"], str):
             metadata["command"] = message["command"]
-        return _part("text", content_text(message), metadata)
+        return _part("text", message_text(message), metadata)
     return _part("agent", None, {"originalRole": top.role, "source": "unknown-message-shape", "raw": message})
 
 
 def _of_text(content: str, message: JsonObject, top: TopLevel) -> StoredPart:
-    metadata: JsonObject = {"originalRole": top.role, **top.identity, **_told(top), **_reasoning(top)}
+    metadata: JsonObject = {"originalRole": top.role, **top.identity, **_call_fields(top), **_reasoning(top)}
     return _part("text", content, {**metadata, **_text_marks(message)})
 
 
@@ -290,7 +290,7 @@ def _of_list(content: list[Json], top: TopLevel) -> Iterator[StoredPart]:
             "topLevelReasoningOnly": True,
         }
         yield _part("reasoning", None, metadata)
-    told = _told(top)
+    told = _call_fields(top)
     for ordinal, entry in enumerate(content):
         base: JsonObject = {"originalRole": top.role}
         if ordinal == 0:
@@ -303,9 +303,9 @@ def _of_list(content: list[Json], top: TopLevel) -> Iterator[StoredPart]:
 
 def _of_entry(entry: Json, base: JsonObject, top: TopLevel) -> StoredPart:
     block: JsonObject = entry if isinstance(entry, dict) else {}
-    if block.keys() == _TEXT_KEYS and block["type"] == "text" and isinstance(said := block["text"], str):
+    if block.keys() == _TEXT_KEYS and block["type"] == "text" and isinstance(text := block["text"], str):
         noted: JsonObject = {**base, "rawType": "text", "raw": entry}
-        return StoredPart("text", said, top.call_id, top.tool_name, None, None, js_json(noted), noted)
+        return StoredPart("text", text, top.call_id, top.tool_name, None, None, js_json(noted), noted)
     kind = first_text(block, ("rawType", "type"))
     kind = "agent" if kind is None else kind
     metadata: JsonObject = {
@@ -324,17 +324,11 @@ def _of_entry(entry: Json, base: JsonObject, top: TopLevel) -> StoredPart:
         _entry_text(block),
         top.call_id if call_id is None else call_id,
         top.tool_name if name is None else name,
-        _column(block, ("input", "arguments", "toolInput"), "tool_input"),
-        _column(block, ("output", "toolOutput"), "tool_output"),
+        _tool_column(block, ("input", "arguments", "toolInput"), "tool_input"),
+        _tool_column(block, ("output", "toolOutput"), "tool_output"),
         js_json(metadata),
         metadata,
     )
-
-
-def _is_renamed(block: JsonObject) -> bool:
-    """Whether a block calls itself another type than it has."""
-    named = block.get("rawType")
-    return isinstance(named, str) and named != block.get("type")
 
 
 def _entry_text(block: JsonObject) -> str | None:
@@ -358,7 +352,7 @@ def _summaries(value: Json) -> Iterator[str]:
             waiting += [one.get("value"), one.get("text")]
 
 
-def _column(block: JsonObject, names: tuple[str, ...], as_it_is: str) -> str | None:
+def _tool_column(block: JsonObject, names: tuple[str, ...], as_it_is: str) -> str | None:
     """What goes to a tool column: a member written as JSON, else one that is written already."""
     name = next((name for name in names if name in block), None)
     if name is not None:
@@ -375,7 +369,7 @@ def _block_marks(block: JsonObject) -> JsonObject:
     }
 
 
-def _told(top: TopLevel) -> JsonObject:
+def _call_fields(top: TopLevel) -> JsonObject:
     """What every part of a message repeats of the call that it answers."""
     found: JsonObject = {}
     if top.call_id is not None:

@@ -23,11 +23,11 @@ from lcm_core.ingest.parts import (
     REASONING,
     TOOLS,
     TopLevel,
-    content_text,
     first_flag,
     first_text,
-    is_blank,
-    said,
+    message_text,
+    says_nothing,
+    text_in,
     type_of,
 )
 from lcm_core.javascript import BLANKS, js_json, well_formed
@@ -83,7 +83,7 @@ class _Taking:
     def put(self, content: Json) -> None:
         """Another content; what it says and weighs is made again."""
         self.message = {**self.message, "content": content}
-        self.content = content_text(self.message)
+        self.content = message_text(self.message)
         self.tokens = self.count(self.message, self.top)
 
     def put_text(self, text: str, **marks: Json) -> None:
@@ -351,8 +351,8 @@ def _tool_result(taking: _Taking, block: Json) -> Json:
         told: Json = block.get("text")
     else:
         told = block.get("output", block.get("content", block))
-    text = said(told)
-    if is_blank(text) or text is None or _is_image_reference(text):
+    text = text_in(told)
+    if says_nothing(text) or text is None or _is_image_reference(text):
         return block
     name = next(
         one for one in (first_text(block, ("name",)), taking.top.tool_name, "tool-result") if one is not None
@@ -542,7 +542,7 @@ def _kind_by_beginning(digits: str) -> tuple[str, str] | None:
 def _declared_kind(mime: str | None) -> tuple[str, str] | None:
     family, _, kind = (mime or "").strip(BLANKS).partition("/")
     ending = _DECLARED.get(kind.lower()) if family.lower() == "image" else None
-    return None if ending is None or mime is None or is_blank(mime) else (ending, mime)
+    return None if ending is None or mime is None or says_nothing(mime) else (ending, mime)
 
 
 # -- their files -------------------------------------------------------------------------------------------

@@ -25,9 +25,9 @@ from lcm_core.ingest.jsonl import (
     Cancelled,
     JsonObject,
     TranscriptHeader,
-    check,
+    check_cancelled,
     decode_object,
-    never,
+    never_cancelled,
     open_regular,
     read_header,
     string,
@@ -123,7 +123,7 @@ class KnownSession:
 
 
 def find_sessions(
-    folder: Path, index: SessionIndex | None = None, *, cancelled: Cancelled = never
+    folder: Path, index: SessionIndex | None = None, *, cancelled: Cancelled = never_cancelled
 ) -> SessionListing:
     """The transcripts in a sessions folder, in an agent's folder or in a folder of agents.
 
@@ -223,7 +223,7 @@ class _Finder:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    check(self.cancelled)
+                    check_cancelled(self.cancelled)
                     relevant = entry.name == REGISTRY_NAME or _FILE_NAME.fullmatch(entry.name)
                     if not (relevant or entry.is_dir()):
                         continue
@@ -240,7 +240,7 @@ class _Finder:
     def _list(self, folder: Path, entries: Mapping[str, os.stat_result], agent: str | None) -> None:
         registry = self._registry(folder, entries)
         for name, status in entries.items():
-            check(self.cancelled)
+            check_cancelled(self.cancelled)
             matched = _FILE_NAME.fullmatch(name)
             if matched is None or stat.S_ISDIR(status.st_mode):
                 continue

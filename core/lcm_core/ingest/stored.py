@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from lcm_core.assemble.blocks import Part, blocks_of, part_of
+from lcm_core.assemble.blocks import Part, blocks_of, part_with_metadata
 from lcm_core.assemble.rebuild import PART_ID
 from lcm_core.engine_rules import RULES_PRESENT, IngestRules
 from lcm_core.ingest.content import engine_role
@@ -16,7 +16,7 @@ from lcm_core.ingest.identity import event_key, identity_of
 from lcm_core.ingest.jsonl import Json, JsonObject
 from lcm_core.ingest.older import parts as older_parts
 from lcm_core.ingest.older import payloads as older_payloads
-from lcm_core.ingest.parts import StoredPart, TopLevel, content_text, parts_of, top_level
+from lcm_core.ingest.parts import StoredPart, TopLevel, message_text, parts_of, top_level
 from lcm_core.ingest.payloads import NewId, Payload, take_out
 from lcm_core.ingest.skipping import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
 from lcm_core.javascript import BLANKS, js_json, well_formed
@@ -64,7 +64,7 @@ def store_message(
     if not rules.as_present:
         return _stored_before(host, role, rules, new_id)
     message = host.message
-    content, top = content_text(message), top_level(message)
+    content, top = message_text(message), top_level(message)
     if is_runtime_context(role, content):
         return Skipped.RUNTIME
     parts = parts_of(message, top)
@@ -90,7 +90,7 @@ def store_message(
         whole_tokens=tokens,
         identity=identity_of(role, text),
         event_key=_kept(event_key(message, role)),
-        sender=sender_of(message),
+        sender=sender_metadata(message),
         large_content=None,
         created_at=host.created_at,
         parts=tuple(map(_kept_part, parts)),
@@ -100,13 +100,13 @@ def store_message(
     )
 
 
-def tokens_of(message: JsonObject) -> int:
+def message_tokens(message: JsonObject) -> int:
     """Tokens of a message, whether it is stored or not, before payloads are taken out."""
     return _count(message, top_level(message))
 
 
 def _count(message: JsonObject, top: TopLevel) -> int:
-    return count_tokens(message, top, parts_of(message, top), content_text(message))
+    return count_tokens(message, top, parts_of(message, top), message_text(message))
 
 
 def _stored_before(
@@ -126,7 +126,7 @@ def _stored_before(
         whole_tokens=estimate(older_parts.counted_text(host.message, role, rules), rules.estimator),
         identity=identity_of(role, text),
         event_key=_kept(event_key(taken.message, role)),
-        sender=sender_of(host.message),
+        sender=sender_metadata(host.message),
         large_content=taken.large_content,
         created_at=host.created_at,
         parts=tuple(parts),
@@ -213,7 +213,7 @@ def _as_read(ordinal: int, part: StoredPart) -> Part:
         None,
         f"{PART_ID}{ordinal}",
     )
-    return part_of(row, part.noted)
+    return part_with_metadata(row, part.noted)
 
 
 # -- who said it -------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def _as_read(ordinal: int, part: StoredPart) -> Part:
 _NAMES: Final = ("senderId", "senderName", "senderUsername")
 
 
-def sender_of(message: JsonObject) -> str | None:
+def sender_metadata(message: JsonObject) -> str | None:
     """``messages.openclaw_sender_metadata``: JSON; None when the host does not say who it was."""
     told = message.get("__openclaw")
     if message.get("role") != "user" or not isinstance(told, dict):

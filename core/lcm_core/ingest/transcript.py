@@ -36,11 +36,11 @@ from lcm_core.ingest.jsonl import (
     RawLine,
     TranscriptChangedError,
     TranscriptHeader,
-    check,
+    check_cancelled,
     compact_json,
     decode_object,
     fingerprint,
-    never,
+    never_cancelled,
     open_transcript,
     peek_object,
     read_header,
@@ -59,7 +59,7 @@ def read_entries(
     everything: bool = False,
     line_limit: int | None = None,
     text_limit: int | None = None,
-    cancelled: Cancelled = never,
+    cancelled: Cancelled = never_cancelled,
 ) -> list[TranscriptEntry]:
     """The entries at positions *start* to *stop* of the path, those that exist.
 
@@ -83,7 +83,7 @@ def read_entries(
 
 
 def read_line(
-    index: TranscriptIndex, file: BinaryIO, number: int, limit: int, cancelled: Cancelled = never
+    index: TranscriptIndex, file: BinaryIO, number: int, limit: int, cancelled: Cancelled = never_cancelled
 ) -> RawLine:
     """The line of an entry by its number; only its start when it has more than *limit* bytes.
 
@@ -91,7 +91,7 @@ def read_line(
         TranscriptChangedError: the line is not the one that was indexed.
         CancelledError: the caller stopped it.
     """
-    check(cancelled)
+    check_cancelled(cancelled)
     columns = index.scan.columns
     size, place = columns.size[number], columns.offset[number]
     too_long = size > limit
@@ -132,7 +132,7 @@ class TranscriptIndex:
     problem_count: int
     problems: tuple[LineProblem, ...]  #: by line, at most `PROBLEM_LIMIT`
     stamp: FileStamp  #: of the file when it was read
-    scan: Scan  #: what the pass noted; not to be changed
+    scan: TranscriptScan  #: what the pass noted; not to be changed
     shown: array[int]  #: numbers of the entries on the path, in order; not to be changed
 
     def __len__(self) -> int:
@@ -160,50 +160,17 @@ class TranscriptIndex:
         return self.scan.bad_lines
 
     @property
-    def message_count(self) -> int:
-        """Messages on the path."""
-        role = self.scan.columns.role
-        return sum(1 for number in self.shown if role[number])
-
-    @property
     def numbers(self) -> Sequence[int]:
         """All entries in file order, as `read_entries` takes them with ``everything``."""
         return range(self.entry_count)
-
-    def type_at(self, position: int) -> str:
-        """The type of the entry as the file names it."""
-        columns = self.scan.columns
-        return columns.names[columns.kind[self.shown[position]]]
-
-    def role_at(self, position: int) -> str | None:
-        """The role of the message as the engine maps it; None when the entry is no message."""
-        columns = self.scan.columns
-        return columns.names[columns.role[self.shown[position]]] or None
 
     def line_at(self, position: int) -> int:
         """The entry's line, from 1."""
         return self.scan.columns.line[self.shown[position]]
 
-    def size_at(self, position: int) -> int:
-        """Bytes of the entry's line."""
-        return self.scan.columns.size[self.shown[position]]
-
-    def position_of(self, entry_id: str) -> int | None:
-        """Where the entry stands on the path; None when it is not on it."""
-        number = self.scan.numbers.get(entry_id)
-        if number is None or number not in self.shown:
-            return None
-        return self.shown.index(number)
-
-    def position_from(self, moment: datetime) -> int | None:
-        """The first entry at or after *moment*; None when all are earlier."""
-        seconds, moments = moment.timestamp(), self.scan.columns.moment
-        found = (position for position, number in enumerate(self.shown) if moments[number] >= seconds)
-        return next(found, None)
-
 
 def index_transcript(
-    path: Path, *, line_limit: int = LINE_LIMIT, cancelled: Cancelled = never
+    path: Path, *, line_limit: int = LINE_LIMIT, cancelled: Cancelled = never_cancelled
 ) -> TranscriptIndex:
     """Read a transcript once and note where its entries lie.
 
@@ -215,10 +182,10 @@ def index_transcript(
         CancelledError: the caller stopped it.
     """
     with open_transcript(path) as file:
-        return _indexed(path, file, Scan(), line_limit, cancelled)
+        return _indexed(path, file, TranscriptScan(), line_limit, cancelled)
 
 
-def refresh_index(index: TranscriptIndex, *, cancelled: Cancelled = never) -> TranscriptIndex:
+def refresh_index(index: TranscriptIndex, *, cancelled: Cancelled = never_cancelled) -> TranscriptIndex:
     """The index of the file as it is now; raises as `index_transcript`.
 
     The same value when nothing changed. When lines were appended only those are read; a file that was
@@ -228,11 +195,13 @@ def refresh_index(index: TranscriptIndex, *, cancelled: Cancelled = never) -> Tr
         stamp = stamp_of(file)
         if stamp == index.stamp:
             return index
-        scan = index.scan.copied() if _was_appended(index, stamp, file) else Scan()
+        scan = index.scan.copied() if _was_appended(index, stamp, file) else TranscriptScan()
         return _indexed(index.path, file, scan, index.line_limit, cancelled)
 
 
-def _indexed(path: Path, file: BinaryIO, scan: Scan, limit: int, cancelled: Cancelled) -> TranscriptIndex:
+def _indexed(
+    path: Path, file: BinaryIO, scan: TranscriptScan, limit: int, cancelled: Cancelled
+) -> TranscriptIndex:
     stamp = stamp_of(file)
     for line in scan_lines(
         file, limit=limit, offset=scan.end_offset, number=scan.end_line, cancelled=cancelled
@@ -264,14 +233,12 @@ def _was_appended(index: TranscriptIndex, stamp: FileStamp, file: BinaryIO) -> b
     return fingerprint(file.read(min(columns.size[-1], HEAD_BYTES))) == columns.check[-1]
 
 
-#: Types and roles that are kept by name; a file of random names does not make the index large or slow.
-NAME_LIMIT = 250
 ROOT, MISSING = -1, -2
 
 
 @dataclass(slots=True)
-class Columns:
-    """One value per entry, in file order: about 50 bytes for an entry of any size."""
+class EntryColumns:
+    """One value per entry, in file order: about 36 bytes for an entry of any size."""
 
     line: array[int] = field(default_factory=lambda: array("Q"))
     offset: array[int] = field(default_factory=lambda: array("Q"))
@@ -280,31 +247,23 @@ class Columns:
     origin: array[int] = field(
         default_factory=lambda: array("q")
     )  #: number of the entry before it in the tree
-    moment: array[float] = field(default_factory=lambda: array("d"))  #: epoch seconds; NaN when not recorded
-    kind: array[int] = field(default_factory=lambda: array("I"))  #: number in ``names``
-    role: array[int] = field(default_factory=lambda: array("I"))  #: number in ``names``; 0 for no message
-    names: list[str] = field(default_factory=lambda: [""])
 
-    def copied(self) -> Columns:
+    def copied(self) -> EntryColumns:
         """The same values, free to grow."""
-        return Columns(
+        return EntryColumns(
             self.line[:],
             self.offset[:],
             self.size[:],
             self.check[:],
             self.origin[:],
-            self.moment[:],
-            self.kind[:],
-            self.role[:],
-            self.names[:],
         )
 
 
 @dataclass(slots=True)
-class Scan:
+class TranscriptScan:
     """The state of a pass after the last line that ends with a newline; a later pass goes on from a copy."""
 
-    columns: Columns = field(default_factory=Columns)
+    columns: EntryColumns = field(default_factory=EntryColumns)
     numbers: dict[str, int] = field(default_factory=dict)  #: entry number by id
     waiting: dict[str, list[int]] = field(default_factory=dict)  #: entries by a parent that was not seen yet
     header: TranscriptHeader | None = None
@@ -316,9 +275,9 @@ class Scan:
     open_line: bool = False  #: the last line was taken although no newline ends it
     incomplete: int | None = None  #: the last line, when it has no newline and cannot be read (yet)
 
-    def copied(self) -> Scan:
+    def copied(self) -> TranscriptScan:
         """The same state, free to go on; what was incomplete is read again."""
-        return Scan(
+        return TranscriptScan(
             self.columns.copied(),
             dict(self.numbers),
             {origin: numbers[:] for origin, numbers in self.waiting.items()},
@@ -351,7 +310,7 @@ class Scan:
         if kind == "session":
             self._take_header(line, value)
         else:
-            self._take_entry(line, value, kind)
+            self._take_entry(line, value)
 
     def _take_header(self, line: RawLine, value: JsonObject) -> None:
         if self.header is None:
@@ -359,21 +318,15 @@ class Scan:
         else:
             self._problem(line.number, "another session header; the first one counts")
 
-    def _take_entry(self, line: RawLine, value: JsonObject, kind: str) -> None:
+    def _take_entry(self, line: RawLine, value: JsonObject) -> None:
         columns, number = self.columns, len(self.columns.line)
         if line.too_long:
             self._problem(line.number, f"too long ({line.size:,} bytes) to be read with the others")
-        message = value.get("message")
-        role = message.get("role") if isinstance(message, dict) and kind == "message" else None
-        stamp = read_moment(value.get("timestamp"))
         columns.line.append(line.number)
         columns.offset.append(line.offset)
         columns.size.append(line.size)
         columns.check.append(fingerprint(line.data))
         columns.origin.append(self._origin(value, number))
-        columns.moment.append(stamp.timestamp() if stamp else float("nan"))
-        columns.kind.append(self._name(kind))
-        columns.role.append(self._name(engine_role(str(role or ""))) if kind == "message" else 0)
         entry_id = string(value.get("id"))
         if entry_id is not None:
             if entry_id in self.numbers:
@@ -394,15 +347,6 @@ class Scan:
             self.waiting.setdefault(origin, []).append(number)
             return MISSING
         return self.numbers[origin]
-
-    def _name(self, name: str) -> int:
-        names = self.columns.names
-        if name not in names:
-            if len(names) > NAME_LIMIT:
-                name = ""
-            else:
-                names.append(name)
-        return names.index(name)
 
     def _problem(self, line: int, reason: str) -> None:
         self.problem_count += 1

@@ -13,7 +13,7 @@ from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.host_file import HostFile, HostMessage, read_messages
 from lcm_core.ingest.identity import entry_hash
 from lcm_core.ingest.jsonl import JsonObject
-from lcm_core.ingest.parts import content_text
+from lcm_core.ingest.parts import message_text
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll, names_heartbeats, stored_role
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.operations.appending import TranscriptCheckpoint
@@ -112,7 +112,7 @@ def transcript_pieces(
 
 def hash_of(message: JsonObject) -> str:
     """The hash by which a checkpoint knows a message of the host again."""
-    return entry_hash(stored_role(message) or "", content_text(message))
+    return entry_hash(stored_role(message) or "", message_text(message))
 
 
 def last_hash(file: HostFile) -> str | None:

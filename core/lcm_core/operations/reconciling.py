@@ -17,8 +17,8 @@ from lcm_core.engine_rules import IngestRules
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.host_file import HostEntry, HostFile, entry_id_of, holds_message, read_messages
 from lcm_core.ingest.identity import entry_hash, identity_of
-from lcm_core.ingest.jsonl import Cancelled, Json, JsonObject, json_value, never
-from lcm_core.ingest.parts import CALL_IDS, content_text, is_blank
+from lcm_core.ingest.jsonl import Cancelled, Json, JsonObject, json_value, never_cancelled
+from lcm_core.ingest.parts import CALL_IDS, message_text, says_nothing
 from lcm_core.ingest.payloads import Payload, same_bytes
 from lcm_core.ingest.reconcile import (
     TAIL,
@@ -31,7 +31,7 @@ from lcm_core.ingest.reconcile import (
     import_cap,
 )
 from lcm_core.ingest.skipping import stored_role
-from lcm_core.ingest.stored import StoredMessage, sender_of, store_message
+from lcm_core.ingest.stored import StoredMessage, sender_metadata, store_message
 from lcm_core.javascript import js_json, well_formed
 from lcm_core.operations.appending import Adoption, Session
 from lcm_core.records import ConversationId
@@ -182,7 +182,7 @@ async def _appended(
     if await known_among(reader, owner, ids):
         return None
     loose = {(row.role, row.content) for row in await recent_without_entry(reader, owner, _RECENT)}
-    if any(text.key in loose and not is_blank(text.content) for text in texts[1:]):
+    if any(text.key in loose and not says_nothing(text.content) for text in texts[1:]):
         return None
     allowed = {None, newest.entry_id, *(one.node for one in behind)}
     if any(one.node is not None and one.parent not in allowed for one in behind):
@@ -336,9 +336,9 @@ def text_of_message(message: JsonObject) -> _Text:
     assert holds_message(message)
     return _Text(
         stored_role(message) or "",
-        well_formed(content_text(message)),
+        well_formed(message_text(message)),
         "" if given is None else str(given),
-        sender_of(message),
+        sender_metadata(message),
     )
 
 
@@ -366,7 +366,7 @@ async def read_imported(reader: Reader, session: Session) -> ImportedSoFar:
 
 
 def anchor_of(
-    file: HostFile, known: ImportedSoFar, rules: IngestRules, *, cancelled: Cancelled = never
+    file: HostFile, known: ImportedSoFar, rules: IngestRules, *, cancelled: Cancelled = never_cancelled
 ) -> Anchor:
     """From where on a transcript is new; blocks, for it may have to be read."""
     if known.holding is None or not known.tail:

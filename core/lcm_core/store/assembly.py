@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from lcm_core.assemble.cache import CacheTelemetry
-from lcm_core.assemble.resolve import Dangling, StoredItem, StoredMessage, StoredSummary
+from lcm_core.assemble.resolve import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
 from lcm_core.records import (
     ContextItem,
     ConversationId,
@@ -117,7 +117,7 @@ _COUNTED = """LEFT JOIN messages AS m ON m.message_id = c.message_id
 
 async def stored_items(
     reader: Reader, items: Sequence[ContextItem], *, payloads: bool = False
-) -> list[StoredItem]:
+) -> list[LoadedItem]:
     """What some context items stand for, whole, in their order; *payloads* with the files of tool results."""
     message_ids = [item.message_id for item in items if item.message_id is not None]
     held = {one[0].message_id: one for one in await whole_messages(reader, message_ids)}
@@ -126,24 +126,24 @@ async def stored_items(
     summary_ids = [item.summary_id for item in items if item.summary_id is not None]
     texts = {one.summary.summary_id: one for one in await summaries.texts_of(reader, summary_ids)}
     sources = await _standing_sources(reader, texts)
-    found: list[StoredItem] = []
+    found: list[LoadedItem] = []
     for item in items:
         if item.summary_id is not None:
             text = texts.get(item.summary_id)
             below = tuple(sources.get(item.summary_id, ()))
-            gone = Dangling(item.ordinal, f"summary {item.summary_id}")
-            found.append(gone if text is None else StoredSummary(item.ordinal, text, below))
+            gone = DanglingItem(item.ordinal, f"summary {item.summary_id}")
+            found.append(gone if text is None else LoadedSummary(item.ordinal, text, below))
         elif item.message_id is not None and item.message_id in held:
             message, parts = held[item.message_id]
-            found.append(StoredMessage(item.ordinal, message, parts, files.get(message.large_content or "")))
+            found.append(LoadedMessage(item.ordinal, message, parts, files.get(message.large_content or "")))
         else:
-            found.append(Dangling(item.ordinal, f"message {item.message_id}"))
+            found.append(DanglingItem(item.ordinal, f"message {item.message_id}"))
     return found
 
 
 async def tool_rows_before(
     reader: Reader, conversation_id: ConversationId, call_ids: Sequence[str], *, before: int
-) -> list[StoredMessage]:
+) -> list[LoadedMessage]:
     """Messages of a context before an ordinal that may be results of some calls: their parts name one.
 
     What only an escape in the metadata's JSON hides is not found.
@@ -162,7 +162,7 @@ async def tool_rows_before(
         *call_ids,
     )
     items = [ContextItem(ordinal, "message", key, None, Timestamp("")) for ordinal, key in rows]
-    return [one for one in await stored_items(reader, items) if isinstance(one, StoredMessage)]
+    return [one for one in await stored_items(reader, items) if isinstance(one, LoadedMessage)]
 
 
 async def history_tokens(reader: Reader, conversation_id: ConversationId) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from lcm_core.assemble.elements import ContextSummary, FocusOverlay, overlay
+from lcm_core.assemble.elements import FocusOverlay, SummaryReach, overlay
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, FocusBrief, Timestamp
 from lcm_core.store import summaries
@@ -89,7 +89,7 @@ async def focus_overlay(
     )
     latest = {row["summary_id"]: row["latest_at"] for row in rows}
     held = [
-        ContextSummary(
+        SummaryReach(
             summary_id, ordinal, ranges[summary_id].last if summary_id in ranges else None, latest[summary_id]
         )
         for summary_id, ordinal in places

@@ -15,7 +15,7 @@ from typing import Final
 
 from lcm_core.dag.markers import DIRECTIVE_MARKER, FALLBACK_MARKER
 from lcm_core.engine_rules import EngineRules
-from lcm_core.javascript import BLANKS, cut, trimmed, well_formed
+from lcm_core.javascript import BLANKS, first_units, trimmed, well_formed
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
 from lcm_core.tokens import Estimator, estimate, utf16_length
 
@@ -228,9 +228,9 @@ def capped(text: str, limit: int, estimator: Estimator) -> str:
     """A text cut to *limit* tokens, with the longest note of it that fits; maybe the note alone."""
     tokens = _tokens(text, estimator)
     for note in (f"\n[Capped from {tokens} tokens to ~{limit}]", f"\n[Capped to ~{limit}]", "\n[Capped]"):
-        cut = longest_prefix(text, limit - _tokens(note, estimator), estimator) + note
-        if _tokens(cut, estimator) <= limit:
-            return cut
+        first_units = longest_prefix(text, limit - _tokens(note, estimator), estimator) + note
+        if _tokens(first_units, estimator) <= limit:
+            return first_units
     return longest_prefix(text, limit, estimator)
 
 
@@ -244,7 +244,7 @@ def fallback(text: str, rules: EngineRules) -> str:
     text = trimmed(text)
     note = _truncated_note(max(1, _tokens(text, rules.estimator)))
     if rules.escalation.fallback_units is not None:
-        return f"{well_formed(cut(text, rules.escalation.fallback_units))}\n{note}"
+        return f"{well_formed(first_units(text, rules.escalation.fallback_units))}\n{note}"
     sound = _sound(text, rules)
     if sound.omitted:
         note = f"{DIRECTIVE_MARKER}\n{note}"
@@ -264,14 +264,14 @@ def summarizer_cut(text: str, target: int, rules: EngineRules) -> str:
     """
     text, most = trimmed(text), max(LEAST_UNITS, UNITS_OF_TOKEN * target)
     if rules.escalation.fallback_units is not None:
-        return text if utf16_length(text) <= most else f"{cut(text, most)}\n{FALLBACK_MARKER}"
+        return text if utf16_length(text) <= most else f"{first_units(text, most)}\n{FALLBACK_MARKER}"
     sound = _sound(text, rules)
     note = DIRECTIVE_MARKER if sound.omitted else FALLBACK_MARKER
     if rules.escalation.fallback_max_tokens is not None:
         return _noted(sound.text, note, rules)
     if not sound.omitted and utf16_length(sound.text) <= most:
         return sound.text
-    return f"{cut(sound.text, most).rstrip(BLANKS)}\n{note}"
+    return f"{first_units(sound.text, most).rstrip(BLANKS)}\n{note}"
 
 
 def _sound(text: str, rules: EngineRules) -> WithoutDirectives:

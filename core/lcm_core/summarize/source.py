@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from lcm_core.assemble.message import Role, content_document
-from lcm_core.assemble.rebuild import rebuilt_content, sender_of
+from lcm_core.assemble.rebuild import rebuilt_content, recorded_sender
 from lcm_core.dag.previous import PreviousContext, PreviousRules
 from lcm_core.engine_rules import RULES_PRESENT, EngineRules, SourceRules, engine_rules
 from lcm_core.javascript import BLANKS, Json, js_json, paired, parsed_object, read_json, trimmed
@@ -137,7 +137,7 @@ def _message_header(message: Message, rules: SourceRules, zone: tzinfo | None) -
 
 def speaker_label(sender: str | None) -> str:
     """How a header names who said a message in a group, by what is recorded of them; empty for nobody."""
-    found = sender_of(as_engine_read(sender or ""))
+    found = recorded_sender(as_engine_read(sender or ""))
     return f"speaker (untrusted metadata): {js_json(found)}" if found else ""
 
 
