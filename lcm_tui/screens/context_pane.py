@@ -75,6 +75,13 @@ def between_document(known: KnownContext, key: RowKey) -> Document:
     )
 
 
+#: Said where the tokens decide: the three weights are those of docs/engine/compaction.md, "Weights".
+COUNTED_AS_STORED = (
+    "This list weighs messages by their stored tokens. Compaction adds the label of a sender, and what is "
+    "sent is weighed as it is sent, so with a limit of tokens their tails may begin at another ordinal."
+)
+
+
 def _tail_document(known: KnownContext) -> Document:
     tail = known.view.tail
     if tail is None:
@@ -88,4 +95,5 @@ def _tail_document(known: KnownContext) -> Document:
         Block(f"{tail_text(known)[12:].capitalize()}, from ordinal {tail.first_ordinal} on."),
         Block(),
         Block(f"The newest messages, which compaction may not touch. {limit}{whole}."),
+        *((Block(), Block(COUNTED_AS_STORED)) if tail.max_tokens is not None else ()),
     )

@@ -21,6 +21,7 @@ from lcm_tui.screens.briefs import BriefsScreen
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.context_lines import columns, number, tokens_cell
 from lcm_tui.screens.context_list import FIRST
+from lcm_tui.screens.context_pane import COUNTED_AS_STORED
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.item import ItemScreen
@@ -198,6 +199,17 @@ async def test_a_long_context_opens_with_its_beginning(database_copy: DatabaseFa
         assert "3,019 items" in head(pilot)[2]
         assert screen.table.select(("tail", 0, 0))
         await wait_for_text(pilot, "── fresh tail: 64 messages, 192 tokens")
+
+
+async def test_a_limit_of_tokens_says_by_which_tokens(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LCM_FRESH_TAIL_MAX_TOKENS", "500")
+    async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
+        screen = await opened(pilot, 1)
+        assert screen.table.select(("tail", 0, 0))
+        await wait_for(pilot, lambda: "of at most 500 tokens" in screen.text.text)
+        assert COUNTED_AS_STORED in " ".join(screen.text.text.split())
 
 
 async def test_an_item_that_was_asked_for(database_file: DatabaseFactory):
