@@ -94,14 +94,14 @@ def setting_of(session: Session) -> DraftSetting:
 
 def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
     """What a batch takes, and at most, for people; the limits of *budget* hold."""
-    if not forecast.calls:
+    if not forecast.once.calls:
         return "no call: nothing is sent to anybody, and nothing is paid"
     most = budget.at_most(forecast)
-    calls = "1 call" if forecast.calls == 1 else f"{forecast.calls:,} calls"
-    about = "~" if forecast.cost_usd else ""
-    tokens = f"~{forecast.input_tokens:,} tokens in, up to {forecast.output_tokens:,} out"
-    cost = f"cost: {about}{cost_text(forecast.cost_usd)}"
-    if forecast.cost_usd is not None:
+    calls = "1 call" if forecast.once.calls == 1 else f"{forecast.once.calls:,} calls"
+    about = "~" if forecast.once.cost_usd else ""
+    tokens = f"~{forecast.once.input_tokens:,} tokens in, up to {forecast.once.output_tokens:,} out"
+    cost = f"cost: {about}{cost_text(forecast.once.cost_usd)}"
+    if forecast.once.cost_usd is not None:
         cost += f", at most {most_text(most.cost_usd)} in {most.calls:,} calls"
     return f"{calls}, {tokens}, {cost}"
 
@@ -120,7 +120,7 @@ def worth_keeping(items: Iterable[BatchItem]) -> bool:
 
 def forecast_sentence(forecast: Forecast, budget: CallBudget) -> str:
     """The same as a sentence, for a question."""
-    if not forecast.calls:
+    if not forecast.once.calls:
         return "No call is made: nothing is sent to anybody, and nothing is paid."
     return (
         f"When every first answer stands: {forecast_text(forecast, budget)}, repeats and second answers too."

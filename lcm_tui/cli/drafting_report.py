@@ -61,8 +61,8 @@ def draft_forecast_document(one: DraftForecast) -> Document:
             for skipped in previous.passed_over
             if "broken" in skipped.reason
         ],
-        "inputTokens": one.forecast.input_tokens,
-        "outputTokens": one.forecast.output_tokens,
+        "inputTokens": one.forecast.once.input_tokens,
+        "outputTokens": one.forecast.once.output_tokens,
     }
     if one.prompt is not None:
         document["prompt"] = {

@@ -379,7 +379,7 @@ async def test_somebody_else_writes_a_batch_once_the_question_named_them(databas
             await asked(pilot, "No call is made", "w")
             await filled_in(pilot, "anthropic/claude-x", server.url, "", "Name the tickets.")
             await wait_for(
-                pilot, lambda: screen.forecast is not None and screen.forecast.calls, "an estimate"
+                pilot, lambda: screen.forecast is not None and screen.forecast.once.calls, "an estimate"
             )
             await pilot.press("P")
             await asked(pilot, "anthropic/claude-x", "a")

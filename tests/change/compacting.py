@@ -111,7 +111,7 @@ class FakeSummarizer:
 def fake_summary(request: SummaryRequest, parameters: Recorded) -> str:
     """What the fake answers."""
     text = request.text
-    modes = parameters["modes"]["condensed" if request.is_condensed else "leaf"]
+    modes = parameters["modes"]["condensed" if request.depth else "leaf"]
     hashed = hashlib.sha256(_as_utf8(parameters["salt"] + text))
     mode = modes[int(hashed.hexdigest()[:8], 16) % len(modes)]
     if mode == "auth" or (mode == "authAggressive" and request.aggressive):
@@ -167,8 +167,8 @@ def _standard(request: SummaryRequest, parameters: Recorded) -> str:
     lines = request.text.split("\n")
     headers = [at for at, line in enumerate(lines) if _HEADER.fullmatch(line)]
     width = parameters["kAggressive" if request.aggressive else "k"]
-    most = parameters["linesPerBlock"]["condensed" if request.is_condensed else "leaf"]
-    kind = f"D{request.depth}" if request.is_condensed else "LEAF"
+    most = parameters["linesPerBlock"]["condensed" if request.depth else "leaf"]
+    kind = f"D{request.depth}" if request.depth else "LEAF"
     aggressive = " AGGR" if request.aggressive else ""
     found = [f"FAKE {kind}{aggressive} blocks={len(headers)} chars={len(request.text)}"]
     for at, end in zip(headers, [*headers[1:], len(lines)], strict=False):

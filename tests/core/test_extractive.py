@@ -170,5 +170,5 @@ async def test_it_is_the_writer_where_no_key_is_and_costs_nothing():
     writer = open_summary_writer(chosen, SummarySettings().with_flags(max_cost=0.0))
     reply = await writer(asked(ENGLISH, 200))
     assert (reply.model, reply.finished, reply.usage.cost_usd) == ("extractive", True, 0.0)
-    assert writer.forecast(asked(ENGLISH, 200)).cost_usd == 0.0
+    assert writer.forecast(asked(ENGLISH, 200)).once.cost_usd == 0.0
     await writer.aclose()

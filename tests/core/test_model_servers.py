@@ -110,7 +110,7 @@ async def asking(
 
 
 def most_of(writer: ModelSummarizer) -> float:
-    most = writer.forecast(REQUEST).cost_usd
+    most = writer.forecast(REQUEST).once.cost_usd
     assert most is not None
     return most
 
@@ -152,7 +152,7 @@ async def test_what_a_server_does_not_say_is_counted_with_the_most_it_can_be(
     with api(Say(told=told, whole=whole, input_tokens=700, output_tokens=30)) as server:
         async with asking(server) as writer:
             usage = (await writer(REQUEST)).usage
-            once = writer.forecast(REQUEST)
+            once = writer.forecast(REQUEST).once
     assert usage.input_tokens == (700 if told == "input" else once.input_tokens)
     assert usage.output_tokens == (30 if told == "output" else once.output_tokens)
     assert not usage.is_exact

@@ -331,7 +331,7 @@ async def test_calls_and_cost_are_limited_before_they_are_made(api: type[Scripte
                 await writer(REQUEST)
         assert len(server.received) == 2
         assert caught.value.exit_code == 10
-        most = writer.forecast(REQUEST).cost_usd
+        most = writer.forecast(REQUEST).once.cost_usd
         assert most is not None
         async with asking(
             server, meter=CallMeter(Price(1.0, 5.0), CallBudget(max_cost=most * 1.5))
@@ -455,8 +455,8 @@ async def test_settings_lead_to_a_writer_that_asks_the_server():
         assert chosen.key_origin == "sk-…CRET from GATEWAY_KEY"
         writer = open_summary_writer(chosen, settings)
         forecast = writer.forecast(REQUEST)
-        assert forecast.calls == 1
-        assert forecast.input_tokens > len(REQUEST.text) / 4
+        assert forecast.once.calls == 1
+        assert forecast.once.input_tokens > len(REQUEST.text) / 4
         assert server.received == []
         assert (await writer(REQUEST)).text == Say().text
         await writer.aclose()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from lcm_core.change.errors import StalePlanError
 from lcm_core.ingest.stored import StoredMessage
@@ -22,6 +22,9 @@ from lcm_core.operations.appending import (
     plan_rollover_archive,
 )
 from lcm_core.store.database import Database, Reader
+
+P = ParamSpec("P")
+A = TypeVar("A", bound=Append | None)
 
 #: How often a plan that another writer has outrun is made again.
 ATTEMPTS: Final = 8
@@ -47,46 +50,41 @@ class Appender:
             StalePlanError: others keep appending.
             LcmError: the database or the large-files folder cannot be written.
         """
-        for attempt in range(1, ATTEMPTS + 1):
-            append = await self._database.read(self._plan, session, messages, checkpoint)
-            if not append.plan:
-                return append
-            if await self._committed(append, last=attempt == ATTEMPTS):
-                return append
-        raise AssertionError("unreachable")
+        return await self._committed(self._plan, session, messages, checkpoint)
 
     async def adopt(self, session: Session, adoptions: Sequence[Adoption]) -> None:
         """Give stored rows the ids of the transcript's entries that they are. Raises as `append`."""
-        await self._change(plan_adoption, session, adoptions)
+        await self._committed(plan_adoption, session, adoptions)
 
     async def prune(self, session: Session, after: int) -> None:
         """Delete the host's idle turns that end behind the seq *after*. Raises as `append`."""
-        await self._change(plan_heartbeat_pruning, session, after)
+        await self._committed(plan_heartbeat_pruning, session, after)
 
     async def archive(self, session: Session) -> None:
         """Put the conversation of a session's key aside. Raises as `append`."""
-        await self._change(plan_rollover_archive, session, self._clock())
+        await self._committed(plan_rollover_archive, session, self._clock())
 
-    async def _change(
-        self, planned: Callable[..., Awaitable[Append | None]], session: Session, given: object
-    ) -> None:
+    async def _committed(
+        self, plan: Callable[Concatenate[Reader, P], Awaitable[A]], /, *given: P.args, **named: P.kwargs
+    ) -> A:
+        """Plan and commit, again while other writers are quicker.
+
+        Raises:
+            StalePlanError: they were quicker `ATTEMPTS` times.
+        """
         for attempt in range(1, ATTEMPTS + 1):
-            append = await self._database.read(planned, session, given)
+            append = await self._database.read(plan, *given, **named)
             if append is None or not append.plan:
-                return
-            if await self._committed(append, last=attempt == ATTEMPTS):
-                return
-
-    async def _committed(self, append: Append, *, last: bool) -> bool:
-        """Commit; False when another writer was quicker. Raises StalePlanError at the *last* attempt."""
-        try:
-            await self._commit(append)
-        except StalePlanError:
-            if last:
-                raise
-            await self._database.refresh()
-            return False
-        return True
+                return append
+            try:
+                await self._commit(append)
+            except StalePlanError:
+                if attempt == ATTEMPTS:
+                    raise
+                await self._database.refresh()
+            else:
+                return append
+        raise AssertionError("unreachable")
 
     async def _plan(
         self,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TypeVar
 
 from lcm_core.errors import UsageError
 from lcm_core.settings.engine import KEYS, EngineSettings, Key, first_valid, read_engine
@@ -12,7 +13,6 @@ from lcm_core.settings.hostfile import PluginConfig, masked, read_host_config
 from lcm_core.settings.summary import ENV_NAMES as SUMMARY_ENV_NAMES
 from lcm_core.settings.summary import SummarySettings, read_summary
 from lcm_core.settings.userfile import (
-    UserFile,
     budget_tokens,
     default_user_file,
     output_format,
@@ -20,18 +20,22 @@ from lcm_core.settings.userfile import (
 )
 from lcm_core.settings.values import (
     Diagnostic,
+    Json,
     JsonObject,
     OutputFormat,
     Problem,
     SettingSource,
     Sourced,
+    parsed,
     plain_text,
 )
 
+T = TypeVar("T")
+
 _DATABASE = Key(("dbPath", "databasePath"), ("LCM_DATABASE_PATH",), plain_text)
 _LARGE_FILES = Key(("largeFilesDir",), ("LCM_LARGE_FILES_DIR",), plain_text)
-_BUDGET = Key((), ("LCM_TUI_BUDGET",), budget_tokens)
-_FORMAT = Key((), ("LCM_TUI_FORMAT",), output_format)
+_BUDGET = "LCM_TUI_BUDGET"
+_FORMAT = "LCM_TUI_FORMAT"
 _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
 
 #: Files up to this size, in MiB, are offered a backup, unless the user sets another.
@@ -40,9 +44,9 @@ BACKUP_OFFER_MB = 512
 CHECK_SECONDS = 30.0
 
 #: Every variable that we read, the engine's and our own.
-ENV_NAMES = frozenset({*_STATE_ENV, "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "LCM_TUI_CONFIG"}).union(
-    SUMMARY_ENV_NAMES, *(key.env for key in (*KEYS.values(), _DATABASE, _LARGE_FILES, _BUDGET, _FORMAT))
-)
+ENV_NAMES = frozenset(
+    {*_STATE_ENV, "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "LCM_TUI_CONFIG", _BUDGET, _FORMAT}
+).union(SUMMARY_ENV_NAMES, *(key.env for key in (*KEYS.values(), _DATABASE, _LARGE_FILES)))
 _KNOWN_PLUGIN_KEYS = frozenset(
     step
     for key in (*KEYS.values(), _DATABASE, _LARGE_FILES)
@@ -115,6 +119,8 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     user_file = _user_config_file(environ, home)
     user = read_user_file(user_file.value, expected=user_file.is_set, diagnostics=notes)
     engine = read_engine(environ, host.plugin, notes)
+    if options.budget is not None and options.budget < 1:
+        raise UsageError("--budget must be at least 1 token.", details={"budget": options.budget})
     raw = masked(host.plugin.values, known=_KNOWN_PLUGIN_KEYS)
     return Settings(
         state_dir=state,
@@ -128,8 +134,18 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         user_config_file=user_file,
         engine=engine,
         summary=read_summary(environ, user.summary, engine, notes),
-        budget=_budget(options, environ, user, notes),
-        output_format=_output_format(options, environ, user, notes),
+        budget=_own(
+            _flag("--budget", options.budget), _BUDGET, budget_tokens, user.budget, None, environ, notes
+        ),
+        output_format=_own(
+            _flag("--format", options.output_format),
+            _FORMAT,
+            output_format,
+            user.output_format,
+            OutputFormat.TABLE,
+            environ,
+            notes,
+        ),
         theme=user.theme or Sourced(None),
         backup_offer_mb=user.backup_offer_mb or Sourced(BACKUP_OFFER_MB),
         write_unknown_schema=user.write_unknown_schema or Sourced(False),
@@ -154,6 +170,11 @@ def _option(name: str, given: str | PurePath | None, home: Path) -> Sourced[Path
     if not str(given).strip():
         raise UsageError(f"{name} is empty; give it a path or leave it out.", details={"option": name})
     return Sourced(expand(given, home), SettingSource.COMMAND_LINE, name)
+
+
+def _flag(name: str, given: T | None) -> Sourced[T] | None:
+    """A value of the command line that needs no reading."""
+    return None if given is None else Sourced(given, SettingSource.COMMAND_LINE, name)
 
 
 def _from_environment(name: str, environ: Mapping[str, str], home: Path) -> Sourced[Path] | None:
@@ -206,25 +227,15 @@ def _path(
     return Sourced(path, found.source, found.name)
 
 
-def _budget(
-    options: Options, environ: Mapping[str, str], user: UserFile, notes: list[Diagnostic]
-) -> Sourced[int | None]:
-    if options.budget is not None:
-        if options.budget < 1:
-            raise UsageError("--budget must be at least 1 token.", details={"budget": options.budget})
-        return Sourced(options.budget, SettingSource.COMMAND_LINE, "--budget")
-    found = first_valid(_BUDGET, environ, PluginConfig(), notes)
-    if found is not None and isinstance(found.value, int):
-        return Sourced(found.value, found.source, found.name)
-    return user.budget or Sourced(None)
-
-
-def _output_format(
-    options: Options, environ: Mapping[str, str], user: UserFile, notes: list[Diagnostic]
-) -> Sourced[OutputFormat]:
-    if options.output_format is not None:
-        return Sourced(options.output_format, SettingSource.COMMAND_LINE, "--format")
-    found = first_valid(_FORMAT, environ, PluginConfig(), notes)
-    if found is not None and isinstance(found.value, OutputFormat):
-        return Sourced(found.value, found.source, found.name)
-    return user.output_format or Sourced(OutputFormat.TABLE)
+def _own(
+    option: Sourced[T] | None,
+    variable: str,
+    parse: Callable[[Json], T],
+    user: Sourced[T] | None,
+    default: T,
+    environ: Mapping[str, str],
+    notes: list[Diagnostic],
+) -> Sourced[T]:
+    """A setting of our own: command line, variable, our config file, default."""
+    given = option or parsed(variable, environ.get(variable), parse, SettingSource.ENVIRONMENT, notes)
+    return given or user or Sourced(default)

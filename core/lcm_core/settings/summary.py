@@ -21,7 +21,7 @@ from lcm_core.settings.values import (
     Sourced,
     integer,
     invalid_value,
-    is_unset,
+    parsed,
     plain_text,
     real_number,
 )
@@ -125,9 +125,6 @@ def _table(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, Sourced[A
             known = ", ".join(_FIELDS)
             message = f"{where} is no setting that lcm-tui knows; known are {known}."
             diagnostics.append(Diagnostic(Problem.UNKNOWN_KEY, where, message))
-        elif not is_unset(value):
-            try:
-                found[name] = Sourced(parse(value), SettingSource.USER_CONFIG, where)
-            except ValueError as error:
-                diagnostics.append(invalid_value(where, value, str(error)))
+        elif one := parsed(where, value, parse, SettingSource.USER_CONFIG, diagnostics):
+            found[name] = one
     return found

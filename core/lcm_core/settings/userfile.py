@@ -21,8 +21,8 @@ from lcm_core.settings.values import (
     boolean,
     integer,
     invalid_value,
-    is_unset,
     one_of,
+    parsed,
     plain_text,
     real_number,
 )
@@ -97,29 +97,20 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
     for unknown in sorted(set(document) - set(_KNOWN)):
         message = f"{path} has a key {unknown!r}, which lcm-tui does not know; known are {', '.join(_KNOWN)}."
         diagnostics.append(Diagnostic(Problem.UNKNOWN_KEY, unknown, message))
+
+    def given(key: str, parse: Callable[[Json], T]) -> Sourced[T] | None:
+        return parsed(key, document.get(key), parse, SettingSource.USER_CONFIG, diagnostics)
+
     return UserFile(
-        _given("budget", document, budget_tokens, diagnostics),
-        _given("format", document, output_format, diagnostics),
-        _given("theme", document, plain_text, diagnostics),
-        _given("backup_offer_mb", document, megabytes, diagnostics),
-        _given("write_unknown_schema", document, boolean, diagnostics),
-        _given("check_seconds", document, seconds, diagnostics),
+        given("budget", budget_tokens),
+        given("format", output_format),
+        given("theme", plain_text),
+        given("backup_offer_mb", megabytes),
+        given("write_unknown_schema", boolean),
+        given("check_seconds", seconds),
         _keys(document.get("keys"), diagnostics),
         document.get("summary"),
     )
-
-
-def _given(
-    key: str, document: Mapping[str, Json], parse: Callable[[Json], T], diagnostics: list[Diagnostic]
-) -> Sourced[T] | None:
-    value = document.get(key)
-    if is_unset(value):
-        return None
-    try:
-        return Sourced(parse(value), SettingSource.USER_CONFIG, key)
-    except ValueError as error:
-        diagnostics.append(invalid_value(key, value, str(error)))
-        return None
 
 
 def _keys(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from typing import Generic, TypeAlias, TypeVar
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 #: Values longer than this are cut in diagnostics.
@@ -90,6 +91,23 @@ def invalid_value(where: str, value: Json, reason: str, then: str = "it is ignor
     if len(shown) > _SHOWN_CHARACTERS:
         shown = shown[: _SHOWN_CHARACTERS - 1] + "…"
     return Diagnostic(Problem.INVALID_VALUE, where, f"{where} is {shown}, {reason}; {then}.")
+
+
+def parsed(
+    where: str,
+    value: Json,
+    parse: Callable[[Json], T],
+    source: SettingSource,
+    diagnostics: list[Diagnostic],
+) -> Sourced[T] | None:
+    """A value with its source; None when it is not given or does not fit, and then that is noted."""
+    if is_unset(value):
+        return None
+    try:
+        return Sourced(parse(value), source, where)
+    except ValueError as error:
+        diagnostics.append(invalid_value(where, value, str(error)))
+        return None
 
 
 # Parsers: each takes a JSON value or the string of a variable and raises ValueError with a reason that

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from importlib.resources import files
+from operator import add
 from typing import Any, ClassVar, Final
 
 from lcm_core.errors import ConfigurationError, ExitCode
@@ -191,13 +192,7 @@ class CallLoad:
         return cls(1, input_tokens, output_tokens, cost)
 
     def __add__(self, other: CallLoad) -> CallLoad:
-        known = self.cost_usd is not None and other.cost_usd is not None
-        return CallLoad(
-            self.calls + other.calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
-        )
+        return self._combined(other, add)
 
     def times(self, number: int) -> CallLoad:
         """The same so many times."""
@@ -206,22 +201,19 @@ class CallLoad:
 
     def larger(self, other: CallLoad) -> CallLoad:
         """What holds both, number by number."""
-        known = self.cost_usd is not None and other.cost_usd is not None
-        return CallLoad(
-            max(self.calls, other.calls),
-            max(self.input_tokens, other.input_tokens),
-            max(self.output_tokens, other.output_tokens),
-            max(self.cost_usd or 0.0, other.cost_usd or 0.0) if known else None,
-        )
+        return self._combined(other, max)
 
     def within(self, other: CallLoad) -> CallLoad:
         """No more than *other*, number by number."""
+        return self._combined(other, min)
+
+    def _combined(self, other: CallLoad, how: Callable[[float, float], float]) -> CallLoad:
         known = self.cost_usd is not None and other.cost_usd is not None
         return CallLoad(
-            min(self.calls, other.calls),
-            min(self.input_tokens, other.input_tokens),
-            min(self.output_tokens, other.output_tokens),
-            min(self.cost_usd or 0.0, other.cost_usd or 0.0) if known else None,
+            int(how(self.calls, other.calls)),
+            int(how(self.input_tokens, other.input_tokens)),
+            int(how(self.output_tokens, other.output_tokens)),
+            how(self.cost_usd or 0.0, other.cost_usd or 0.0) if known else None,
         )
 
 
@@ -246,26 +238,6 @@ class Forecast:
 
     def __add__(self, other: Forecast) -> Forecast:
         return Forecast(self.once + other.once, self.most + other.most, self.largest.larger(other.largest))
-
-    @property
-    def calls(self) -> int:
-        """When every first answer stands."""
-        return self.once.calls
-
-    @property
-    def input_tokens(self) -> int:
-        """When every first answer stands."""
-        return self.once.input_tokens
-
-    @property
-    def output_tokens(self) -> int:
-        """When every first answer stands, at most."""
-        return self.once.output_tokens
-
-    @property
-    def cost_usd(self) -> float | None:
-        """When every first answer stands, at most; None: the price is not known."""
-        return self.once.cost_usd
 
 
 NO_FORECAST: Final = Forecast(NO_LOAD, NO_LOAD, NO_LOAD)

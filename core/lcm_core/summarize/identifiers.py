@@ -8,7 +8,7 @@ character by character, so that places stay places in the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -272,14 +272,17 @@ class _IdentifierFinder:
         self.found.setdefault((kind, key), []).append((start, end))
 
     def take(self, pattern: re.Pattern[str], judge: Callable[[re.Match[str]], Span | None]) -> None:
-        """Let *judge* note what *pattern* finds; the characters that it claims are gone for later classes."""
+        """Let *judge* note what *pattern* finds; the characters that it claims are gone for later kinds."""
+        self.blank(span for match in pattern.finditer(self.rest) if (span := judge(match)) is not None)
+
+    def blank(self, spans: Iterable[Span]) -> None:
+        """Take characters away from later kinds. *spans* are in order; one that overlaps the last is left."""
         pieces: list[str] = []
         at = 0
-        for match in pattern.finditer(self.rest):
-            span = judge(match)
-            if span is not None and span[0] >= at:
-                pieces += (self.rest[at : span[0]], _TAKEN * (span[1] - span[0]))
-                at = span[1]
+        for start, end in spans:
+            if start >= at:
+                pieces += (self.rest[at:start], _TAKEN * (end - start))
+                at = end
         if at:
             self.rest = "".join((*pieces, self.rest[at:]))
 
@@ -307,12 +310,14 @@ def _urls(finder: _IdentifierFinder) -> None:
 
 
 def _times(finder: _IdentifierFinder) -> None:
-    def date(match: re.Match[str]) -> Span | None:
-        month, day = int(match["m"] or match["m2"]), int(match["d"] or match["d2"])
+    def note(match: re.Match[str], year: str, month: int, day: int) -> Span | None:
         if not (1 <= month <= 12 and 1 <= day <= 31):
             return None
-        finder.add(IdentifierKind.TIME, f"{match['y']}-{month:02}-{day:02}", *match.span())
+        finder.add(IdentifierKind.TIME, f"{year}-{month:02}-{day:02}", *match.span())
         return match.span()
+
+    def date(match: re.Match[str]) -> Span | None:
+        return note(match, match["y"], int(match["m"] or match["m2"]), int(match["d"] or match["d2"]))
 
     def clock(match: re.Match[str]) -> Span:
         hour = int(match["h"])
@@ -323,21 +328,12 @@ def _times(finder: _IdentifierFinder) -> None:
 
     def european(match: re.Match[str]) -> Span | None:
         day, month = int(match["d"]), int(match["m"])
-        if not (1 <= month <= 12 and 1 <= day <= 31):
-            day, month = month, day
-        if not (1 <= month <= 12 and 1 <= day <= 31):
-            return None
-        finder.add(IdentifierKind.TIME, f"{match['y']}-{month:02}-{day:02}", *match.span())
-        return match.span()
+        return note(match, match["y"], month, day) or note(match, match["y"], day, month)
 
     def in_words(match: re.Match[str]) -> Span | None:
         month = _MONTHS[(match["month"] or match["before"]).lower()[:4].rstrip(".")]
-        day = int(match["day"] or match["after"])
-        if not 1 <= day <= 31:
-            return None
-        year = match["year"] or match["year2"]
-        finder.add(IdentifierKind.TIME, f"{year or '-'}-{month:02}-{day:02}", *match.span())
-        return match.span()
+        year = match["year"] or match["year2"] or "-"
+        return note(match, year, month, int(match["day"] or match["after"]))
 
     finder.take(_DATE, date)
     finder.take(_EUROPEAN, european)
@@ -424,20 +420,15 @@ def path_key(path: str) -> str:
 
 def _ids(finder: _IdentifierFinder) -> None:
     """Only words with a digit, a dot or an @ in them are worth the many forms of an id."""
-    pieces: list[str] = []
-    at = 0
-    for word in _ID_LIKE.finditer(finder.rest):
-        for match in _IDS.finditer(finder.rest, word.start(), word.end()):
-            if match[0].isdigit() and unit_behind(finder.rest, match.end()):
-                continue  # a number
-            finder.add(IdentifierKind.ID, match[0], *match.span())
-            pieces += (finder.rest[at : match.start()], _TAKEN * len(match[0]))
-            at = match.end()
-    finder.rest = "".join((*pieces, finder.rest[at:]))
 
+    def found() -> Iterator[Span]:
+        for word in _ID_LIKE.finditer(finder.rest):
+            for match in _IDS.finditer(finder.rest, word.start(), word.end()):
+                if not (match[0].isdigit() and unit_behind(finder.rest, match.end())):  # else a number
+                    finder.add(IdentifierKind.ID, match[0], *match.span())
+                    yield match.span()
 
-def _hashes(finder: _IdentifierFinder) -> None:
-    finder.take_as(IdentifierKind.HASH, _HASH, str.lower)
+    finder.blank(found())
 
 
 def _versions(finder: _IdentifierFinder) -> None:
@@ -464,17 +455,16 @@ def _named_versions(finder: _IdentifierFinder) -> None:
 
 def _numbers(finder: _IdentifierFinder) -> None:
     """Numbers with a unit, and those of three digits or a fraction without one."""
-    pieces: list[str] = []
-    at = 0
-    for one in quantities(finder.rest):
-        finder.quantities.append(one)
-        digits = finder.rest[slice(*one.place)]
-        if not one.unit and digits.isdigit() and len(digits) < 3:
-            continue
-        finder.add(IdentifierKind.NUMBER, one.key, *one.place, one)
-        pieces += (finder.rest[at : one.place[0]], _TAKEN * (one.place[1] - one.place[0]))
-        at = one.place[1]
-    finder.rest = "".join((*pieces, finder.rest[at:]))
+
+    def found() -> Iterator[Span]:
+        for one in finder.quantities:
+            digits = finder.rest[slice(*one.place)]
+            if one.unit or not digits.isdigit() or len(digits) >= 3:
+                finder.add(IdentifierKind.NUMBER, one.key, *one.place, one)
+                yield one.place
+
+    finder.quantities = quantities(finder.rest)
+    finder.blank(found())
 
 
 def _value(written: str) -> str:
@@ -510,7 +500,7 @@ _TAKERS: Final[tuple[Callable[[_IdentifierFinder], None], ...]] = (
     _branches,
     _paths,
     _ids,
-    _hashes,
+    lambda finder: finder.take_as(IdentifierKind.HASH, _HASH, str.lower),
     _versions,
     _named_versions,
     lambda finder: finder.take_as(IdentifierKind.FLAG, _FLAG, _plain),

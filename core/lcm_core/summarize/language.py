@@ -7,10 +7,11 @@ scripts without them, and those that glue prefixes on (Hebrew, Arabic), count by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
+T = TypeVar("T")
 Span = tuple[int, int]  #: characters of a text, from the first to before the second
 
 #: The line above a message or summary in a source text (docs/engine/texts.md, "The block of a message"). What
@@ -126,6 +127,20 @@ def _stem(word: str) -> str:
         if len(bare) >= _SHORTEST:
             word = bare[:-1] if len(bare) > _SHORTEST and bare[-1] == bare[-2] else bare
     return word[:_STEM]
+
+
+def word_table(rows: Iterable[tuple[T, str]]) -> tuple[dict[str, T], dict[str, T]]:
+    """What each word of some rows stands for; the second for words that may go on, written with ``*``.
+
+    The first row that has a word decides.
+    """
+    whole: dict[str, T] = {}
+    begun: dict[str, T] = {}
+    for meaning, words in rows:
+        for word in words.split():
+            table = begun if word.endswith("*") else whole
+            table.setdefault(word.removesuffix("*"), meaning)
+    return whole, begun
 
 
 def is_dense(text: str) -> bool:

@@ -299,11 +299,6 @@ def clauses(sentence: str) -> list[Clause]:
     return [clause for part in merged if (clause := _clause(part, text)) is not None]
 
 
-def is_rule(sentence: str) -> bool:
-    """Whether a sentence obliges, forbids or restricts, in one of the languages that we know words of."""
-    return any(clause.force in RULES for clause in clauses(sentence))
-
-
 def _says(part: _ClausePart) -> bool:
     return any(len(word) > 1 for word in part.content)
 

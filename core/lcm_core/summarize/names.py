@@ -16,7 +16,7 @@ from datetime import date
 from typing import Final
 
 from lcm_core.summarize.identifiers import Identifier, IdentifierKind
-from lcm_core.summarize.language import Span, sentences
+from lcm_core.summarize.language import Span, sentences, word_table
 from lcm_core.summarize.quantities import unit_of
 
 _WEEKDAY_TABLE: Final = """
@@ -47,19 +47,7 @@ _LETTERS: Final = {
 }
 
 
-def _days() -> tuple[dict[str, int], dict[str, int]]:
-    whole: dict[str, int] = {}
-    begun: dict[str, int] = {}
-    for day, line in enumerate(_WEEKDAY_TABLE.strip().splitlines()):
-        for word in line.split():
-            if word.endswith("*"):
-                begun[word[:-1]] = day
-            else:
-                whole[word] = day
-    return whole, begun
-
-
-_WHOLE, _BEGUN = _days()
+_WHOLE, _BEGUN = word_table(enumerate(_WEEKDAY_TABLE.strip().splitlines()))
 _SEMITIC: Final = re.compile("[\u0590-\u06ff]")
 _RUSSIAN_FORMS: Final = re.compile("(?:а|у|ы|е|ой|ам|ах|ами|и|ю|я|ем|ям|ях)?")
 

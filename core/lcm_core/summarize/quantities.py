@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.summarize.language import Span
+from lcm_core.summarize.language import Span, word_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +186,14 @@ def _readings(written: str) -> tuple[tuple[str, float], ...]:
     return tuple(found)
 
 
-def _units(table: str) -> tuple[dict[str, Unit], dict[str, Unit]]:
-    whole: dict[str, Unit] = {}
-    begun: dict[str, Unit] = {}
+def _units(table: str) -> Iterator[tuple[Unit, str]]:
     for line in table.strip().splitlines():
         name, readings, words = line.split("|")
-        unit = Unit(name, _readings(readings))
-        for word in words.split():
-            if word.endswith("*"):
-                begun[word[:-1]] = unit
-            else:
-                whole.setdefault(word, unit)
-    return whole, begun
+        yield Unit(name, _readings(readings)), words
 
 
-_WHOLE, _BEGUN = _units(_TABLE)
-_EXACT, _ = _units(_EXACT_TABLE)
+_WHOLE, _BEGUN = word_table(_units(_TABLE))
+_EXACT, _ = word_table(_units(_EXACT_TABLE))
 _DENSE: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 #: Units of scripts without spaces, the longest first; a date's 日 or 月 comes after a number too.
 DENSE_UNIT: Final = re.compile(

@@ -27,11 +27,6 @@ class SummaryRequest:
     instructions: str = ""  #: the operator's own, ``LCM_CUSTOM_INSTRUCTIONS``
     estimator: Estimator = Estimator.WEIGHTED  #: how the database counts tokens
 
-    @property
-    def is_condensed(self) -> bool:
-        """Whether it is made from summaries and not from messages."""
-        return self.depth > 0
-
 
 @dataclass(frozen=True, slots=True)
 class Usage:
