@@ -26,7 +26,7 @@ from statistics import median
 from typing import TypeVar
 
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.plan import CONTEXT, Cells, Plan, RowChange, Splice, SqlValue
+from lcm_core.change.plan import CONTEXT, Cells, Plan, RowChange, Splice
 from lcm_core.change.planning import joined
 from lcm_core.change.preview import Preview, preview
 from lcm_core.change.search_index import indexed_text
@@ -41,6 +41,7 @@ from lcm_core.operations.import_conversation import plan_import
 from lcm_core.operations.merge import plan_merge
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema

@@ -25,7 +25,6 @@ from lcm_core.change.plan import (
     Edit,
     Owner,
     Splice,
-    SqlValue,
     Symbol,
     SymbolKind,
     Values,
@@ -35,7 +34,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.verify import ContextChange, Step
 from lcm_core.errors import RefusedError
-from lcm_core.store.connecting import Rows, as_bytes, error_name, quoted
+from lcm_core.store.connecting import Rows, SqlValue, as_bytes, error_name, quoted
 
 _LAST_ID = 2**63 - 1
 #: What two writers can both want: a row that took the place of ours since it was planned.

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lcm_core.change.plan import Ref, SqlValue
+from lcm_core.change.plan import Ref
 from lcm_core.checks import CHECKS
+from lcm_core.store.connecting import SqlValue
 
 #: Checks of references, by the column that refers.
 _REFERENCES: Final[Mapping[tuple[str, str], str]] = {

@@ -17,12 +17,12 @@ from lcm_core.change.plan import (
     Owner,
     RowChange,
     Splice,
-    SqlValue,
     Symbol,
     SymbolKind,
     insertion,
     renumbering,
 )
+from lcm_core.store.connecting import SqlValue
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

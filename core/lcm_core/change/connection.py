@@ -17,9 +17,8 @@ from typing import Any
 
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
-from lcm_core.change.plan import SqlValue
 from lcm_core.errors import DatabaseError, DatabaseMissingError
-from lcm_core.store.connecting import Row, error_name, rows_in
+from lcm_core.store.connecting import Row, SqlValue, error_name, rows_in
 from lcm_core.store.opening import connect_writing, explain, real_path
 
 #: Parameters of one statement at most; SQLite allows 32,766 since 3.32.

@@ -20,11 +20,11 @@ from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop
 from lcm_core.change.exports import remove_export
 from lcm_core.change.journal import TABLE, Operation, all_operations, edits_of, exists, forget
-from lcm_core.change.plan import Cells, Edit, Splice, SqlValue, touched_rows
+from lcm_core.change.plan import Cells, Edit, Splice, touched_rows
 from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
 from lcm_core.errors import CancelledError, LcmError, RefusedError
-from lcm_core.store.connecting import Rows
+from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.guard import undisturbed
 
 #: Pages of a full-text table that are merged in one transaction.

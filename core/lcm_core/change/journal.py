@@ -29,11 +29,10 @@ from lcm_core.change.codec import (
 from lcm_core.change.connection import Writer
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.exports import Export, read_export
-from lcm_core.change.plan import Edit, RowCount, SqlValue, Values, substitute
+from lcm_core.change.plan import Edit, RowCount, Values, substitute
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.records import Timestamp
-from lcm_core.store.connecting import Rows
-from lcm_core.store.database import Row
+from lcm_core.store.connecting import Row, Rows, SqlValue
 from lcm_core.store.typed import GREATEST, LEAST, number, text
 
 TABLE = "lcm_tui_operations"

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.store.connecting import SqlValue as SqlValue
+from lcm_core.store.connecting import SqlValue
 
 #: Its rows change by `Splice`.
 CONTEXT: Final = "context_items"

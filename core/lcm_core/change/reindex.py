@@ -17,14 +17,13 @@ from typing import Final
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop, check_wanted, never
-from lcm_core.change.plan import SqlValue
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
 from lcm_core.checks.search import is_stale
 from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.errors import CancelledError, RefusedError
 from lcm_core.javascript import BLANKS
-from lcm_core.store.connecting import quoted
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row, SqlValue, quoted
+from lcm_core.store.database import Reader
 from lcm_core.store.guard import undisturbed
 from lcm_core.store.schema import Schema
 from lcm_core.store.steps import Step, bound_sql

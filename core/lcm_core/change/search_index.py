@@ -14,10 +14,10 @@ from typing import Final
 from lcm_core.change.apply import Write, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cell, Edit, Splice, SqlValue
+from lcm_core.change.plan import Cell, Edit, Splice
 from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.javascript import BLANKS, trimmed
-from lcm_core.store.connecting import Row, error_name
+from lcm_core.store.connecting import Row, SqlValue, error_name
 from lcm_core.store.schema import Schema
 
 MESSAGES: Final = "messages_fts"

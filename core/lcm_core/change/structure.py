@@ -20,21 +20,9 @@ from lcm_core.change.breaks import context_key, line_key, reference_key, summary
 from lcm_core.change.catalog import Catalog, Reference
 from lcm_core.change.connection import Writer
 from lcm_core.change.place import Listing
-from lcm_core.change.plan import (
-    CONTEXT,
-    Cell,
-    Cells,
-    Edit,
-    Owner,
-    Ref,
-    Splice,
-    SqlValue,
-    Symbol,
-    ref_of,
-    touched_rows,
-)
+from lcm_core.change.plan import CONTEXT, Cell, Cells, Edit, Owner, Ref, Splice, Symbol, ref_of, touched_rows
 from lcm_core.context_items import ABNORMAL_ORDINAL
-from lcm_core.store.connecting import quoted
+from lcm_core.store.connecting import SqlValue, quoted
 
 
 def findings(

@@ -40,14 +40,13 @@ from lcm_core.change.plan import (
     Ref,
     RowChange,
     Splice,
-    SqlValue,
     Values,
     ref_of,
     touched_rows,
 )
 from lcm_core.change.structure import LINKS_PER_SUMMARY, Walks, concerned, findings, missing
 from lcm_core.change.verify import Verified
-from lcm_core.store.connecting import quoted
+from lcm_core.store.connecting import SqlValue, quoted
 from lcm_core.store.opening import connect_memory
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -26,7 +26,6 @@ from lcm_core.change.plan import (
     Plan,
     RowChange,
     Splice,
-    SqlValue,
     deletions,
     inverse,
     ref_of,
@@ -34,7 +33,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.verify import Tables, verify
 from lcm_core.errors import NotFoundError, RefusedError
-from lcm_core.store.connecting import Rows
+from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import Reader
 
 

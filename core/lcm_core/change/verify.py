@@ -31,7 +31,6 @@ from lcm_core.change.plan import (
     Ref,
     RowChange,
     Splice,
-    SqlValue,
     Symbol,
     SymbolKind,
     Values,
@@ -41,7 +40,7 @@ from lcm_core.change.plan import (
     ref_of,
     substitute,
 )
-from lcm_core.store.connecting import Rows, quoted, rows_in
+from lcm_core.store.connecting import Rows, SqlValue, quoted, rows_in
 
 #: From so many new rows of a table on, their keys are asked for together.
 MANY_NEW = 50

@@ -9,7 +9,8 @@ from lcm_core.checks.asking import Run
 from lcm_core.checks.check import BROKEN, ERROR, Hit, Limits, Rows, Rule
 from lcm_core.findings import FixId
 from lcm_core.records import ConversationId
-from lcm_core.store.database import Database, Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.steps import Step, steps
 
 #: Rows that one transaction looks at.

@@ -18,7 +18,8 @@ from lcm_core.errors import DatabaseError, SearchUnavailableError
 from lcm_core.findings import CheckScope, FixId, RowRef
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId
-from lcm_core.store.database import Database, Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.steps import Step, steps
 
 MESSAGES: Final = "messages_fts"

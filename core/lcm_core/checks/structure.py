@@ -18,10 +18,11 @@ from typing import Final
 from lcm_core.context_items import ContextItems
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.records import Conversation, ConversationId, Edge, SummaryId
+from lcm_core.store.connecting import Row
 from lcm_core.store.context import context_items
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 from lcm_core.store.steps import Step, next_step

@@ -27,12 +27,13 @@ import platformdirs
 from lcm_core import __version__
 from lcm_core.change.codec import CodecError, decode_values, encode_values
 from lcm_core.change.errors import DiskFullError
-from lcm_core.change.plan import Edit, SqlValue, touched_rows
+from lcm_core.change.plan import Edit, touched_rows
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.prune import deletion_pieces
 from lcm_core.private_files import PROGRAM, PartialFile, make_private
 from lcm_core.records import Conversation
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.times import iso_z
 

@@ -21,11 +21,12 @@ from itertools import chain
 from typing import Final
 
 from lcm_core.change.breaks import line_key, message_key, summary_key
-from lcm_core.change.plan import Cells, Edit, RowChange, SqlValue, Symbol, SymbolKind, insertion
+from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, insertion
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.stored import new_file_id
 from lcm_core.operations.rows import new_summary_id, pages
 from lcm_core.records import ConversationId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.occupied import ONCE, seq_bounds, taken
 from lcm_core.store.rows import StoredRow, rows_by

@@ -22,18 +22,7 @@ from lcm_core.change.apply import last_id
 from lcm_core.change.breaks import context_key, summary_key
 from lcm_core.change.journal import operations
 from lcm_core.change.place import Listing, Place, carry_out
-from lcm_core.change.plan import (
-    Cell,
-    Cells,
-    Edit,
-    Plan,
-    RowChange,
-    Splice,
-    SqlValue,
-    insertion,
-    ref_of,
-    touched_rows,
-)
+from lcm_core.change.plan import Cell, Cells, Edit, Plan, RowChange, Splice, insertion, ref_of, touched_rows
 from lcm_core.change.waiting import row_waits
 from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.ingest.stored import new_file_id
@@ -41,6 +30,7 @@ from lcm_core.operations.conversation_file import ConversationFile, FileRow
 from lcm_core.operations.deep_copy import refer
 from lcm_core.operations.prune import CAUSE
 from lcm_core.operations.rows import new_batch_id, new_summary_id, update
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.lifecycle import ids_taken
 from lcm_core.store.prepared import TABLES as PREPARED

@@ -21,22 +21,12 @@ from typing import Final
 
 from lcm_core.change.breaks import context_key
 from lcm_core.change.place import moves_from_zero, splice_at
-from lcm_core.change.plan import (
-    KEYS,
-    Cells,
-    Edit,
-    Plan,
-    RowChange,
-    SqlValue,
-    deletion,
-    insertion,
-    ref_of,
-    renumbering,
-)
+from lcm_core.change.plan import KEYS, Cells, Edit, Plan, RowChange, deletion, insertion, ref_of, renumbering
 from lcm_core.errors import RefusedError
 from lcm_core.operations.rows import in_context_order, listing_of, over_budget, update
 from lcm_core.records import ConversationId, MessageId
 from lcm_core.store import context as context_store
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.families import (

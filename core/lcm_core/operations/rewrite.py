@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.journal import edits_of, get
-from lcm_core.change.plan import Plan, SqlValue, Symbol
+from lcm_core.change.plan import Plan, Symbol
 from lcm_core.checks.summaries import known_files
 from lcm_core.checks.texts import file_ids as ids_in
 from lcm_core.dag.graph import SummaryGraph
@@ -26,6 +26,7 @@ from lcm_core.operations.rows import recorded_files
 from lcm_core.operations.stale import rewritten
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import summaries as summary_store
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
 from lcm_core.store.rows import StoredRow

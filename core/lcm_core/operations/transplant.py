@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import Final
 
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Plan, Splice, SqlValue
+from lcm_core.change.plan import Plan, Splice
 from lcm_core.context_items import ContextItems
 from lcm_core.dag.markers import classify
 from lcm_core.errors import RefusedError
@@ -28,6 +28,7 @@ from lcm_core.operations.rows import context_item, over_budget
 from lcm_core.records import ConversationId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.occupied import active_briefs, messages_of_times, seq_bounds
 from lcm_core.store.rows import StoredRow, rows_by

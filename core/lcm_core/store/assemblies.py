@@ -17,7 +17,8 @@ from lcm_core.assemble.message import OriginKind
 from lcm_core.errors import DatabaseError, NotFoundError, UsageError
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import ConversationId, Timestamp
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Position, Window
 
 TABLE: Final = "lcm_tui_assemblies"

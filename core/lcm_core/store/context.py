@@ -15,7 +15,8 @@ from sys import intern
 from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.context_items import ContextItems, ItemId
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 from lcm_core.store.standing import whole_messages
 from lcm_core.tokens import (
     Estimator,

@@ -8,7 +8,8 @@ from datetime import datetime
 
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Conversation, ConversationId, Timestamp
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 from lcm_core.times import sort_key
 
 COLUMNS = (

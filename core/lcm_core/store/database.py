@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError
-from lcm_core.store.connecting import Row as Row
-from lcm_core.store.connecting import Rows, SqlValue
+from lcm_core.store.connecting import Row, Rows, SqlValue
 from lcm_core.store.handle import Handle, Link, open_handle
 from lcm_core.store.opening import Access, FileState, WayInChanged, explain, file_state
 from lcm_core.store.schema import Schema

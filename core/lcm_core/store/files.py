@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, FileId, LargeFile, MessageId, SummaryId, Timestamp
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 
 COLUMNS = (
     "file_id",

@@ -8,7 +8,8 @@ from typing import Final
 
 from lcm_core.javascript import read_json
 from lcm_core.records import ConversationId, MessageId, SummaryId
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, rows_by
 
 

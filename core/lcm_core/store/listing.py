@@ -23,7 +23,8 @@ from lcm_core.records import (
     Timestamp,
 )
 from lcm_core.store import conversations, files, messages, summaries
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
 from lcm_core.store.schema import BODIES, LABEL
 from lcm_core.times import iso_z

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from lcm_core.records import ConversationId
-from lcm_core.store.connecting import SqlValue
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row, SqlValue
+from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.steps import next_step
 

@@ -9,7 +9,8 @@ from operator import attrgetter
 
 from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId, Timestamp
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 from lcm_core.store.typed import place
 from lcm_core.times import parse_utc
 

@@ -8,7 +8,8 @@ from typing import TypeAlias, cast
 
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart
 from lcm_core.store import messages as message_store
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow
 from lcm_core.store.typed import NO_MESSAGE
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lcm_core.records import ConversationId, MessageId, Timestamp
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment_key, stored_form
 
 #: Raw messages of a context among which the fresh tail is looked for: engines protect some dozens.

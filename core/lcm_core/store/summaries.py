@@ -12,7 +12,8 @@ from lcm_core.errors import NotFoundError
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, Edge, Message, Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.store import messages as message_store
-from lcm_core.store.database import Reader, Row
+from lcm_core.store.connecting import Row
+from lcm_core.store.database import Reader
 
 COLUMNS = (
     "summary_id",

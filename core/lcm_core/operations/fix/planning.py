@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lcm_core.change.breaks import context_key, summary_key
-from lcm_core.change.plan import Edit, Plan, SqlValue, row_counts
+from lcm_core.change.plan import Edit, Plan, row_counts
 from lcm_core.checks import Limits, Repetition
 from lcm_core.checks.messages import load_messages
 from lcm_core.checks.repeats import Proof
@@ -34,6 +34,7 @@ from lcm_core.operations.fix.rows import deletes, items_of, line_edits, summary_
 from lcm_core.operations.fix.texts import filled_tool_columns, recounted, relisted
 from lcm_core.records import SummaryId
 from lcm_core.store import mending
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.times import sql_utc
 from lcm_core.wording import counted, phrase

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from lcm_core.change.plan import Cells, Edit, RowChange, SqlValue, deletion, insertion, key_of
+from lcm_core.change.plan import Cells, Edit, RowChange, deletion, insertion, key_of
 from lcm_core.checks.structure import NO_LINKS, Node, Structure
 from lcm_core.records import SummaryId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.mending import columns_by
 from lcm_core.store.rows import StoredRow, rows_by
