@@ -27,7 +27,8 @@ LATER = {
         "lcm_core.operations",
     ),
     *("lcm_core.engine_rules", "lcm_core.settings.json5", "lcm_core.settings.show", "lcm_core.summarize"),
-    *("lcm_core.store.listing", "lcm_core.store.messages", "lcm_core.store.summaries", "lcm_core.store.sums"),
+    *("lcm_core.store.listing", "lcm_core.store.messages", "lcm_core.store.statistics"),
+    *("lcm_core.store.summaries", "lcm_core.store.context"),
     *("lcm_core.tokens", "lcm_tui.cli.cursors", "lcm_tui.cli.machine", "lcm_tui.cli.readable"),
     *("json", "tomllib", "zoneinfo"),
 }

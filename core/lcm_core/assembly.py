@@ -30,18 +30,17 @@ from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.assembly import (
     ContextSize,
-    cache_telemetry,
     context_depths,
     context_end,
     context_size,
     history_tokens,
-    pending_debt,
     raw_tokens_before,
     stored_items,
     tool_rows_before,
 )
 from lcm_core.store.briefs import focus_overlay
 from lcm_core.store.database import Reader
+from lcm_core.store.state import cache_telemetry, pending_debt
 
 #: Items that are read at once, at the least.
 PAGE: Final = 200

@@ -26,7 +26,7 @@ from lcm_core.operations.prune import Criteria, TranscriptFolders, plan_archive,
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.sizes import ConversationSize
+from lcm_core.store.statistics import ConversationSize
 
 from lcm_tui.cli import answer as answering
 from lcm_tui.cli import changing, options

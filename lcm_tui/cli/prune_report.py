@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lcm_core.operations.prune import SpaceUse
-from lcm_core.store.sizes import ConversationSize
+from lcm_core.store.statistics import ConversationSize
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document

@@ -123,7 +123,10 @@ class CountedList(ConversationList):
 
     async def _fill_sums(self) -> None:
         """Sums of the next conversation; of one that only grew, those of what was appended."""
-        from lcm_core.store.sums import sums_of, sums_since  # not wanted before the first rows are drawn
+        from lcm_core.store.statistics import (
+            sums_of,
+            sums_since,  # not wanted before the first rows are drawn
+        )
 
         for conversation_id in self._next(self._sum_wanted, 1):
             row = self._rows.get(conversation_id)

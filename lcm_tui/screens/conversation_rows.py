@@ -15,7 +15,7 @@ from lcm_tui.widgets.spans import Column, Span
 
 if TYPE_CHECKING:  # neither is known when the first rows are drawn
     from lcm_core.ingest.sessions import DiskSession
-    from lcm_core.store.sums import ConversationSums
+    from lcm_core.store.statistics import ConversationSums
 
 COLUMNS = (
     Column("id", "id", 5, right=True, keep=100),

@@ -19,8 +19,7 @@ from lcm_core.change.reindex import reindex, resync
 from lcm_core.errors import CancelledError
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
-from lcm_core.store.guard import undisturbed
-from lcm_core.store.opening import choose_access, private_copy, remove_copy
+from lcm_core.store.opening import choose_access, private_copy, remove_copy, undisturbed
 
 from tests.change.support import connect, plan_of, run, update, value
 

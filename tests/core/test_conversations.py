@@ -13,7 +13,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId
 from lcm_core.store import conversations as store
 from lcm_core.store.database import Database
-from lcm_core.store.sums import sums_of, sums_since
+from lcm_core.store.statistics import sums_of, sums_since
 from lcm_core.times import parse_utc
 
 from tests.conftest import DatabaseFactory

@@ -23,7 +23,6 @@ from lcm_core.store import (
     state,
     statistics,
     summaries,
-    sums,
 )
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
@@ -70,7 +69,7 @@ QUESTIONS: Mapping[str, Callable[[Reader], Awaitable[object]]] = {
     "list": conversations.list_conversations,
     "counts": lambda reader: conversations.count_rows(reader, [MAIN]),
     "conversation": lambda reader: conversations.get_conversation(reader, MAIN),
-    "sums": lambda reader: sums.sums_of(reader, MAIN),
+    "sums": lambda reader: statistics.sums_of(reader, MAIN),
     "newest": lambda reader: messages.newest_page(reader, MAIN, 50),
     "oldest": lambda reader: messages.oldest_page(reader, MAIN, 50),
     "message": lambda reader: messages.get_message(reader, 1),

@@ -39,7 +39,6 @@ from lcm_core.change.errors import DiskFullError, ReadOnlyError
 from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.private_files import PartialFile
 from lcm_core.store.connecting import error_name
-from lcm_core.store.guard import undisturbed
 from lcm_core.store.opening import (
     MAGIC,
     Access,
@@ -50,6 +49,7 @@ from lcm_core.store.opening import (
     file_state,
     real_path,
     sidecar,
+    undisturbed,
 )
 from lcm_core.store.schema import ESSENTIAL
 

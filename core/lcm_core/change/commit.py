@@ -37,7 +37,7 @@ from lcm_core.change.verify import verify
 from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Database
-from lcm_core.store.guard import undisturbed
+from lcm_core.store.opening import undisturbed
 from lcm_core.times import iso_z
 
 #: From so many edits on more pages are kept in memory, and how many bytes of them: a copy of 360,000 rows

@@ -25,7 +25,7 @@ from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
 from lcm_core.errors import CancelledError, LcmError, RefusedError
 from lcm_core.store.connecting import Rows, SqlValue
-from lcm_core.store.guard import undisturbed
+from lcm_core.store.opening import undisturbed
 
 #: Pages of a full-text table that are merged in one transaction.
 _MERGED_PAGES: Final = 500

@@ -39,7 +39,7 @@ from lcm_core.ingest.jsonl import BadLineError, JsonObject, decode_object, strin
 from lcm_core.javascript import js_json
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
-from lcm_core.store.guard import undisturbed
+from lcm_core.store.opening import undisturbed
 from lcm_core.store.schema import Schema
 from lcm_core.times import iso_z, parse_utc
 

@@ -32,8 +32,8 @@ from lcm_core.change.waiting import host_waits, waiting_words
 from lcm_core.engine_rules import engine_rules
 from lcm_core.store.connecting import Rows, rows_in
 from lcm_core.store.database import Reader
-from lcm_core.store.prepared import BATCHES, ENDED
 from lcm_core.store.schema import Schema
+from lcm_core.store.state import ENDED_BATCHES, PREPARED_BATCHES
 from lcm_core.text import safe_line
 
 STOP_THE_HOST = (
@@ -189,11 +189,13 @@ def _host_waits(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
 
 def _given_up(db: Rows, verified: Verified, schema: Schema) -> list[str]:
     """What a 1.x engine has prepared and gives up when this is done (docs/engine/prepared.md)."""
-    owners = [one for one in verified.contexts if isinstance(one, int)] if schema.has(BATCHES) else []
+    owners = (
+        [one for one in verified.contexts if isinstance(one, int)] if schema.has(PREPARED_BATCHES) else []
+    )
     found: list[str] = []
     for owner in owners:
-        rows = db.rows(f"SELECT batch_id, status FROM {BATCHES} WHERE conversation_id = ?", (owner,))
-        if any(status not in ENDED for _, status in rows):
+        rows = db.rows(f"SELECT batch_id, status FROM {PREPARED_BATCHES} WHERE conversation_id = ?", (owner,))
+        if any(status not in ENDED_BATCHES for _, status in rows):
             found.append(
                 f"The engine is preparing a compaction of conversation {owner} and gives up what it has "
                 "prepared when this changes the context: it is made again, and paid for again"

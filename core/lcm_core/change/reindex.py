@@ -24,9 +24,9 @@ from lcm_core.errors import CancelledError, RefusedError
 from lcm_core.javascript import BLANKS
 from lcm_core.store.connecting import Row, SqlValue, quoted
 from lcm_core.store.database import Reader
-from lcm_core.store.guard import undisturbed
+from lcm_core.store.opening import undisturbed
+from lcm_core.store.rows import KeyRange, range_end_sql
 from lcm_core.store.schema import Schema
-from lcm_core.store.steps import Step, bound_sql
 
 #: Rows that are read and written at a time.
 PAGE = 500
@@ -278,14 +278,14 @@ def _wrong_summaries(writer: Writer, table: str) -> Iterator[_Wrong]:
     yield from _parts({summary_id: held.get(str(summary_id), ()) for summary_id in wrong})
 
 
-def _steps(writer: Writer, table: str, column: str) -> Iterator[Step]:
+def _steps(writer: Writer, table: str, column: str) -> Iterator[KeyRange]:
     """Steps over a table by rows that are there: ids may be anything."""
     after: SqlValue = None
     while True:
         keys = () if after is None else (after,)
-        rows = writer.rows(bound_sql(table, column, _STEP, behind=bool(keys)), keys)
+        rows = writer.rows(range_end_sql(table, column, _STEP, behind=bool(keys)), keys)
         until = rows[0][0] if rows else None
-        yield Step(after, until)
+        yield KeyRange(after, until)
         if until is None:
             return
         after = until

@@ -40,8 +40,7 @@ from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingErr
 from lcm_core.records import Timestamp
 from lcm_core.store.connecting import error_name
 from lcm_core.store.database import Database
-from lcm_core.store.guard import undisturbed
-from lcm_core.store.opening import Access, connect_writing, real_path
+from lcm_core.store.opening import Access, connect_writing, real_path, undisturbed
 from lcm_core.store.statistics import database_statistics
 
 #: How long the file is waited for, seconds, and how often it is tried meanwhile.

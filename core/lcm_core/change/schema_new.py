@@ -17,7 +17,7 @@ from typing import Final
 from lcm_core.change.connection import Writer, explained, open_writer
 from lcm_core.change.errors import ReadOnlyError
 from lcm_core.errors import RefusedError
-from lcm_core.store.guard import undisturbed
+from lcm_core.store.opening import undisturbed
 
 _NOW: Final = "TEXT NOT NULL DEFAULT (datetime('now'))"
 _COUNT: Final = "INTEGER NOT NULL DEFAULT 0"

@@ -19,7 +19,7 @@ from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.plan import Edit, deletions
 from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.assemblies import TABLE, Snapshot, SnapshotItem, packed_account, packed_items
-from lcm_core.store.guard import undisturbed
+from lcm_core.store.opening import undisturbed
 from lcm_core.times import iso_z
 
 #: Snapshots of one conversation that are kept, unless the host says another number.

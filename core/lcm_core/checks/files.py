@@ -29,7 +29,7 @@ from lcm_core.paths import StoredFileState, resolve_stored
 from lcm_core.records import ConversationId, LargeFile
 from lcm_core.store.database import Reader
 from lcm_core.store.files import list_files
-from lcm_core.store.steps import Step, steps
+from lcm_core.store.rows import KeyRange, key_ranges
 from lcm_core.wording import counted
 
 #: Messages by id that one transaction looks at.
@@ -209,7 +209,7 @@ async def read_files(run: Run) -> None:
 async def _read_uses(run: Run, uses: Uses) -> None:
     done, total = 0, await run.database.read(_count_messages)
     await run.database.read(_take_summaries, uses, run.conversation_id)
-    async for step in steps(run.database, "messages", "message_id", _STEP):
+    async for step in key_ranges(run.database, "messages", "message_id", _STEP):
         await run.database.read(_take_messages, uses, run.conversation_id, step)
         done = min(done + _STEP, total)
         run.progress(done, total)
@@ -220,7 +220,7 @@ async def _count_messages(reader: Reader) -> int:
 
 
 async def _take_messages(
-    reader: Reader, uses: Uses, conversation_id: ConversationId | None, step: Step
+    reader: Reader, uses: Uses, conversation_id: ConversationId | None, step: KeyRange
 ) -> None:
     large = "CAST(m.large_content AS TEXT)" if reader.schema.has("messages", "large_content") else "NULL"
     only, keys = ("", ()) if conversation_id is None else ("AND m.conversation_id = ?", (conversation_id,))

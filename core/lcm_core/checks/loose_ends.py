@@ -11,7 +11,7 @@ from lcm_core.findings import FixId
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.steps import Step, steps
+from lcm_core.store.rows import KeyRange, key_ranges
 
 #: Rows that one transaction looks at.
 _STEP: Final = 200_000
@@ -104,7 +104,7 @@ async def read_parts(run: Run) -> None:
 async def _stepwise(
     database: Database, table: str, key: str, query: str, column: str
 ) -> AsyncIterator[list[Row]]:
-    async for step in steps(database, table, key, _STEP):
+    async for step in key_ranges(database, table, key, _STEP):
         yield await database.read(_rows, query, column, step)
 
 
@@ -112,7 +112,7 @@ async def _count(reader: Reader, table: str) -> int:
     return await reader.value(f"SELECT count(*) FROM {table}") or 0
 
 
-async def _rows(reader: Reader, query: str, column: str, step: Step) -> list[Row]:
+async def _rows(reader: Reader, query: str, column: str, step: KeyRange) -> list[Row]:
     return await reader.rows(query.format(step=step.where(column)), *step.bounds)
 
 

@@ -20,7 +20,7 @@ from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.steps import Step, steps
+from lcm_core.store.rows import KeyRange, key_ranges
 
 MESSAGES: Final = "messages_fts"
 SUMMARIES: Final = "summaries_fts"
@@ -194,7 +194,7 @@ async def _compare_messages(
 ) -> AsyncIterator[tuple[int, int]]:
     """Note what the search table lacks, holds in another form, or holds although gone; a step at a time."""
     done, total = 0, await database.read(_count, "messages")
-    async for step in steps(database, "messages", "message_id", _STEP):
+    async for step in key_ranges(database, "messages", "message_id", _STEP):
         for row in await database.read(_differing, conversation_id, step):
             if row["missing"]:
                 found.missing.add("messages", row["id"])
@@ -203,7 +203,7 @@ async def _compare_messages(
         done = min(done + _STEP, total)
         yield done, total
     if conversation_id is None:
-        async for step in steps(database, f"{MESSAGES}_content", "id", _STEP):
+        async for step in key_ranges(database, f"{MESSAGES}_content", "id", _STEP):
             for row in await database.read(_orphans, step):
                 found.extra.add(MESSAGES, row["id"])
             yield total, total
@@ -213,7 +213,7 @@ async def _count(reader: Reader, table: str) -> int:
     return await reader.value(f"SELECT count(*) FROM {table}") or 0
 
 
-async def _orphans(reader: Reader, step: Step) -> list[Row]:
+async def _orphans(reader: Reader, step: KeyRange) -> list[Row]:
     return await reader.rows(
         f"""SELECT f.id FROM {MESSAGES}_content AS f WHERE {step.where("f.id")}
         AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = f.id)""",
@@ -221,7 +221,7 @@ async def _orphans(reader: Reader, step: Step) -> list[Row]:
     )
 
 
-async def _differing(reader: Reader, conversation_id: ConversationId | None, step: Step) -> list[Row]:
+async def _differing(reader: Reader, conversation_id: ConversationId | None, step: KeyRange) -> list[Row]:
     only, keys = ("", ()) if conversation_id is None else ("AND m.conversation_id = ?", (conversation_id,))
     return await reader.rows(
         f"""SELECT m.message_id AS id, f.id IS NULL AS missing,
@@ -240,7 +240,7 @@ async def _differing(reader: Reader, conversation_id: ConversationId | None, ste
 async def _compare_summaries(run: Run, table: str, found: Differences) -> None:
     """Note the summaries that a search table lacks, holds twice, in another form, or although gone."""
     database, seen = run.database, set[str]()
-    async for step in steps(database, f"{table}_content", "id", _STEP):
+    async for step in key_ranges(database, f"{table}_content", "id", _STEP):
         rows = await database.read(_summary_step, table, run.conversation_id, step)
         twice = []
         for row in rows:
@@ -257,7 +257,7 @@ async def _compare_summaries(run: Run, table: str, found: Differences) -> None:
 
 
 async def _summary_step(
-    reader: Reader, table: str, conversation_id: ConversationId | None, step: Step
+    reader: Reader, table: str, conversation_id: ConversationId | None, step: KeyRange
 ) -> list[Row]:
     only, keys = ("", ()) if conversation_id is None else ("AND s.conversation_id = ?", (conversation_id,))
     return await reader.rows(

@@ -24,8 +24,8 @@ from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
+from lcm_core.store.rows import KeyRange, next_range
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
-from lcm_core.store.steps import Step, next_step
 from lcm_core.store.typed import LEAST, NO_MESSAGE
 from lcm_core.tokens import MOST_PER_CHARACTER
 
@@ -320,9 +320,11 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
     return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
 
 
-async def _next_messages(reader: Reader, conversation_id: ConversationId, last: Step | None) -> Step | None:
+async def _next_messages(
+    reader: Reader, conversation_id: ConversationId, last: KeyRange | None
+) -> KeyRange | None:
     """The next run of messages by seq; two with one seq are in the same run."""
-    return await next_step(reader, "messages", "seq", _PAGE, last, of=("conversation_id", conversation_id))
+    return await next_range(reader, "messages", "seq", _PAGE, last, of=("conversation_id", conversation_id))
 
 
 async def _nodes(

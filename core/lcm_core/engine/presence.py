@@ -8,8 +8,7 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from lcm_core.store.guard import undisturbed
-from lcm_core.store.opening import connect_writing, real_path
+from lcm_core.store.opening import connect_writing, real_path, undisturbed
 
 
 class Presence:

@@ -20,9 +20,9 @@ from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
-from lcm_core.store.prepared import TABLES as PREPARED
-from lcm_core.store.prepared import batches_naming
 from lcm_core.store.rows import StoredRow, referring_columns, rows_by
+from lcm_core.store.state import PREPARED_TABLES as PREPARED
+from lcm_core.store.state import batches_naming
 from lcm_core.times import sql_utc
 
 #: What refers to a summary and is dealt with by name.

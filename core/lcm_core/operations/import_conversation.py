@@ -32,10 +32,9 @@ from lcm_core.operations.prune import CAUSE
 from lcm_core.operations.rows import new_batch_id, new_summary_id, update
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.lifecycle import ids_taken
-from lcm_core.store.prepared import TABLES as PREPARED
-from lcm_core.store.rows import rows_by
+from lcm_core.store.rows import ids_taken, rows_by
 from lcm_core.store.schema import Schema
+from lcm_core.store.state import PREPARED_TABLES as PREPARED
 from lcm_core.times import iso_z
 from lcm_core.wording import counted, phrase
 

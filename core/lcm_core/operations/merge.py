@@ -29,17 +29,9 @@ from lcm_core.store import context as context_store
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.families import (
-    Member,
-    families,
-    held_once,
-    numbered,
-    owned_keys,
-    owning_tables,
-    records_archiving,
-)
+from lcm_core.store.families import Member, families, held_once, numbered, records_archiving
 from lcm_core.store.occupied import ONCE, active_briefs
-from lcm_core.store.rows import rows_by
+from lcm_core.store.rows import owned_keys, owning_tables, rows_by
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.times import iso_z, parse_utc, sql_utc
 from lcm_core.wording import counted, phrase

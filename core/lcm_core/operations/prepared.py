@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from lcm_core.change.plan import Edit
 from lcm_core.errors import RefusedError
 from lcm_core.operations.rows import delete
-from lcm_core.store.prepared import PreparedBatch
+from lcm_core.store.state import PreparedBatch
 
 
 def refuse_active(batches: Iterable[PreparedBatch], what: str) -> None:

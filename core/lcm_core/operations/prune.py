@@ -41,15 +41,13 @@ from lcm_core.operations.prepared import refuse_active
 from lcm_core.operations.rows import in_context_order, listing_of, pages, update
 from lcm_core.paths import resolve_transcript
 from lcm_core.records import Conversation, ConversationId
-from lcm_core.store import prepared
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.families import owned_keys, owning_tables
-from lcm_core.store.lifecycle import consumers_first, foreign_uses, message_ids, transcripts
+from lcm_core.store.lifecycle import consumers_first, foreign_uses, message_ids
 from lcm_core.store.opening import sidecar
-from lcm_core.store.prepared import batches_of
-from lcm_core.store.rows import StoredRow, referring_columns, rows_by
-from lcm_core.store.sizes import ConversationSize, FileSize, conversation_counts, file_size, measured
+from lcm_core.store.rows import StoredRow, owned_keys, owning_tables, referring_columns, rows_by
+from lcm_core.store.state import PREPARED_TABLES, batches_of, transcripts
+from lcm_core.store.statistics import ConversationSize, FileSize, conversation_counts, file_size, measured
 from lcm_core.times import iso_z, parse_utc, sql_utc
 from lcm_core.wording import counted, phrase
 
@@ -360,7 +358,7 @@ async def deletion_pieces(reader: Reader, conversation_id: ConversationId) -> As
 async def _units(reader: Reader, conversation_id: ConversationId) -> AsyncIterator[Sequence[Edit]]:
     for splice in _context(await rows_by(reader, "context_items", "conversation_id", [conversation_id])):
         yield [splice]
-    for batch in await prepared.batches_of(reader, conversation_id):
+    for batch in await batches_of(reader, conversation_id):
         for table, row in batch.rows:
             yield [_delete(table, row)]
     briefs = await rows_by(reader, "focus_briefs", "conversation_id", [conversation_id])
@@ -397,7 +395,7 @@ async def _summaries_and_messages(
             yield unit
 
 
-_IN_ORDER: Final = prepared.TABLES | {
+_IN_ORDER: Final = PREPARED_TABLES | {
     "context_items",
     "conversations",
     "focus_briefs",
@@ -405,7 +403,7 @@ _IN_ORDER: Final = prepared.TABLES | {
     "summaries",
 }
 #: What refers to a summary or a message and is not deleted with it but before.
-_LINES: Final = prepared.TABLES | {
+_LINES: Final = PREPARED_TABLES | {
     *("context_items", "summary_messages", "summary_parents", "focus_brief_sources")
 }
 

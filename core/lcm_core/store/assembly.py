@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from lcm_core.assemble.cache import CacheTelemetry
 from lcm_core.assemble.resolve import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
 from lcm_core.records import (
     ContextItem,
@@ -20,9 +19,7 @@ from lcm_core.store import summaries
 from lcm_core.store.database import Reader
 from lcm_core.store.files import COLUMNS as FILE_COLUMNS
 from lcm_core.store.files import file_of
-from lcm_core.store.rows import rows_by
 from lcm_core.store.standing import whole_messages
-from lcm_core.store.state import MAINTENANCE, TELEMETRY
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,59 +186,6 @@ async def raw_tokens_before(reader: Reader, conversation_id: ConversationId, ord
             *(() if ordinal is None else (ordinal,)),
         )
         or 0
-    )
-
-
-async def pending_debt(reader: Reader, conversation_id: ConversationId) -> int | None:
-    """The tokens that the engine foresaw when it noted that compaction is due; 0 where it foresaw none.
-
-    None when no such debt is pending (or can be noted: before 0.9.0).
-    """
-    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
-        if row.get("pending"):
-            foreseen = row.get("projected_token_count")
-            return foreseen if isinstance(foreseen, int) else 0
-    return None
-
-
-async def cache_telemetry(reader: Reader, conversation_id: ConversationId) -> CacheTelemetry | None:
-    """What the engine noted of the provider's prompt cache; None where nothing is noted (before 0.7.0)."""
-    if not reader.schema.has(TELEMETRY):
-        return None
-    columns = reader.schema.select(
-        TELEMETRY,
-        (
-            "provider",
-            "model",
-            "cache_state",
-            "retention",
-            "last_observed_cache_hit_at",
-            "last_observed_cache_break_at",
-            "last_cache_touch_at",
-            "last_api_call_at",
-        ),
-        "t",
-    )
-    counts = ", ".join(
-        f"CAST(t.{name} AS INTEGER) AS {name}" if reader.schema.has(TELEMETRY, name) else f"NULL AS {name}"
-        for name in ("last_observed_cache_read", "last_observed_cache_write")
-    )
-    row = await reader.row(
-        f"SELECT {columns}, {counts} FROM {TELEMETRY} AS t WHERE t.conversation_id = ?", conversation_id
-    )
-    if row is None:
-        return None
-    return CacheTelemetry(
-        provider=row["provider"],
-        model=row["model"],
-        state=row["cache_state"],
-        retention=row["retention"],
-        cache_read=row["last_observed_cache_read"],
-        cache_write=row["last_observed_cache_write"],
-        hit_at=row["last_observed_cache_hit_at"],
-        break_at=row["last_observed_cache_break_at"],
-        touch_at=row["last_cache_touch_at"],
-        call_at=row["last_api_call_at"],
     )
 
 

@@ -87,26 +87,3 @@ async def held_once(
         conversation_id,
     )
     return [(MessageId(row[0]), str(row[1])) for row in rows]
-
-
-async def owned_keys(
-    reader: Reader, table: str, key: str, conversation_id: ConversationId
-) -> list[str | int]:
-    """The keys of the rows of a table that belong to a conversation, in the order in which they were made."""
-    if not reader.schema.has(table, key):
-        return []
-    rows = await reader.rows(
-        f'SELECT "{key}" FROM "{table}" WHERE conversation_id = ? ORDER BY rowid', conversation_id
-    )
-    return [row[0] for row in rows]
-
-
-def owning_tables(reader: Reader) -> tuple[str, ...]:
-    """The tables whose rows belong to a conversation; not our own."""
-    return tuple(
-        sorted(
-            table
-            for table, columns in reader.schema.tables.items()
-            if "conversation_id" in columns and not table.startswith("lcm_tui_")
-        )
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lcm_core.records import ConversationId
@@ -29,22 +28,6 @@ async def message_ids(reader: Reader, conversation_id: ConversationId) -> list[i
         "SELECT message_id FROM messages WHERE conversation_id = ? ORDER BY seq", conversation_id
     )
     return [row[0] for row in rows]
-
-
-async def transcripts(reader: Reader) -> list[tuple[int, str]]:
-    """Conversations and the session file that the engine recorded for each; none in old versions."""
-    if not reader.schema.has("conversation_bootstrap_state", "session_file_path"):
-        return []
-    rows = await reader.rows("SELECT conversation_id, session_file_path FROM conversation_bootstrap_state")
-    return [(row[0], str(row[1])) for row in rows if row[1]]
-
-
-async def ids_taken(reader: Reader, table: str, column: str, ids: Iterable[object]) -> frozenset[object]:
-    """Which of some ids a table holds."""
-    if not reader.schema.has(table, column):
-        return frozenset()
-    rows = await reader.rows_in(f'SELECT "{column}" FROM "{table}" WHERE "{column}" IN (?*)', ids)
-    return frozenset(row[0] for row in rows)
 
 
 async def consumers_first(reader: Reader, conversation_id: ConversationId) -> tuple[list[str], list[str]]:

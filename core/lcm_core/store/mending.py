@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row, SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import StoredRow, rows_by
-from lcm_core.store.steps import next_step
+from lcm_core.store.rows import StoredRow, next_range, rows_by
 
 #: Conversations that are asked for; None: all of them, and rows of none.
 Owners = Collection[ConversationId | None] | None
@@ -27,16 +26,6 @@ class UncalledPart:
     role: str  #: of its message
     part_type: str
     metadata: str | None
-
-
-async def columns_by(
-    reader: Reader, table: str, key: str, keys: Iterable[SqlValue], columns: Collection[str]
-) -> dict[SqlValue, StoredRow]:
-    """Some columns of rows, by the value of *key*; columns that this file does not have are left out."""
-    known = [name for name in columns if reader.schema.has(table, name)]
-    names = ", ".join(f'"{name}"' for name in [key, *known])
-    rows = await reader.stored_in(f'SELECT {names} FROM "{table}" WHERE "{key}" IN (?*)', keys)
-    return {row[key]: {name: row[name] for name in known} for row in rows}
 
 
 async def context_rows(reader: Reader, conversation_id: ConversationId) -> list[StoredRow]:
@@ -70,7 +59,7 @@ async def orphan_part_rows(reader: Reader, owners: Owners) -> list[Named]:
     if not reader.schema.has("message_parts"):
         return []
     lost: list[SqlValue] = []
-    step = await next_step(reader, "message_parts", "message_id", _STEP, None)
+    step = await next_range(reader, "message_parts", "message_id", _STEP, None)
     while step is not None:
         rows = await reader.stored(
             f"""SELECT p.part_id AS id,
@@ -79,7 +68,7 @@ async def orphan_part_rows(reader: Reader, owners: Owners) -> list[Named]:
             AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = p.message_id)""",
             *step.bounds,
         )
-        step = await next_step(reader, "message_parts", "message_id", _STEP, step)
+        step = await next_range(reader, "message_parts", "message_id", _STEP, step)
         lost += (row["id"] for row in rows if owners is None or row["owner"] in owners)
     return [("message_parts", row) for row in await rows_by(reader, "message_parts", "part_id", lost)]
 

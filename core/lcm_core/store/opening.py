@@ -12,9 +12,10 @@ import shutil
 import sqlite3
 import stat
 import tempfile
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +29,6 @@ from lcm_core.errors import (
     SearchUnavailableError,
 )
 from lcm_core.store.connecting import Connection, ReadConnection, error_name
-from lcm_core.store.guard import undisturbed
 
 C = TypeVar("C", bound=Connection)
 
@@ -114,7 +114,7 @@ def file_state(path: Path) -> FileState | None:
 def choose_access(path: Path) -> Access:
     """Decide how to open *path*, after making sure that it is a whole SQLite file.
 
-    Where WAL and ``-shm`` lie beside it, this process may hold SQLite's locks on it (`lcm_core.store.guard`):
+    Where WAL and ``-shm`` lie beside it, this process may hold SQLite's locks on it (`undisturbed`):
     then it is not opened by hand, and SQLite itself says what is wrong with it. An empty WAL counts: whoever
     has the file open may begin to write it at any moment.
 
@@ -424,3 +424,38 @@ def explain(error: sqlite3.Error, path: Path) -> DatabaseError:
         )
     kind = SearchUnavailableError if any(one in text for one in _LACKING_HERE) else DatabaseQueryError
     return kind(f"{path} cannot be read: {text}.")
+
+
+# -- one at a time within this process -----------------------------------------------------------------
+
+_guards_lock = threading.Lock()
+_guards: dict[tuple[int, int], threading.Lock] = {}
+
+
+@contextmanager
+def undisturbed(path: Path, wait: float | None = None) -> Iterator[None]:
+    """Hold the file for oneself within this process, waiting *wait* seconds (None: for as long as it takes).
+
+    POSIX drops every lock that a process has on a file as soon as the process closes any descriptor of it.
+    SQLite knows its own descriptors; one that Python opened to read the header, or to copy the file, would
+    drop the locks of a commit, and another process could write into the middle of it. So a commit holds
+    the file from opening its connection to closing it, a reader while it has the file open by hand.
+
+    Raises:
+        DatabaseBusyError: it was held for the whole time.
+    """
+    try:
+        found = path.stat()
+    except (OSError, ValueError):  # nothing to hold; opening it says why
+        yield
+        return
+    with _guards_lock:
+        guard = _guards.setdefault((found.st_dev, found.st_ino), threading.Lock())
+    if not guard.acquire(timeout=-1 if wait is None else wait):
+        raise DatabaseBusyError(
+            f"{path} is being changed by another part of this program. Try again when it has finished."
+        )
+    try:
+        yield
+    finally:
+        guard.release()

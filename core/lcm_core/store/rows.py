@@ -1,12 +1,13 @@
-"""Whole rows as they are stored, for what changes them: every column that this file has, undecoded."""
+"""Rows of any table: whole, as they are stored, for what changes them; a table in ranges of keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from lcm_core.records import ConversationId
 from lcm_core.store.connecting import SqlValue
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 
 #: A whole row by column.
 StoredRow = Mapping[str, SqlValue]
@@ -38,3 +39,109 @@ async def referring_columns(reader: Reader, target: str) -> list[ReferringColumn
         target,
     )
     return [ReferringColumn(row[0], row[1], row[2]) for row in rows]
+
+
+async def columns_by(
+    reader: Reader, table: str, key: str, keys: Iterable[SqlValue], columns: Collection[str]
+) -> dict[SqlValue, StoredRow]:
+    """Some columns of rows, by the value of *key*; columns that this file does not have are left out."""
+    known = [name for name in columns if reader.schema.has(table, name)]
+    names = ", ".join(f'"{name}"' for name in [key, *known])
+    rows = await reader.stored_in(f'SELECT {names} FROM "{table}" WHERE "{key}" IN (?*)', keys)
+    return {row[key]: {name: row[name] for name in known} for row in rows}
+
+
+async def ids_taken(reader: Reader, table: str, column: str, ids: Iterable[object]) -> frozenset[object]:
+    """Which of some ids a table holds."""
+    if not reader.schema.has(table, column):
+        return frozenset()
+    rows = await reader.rows_in(f'SELECT "{column}" FROM "{table}" WHERE "{column}" IN (?*)', ids)
+    return frozenset(row[0] for row in rows)
+
+
+async def owned_keys(
+    reader: Reader, table: str, key: str, conversation_id: ConversationId
+) -> list[str | int]:
+    """The keys of the rows of a table that belong to a conversation, in the order in which they were made."""
+    if not reader.schema.has(table, key):
+        return []
+    rows = await reader.rows(
+        f'SELECT "{key}" FROM "{table}" WHERE conversation_id = ? ORDER BY rowid', conversation_id
+    )
+    return [row[0] for row in rows]
+
+
+def owning_tables(reader: Reader) -> tuple[str, ...]:
+    """The tables whose rows belong to a conversation; not our own."""
+    return tuple(
+        sorted(
+            table
+            for table, columns in reader.schema.tables.items()
+            if "conversation_id" in columns and not table.startswith("lcm_tui_")
+        )
+    )
+
+
+# -- a table in ranges of keys that exist, since ids reach from -2**63 to 2**63-1 ------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Values of a column in SQLite's order: all after one of them, up to and including another."""
+
+    after: SqlValue = None  #: None: from the first one on, NULL too
+    until: SqlValue = None  #: None: to the last one
+
+    def where(self, column: str) -> str:
+        """SQL that is true of the values in it; `bounds` are its parameters."""
+        first = f"{column} > ?" if self.after is not None else ""
+        last = f"{column} <= ?" if self.until is not None else ""
+        if last and not first:
+            return f"({last} OR {column} IS NULL)"
+        return " AND ".join(filter(None, (first, last))) or "1"
+
+    @property
+    def bounds(self) -> tuple[SqlValue, ...]:
+        """The parameters of `where`."""
+        return tuple(bound for bound in (self.after, self.until) if bound is not None)
+
+
+def range_end_sql(table: str, column: str, size: int, *, behind: bool, of: str | None = None) -> str:
+    """SQL of the value with which a range of *size* rows ends; no row: it reaches the end of the table.
+
+    Its parameters are the value of the column *of*, if only rows with that value are wanted, and the value
+    that the range is *behind*.
+    """
+    conditions = " AND ".join([*([f"{of} = ?"] if of else []), *([f"{column} > ?"] if behind else [])])
+    where = f"WHERE {conditions}" if conditions else ""
+    return f"SELECT {column} FROM {table} {where} ORDER BY {column} LIMIT 1 OFFSET {size - 1}"
+
+
+async def next_range(
+    reader: Reader,
+    table: str,
+    column: str,
+    size: int,
+    last: KeyRange | None,
+    *,
+    of: tuple[str, SqlValue] | None = None,
+) -> KeyRange | None:
+    """The range after *last*, or the first one; None when that was the last.
+
+    *of*: only of the rows that have a value in another column, which an index leads to.
+    """
+    if last is not None and last.until is None:
+        return None
+    after = None if last is None else last.until
+    sql = range_end_sql(table, column, size, behind=after is not None, of=of[0] if of else None)
+    keys = (*(() if of is None else (of[1],)), *(() if after is None else (after,)))
+    rows = await reader.stored(sql, *keys)
+    return KeyRange(after, rows[0][0] if rows else None)
+
+
+async def key_ranges(database: Database, table: str, column: str, size: int) -> AsyncIterator[KeyRange]:
+    """A whole table by an indexed *column*, in ranges of about *size* rows; one at least."""
+    step = await database.read(next_range, table, column, size, None)
+    while step is not None:
+        yield step
+        step = await database.read(next_range, table, column, size, step)

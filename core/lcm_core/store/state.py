@@ -1,14 +1,19 @@
-"""What the engine notes beside a conversation: telemetry, maintenance debt, progress in the transcript."""
+"""What the engine notes beside a conversation: telemetry, maintenance debt, its place in the transcript, and
+what the 1.x engine has prepared of a compaction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from lcm_core.assemble.cache import CacheTelemetry
 from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment_key, stored_form
+from lcm_core.store.rows import StoredRow, rows_by
 
 #: A row of a state table by column, without the conversation's id; columns of other versions are absent.
 StateRow = Mapping[str, SqlValue]
@@ -128,3 +133,127 @@ async def _files(reader: Reader, conversation_id: ConversationId) -> FileTotals:
         return FileTotals(0, 0, None)
     latest = stored_form(row["latest"])
     return FileTotals(row["count"], row["bytes"], None if latest is None else Timestamp(latest))
+
+
+async def pending_debt(reader: Reader, conversation_id: ConversationId) -> int | None:
+    """The tokens that the engine foresaw when it noted that compaction is due; 0 where it foresaw none.
+
+    None when no such debt is pending (or can be noted: before 0.9.0).
+    """
+    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
+        if row.get("pending"):
+            foreseen = row.get("projected_token_count")
+            return foreseen if isinstance(foreseen, int) else 0
+    return None
+
+
+async def cache_telemetry(reader: Reader, conversation_id: ConversationId) -> CacheTelemetry | None:
+    """What the engine noted of the provider's prompt cache; None where nothing is noted (before 0.7.0)."""
+    if not reader.schema.has(TELEMETRY):
+        return None
+    columns = reader.schema.select(
+        TELEMETRY,
+        (
+            "provider",
+            "model",
+            "cache_state",
+            "retention",
+            "last_observed_cache_hit_at",
+            "last_observed_cache_break_at",
+            "last_cache_touch_at",
+            "last_api_call_at",
+        ),
+        "t",
+    )
+    counts = ", ".join(
+        f"CAST(t.{name} AS INTEGER) AS {name}" if reader.schema.has(TELEMETRY, name) else f"NULL AS {name}"
+        for name in ("last_observed_cache_read", "last_observed_cache_write")
+    )
+    row = await reader.row(
+        f"SELECT {columns}, {counts} FROM {TELEMETRY} AS t WHERE t.conversation_id = ?", conversation_id
+    )
+    if row is None:
+        return None
+    return CacheTelemetry(
+        provider=row["provider"],
+        model=row["model"],
+        state=row["cache_state"],
+        retention=row["retention"],
+        cache_read=row["last_observed_cache_read"],
+        cache_write=row["last_observed_cache_write"],
+        hit_at=row["last_observed_cache_hit_at"],
+        break_at=row["last_observed_cache_break_at"],
+        touch_at=row["last_cache_touch_at"],
+        call_at=row["last_api_call_at"],
+    )
+
+
+async def transcripts(reader: Reader) -> list[tuple[int, str]]:
+    """Conversations and the session file that the engine recorded for each; none in old versions."""
+    if not reader.schema.has("conversation_bootstrap_state", "session_file_path"):
+        return []
+    rows = await reader.rows("SELECT conversation_id, session_file_path FROM conversation_bootstrap_state")
+    return [(row[0], str(row[1])) for row in rows if row[1]]
+
+
+# -- prepared work -------------------------------------------------------------------------------------
+
+#: A batch is planned, its nodes (hidden summaries) are made one by one, then it is published or dropped.
+#: Until then no message or summary that its rows refer to may be deleted (docs/engine/prepared.md).
+PREPARED_BATCHES: Final = "pending_compaction_batches"
+PREPARED_NODES: Final = "pending_summary_nodes"
+PREPARED_NODE_MESSAGES: Final = "pending_summary_node_messages"
+PREPARED_NODE_CHILDREN: Final = "pending_summary_node_children"
+#: All tables of prepared work.
+PREPARED_TABLES: Final = frozenset(
+    {PREPARED_BATCHES, PREPARED_NODES, PREPARED_NODE_MESSAGES, PREPARED_NODE_CHILDREN}
+)
+#: What a batch is called once nobody works on it any more; a word that we do not know counts as active.
+ENDED_BATCHES: Final = frozenset({"published", "stale", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """One batch with all rows that belong to it."""
+
+    batch_id: str
+    conversation_id: int
+    status: str
+    rows: tuple[tuple[str, StoredRow], ...]  #: by table, each row before every row that it refers to
+
+    @property
+    def active(self) -> bool:
+        """Whether the engine may still work on it."""
+        return self.status not in ENDED_BATCHES
+
+
+async def batches_of(reader: Reader, conversation_id: int) -> list[PreparedBatch]:
+    """The batches of a conversation, oldest first; none before 1.x."""
+    rows = await rows_by(reader, PREPARED_BATCHES, "conversation_id", [conversation_id])
+    return [await _whole(reader, row) for row in rows]
+
+
+async def batches_naming(reader: Reader, summaries: Iterable[str]) -> list[PreparedBatch]:
+    """The batches with a node that is made from one of some summaries, or that became one of them."""
+    wanted = list(summaries)
+    children = await rows_by(reader, PREPARED_NODE_CHILDREN, "child_summary_id", wanted)
+    nodes = [
+        *await rows_by(reader, PREPARED_NODES, "node_id", [row["node_id"] for row in children]),
+        *await rows_by(reader, PREPARED_NODES, "canonical_summary_id", wanted),
+    ]
+    ids = dict.fromkeys(row["batch_id"] for row in nodes)
+    return [await _whole(reader, row) for row in await rows_by(reader, PREPARED_BATCHES, "batch_id", ids)]
+
+
+async def _whole(reader: Reader, batch: StoredRow) -> PreparedBatch:
+    nodes = await rows_by(reader, PREPARED_NODES, "batch_id", [batch["batch_id"]])
+    found: list[tuple[str, StoredRow]] = []
+    for table in (PREPARED_NODE_MESSAGES, PREPARED_NODE_CHILDREN):
+        lines = await rows_by(reader, table, "node_id", [row["node_id"] for row in nodes])
+        found += ((table, row) for row in lines)
+    found += ((PREPARED_NODES, row) for row in nodes)
+    found.append((PREPARED_BATCHES, batch))
+    owner = batch["conversation_id"]
+    return PreparedBatch(
+        str(batch["batch_id"]), owner if isinstance(owner, int) else -1, str(batch["status"]), tuple(found)
+    )

@@ -16,10 +16,9 @@ from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.prepared import batches_of
 from lcm_core.store.rows import rows_by
 from lcm_core.store.standing import contents_of, standing_rows
-from lcm_core.store.state import MAINTENANCE
+from lcm_core.store.state import MAINTENANCE, batches_of
 from lcm_core.summarize.source import (
     Rendering,
     SummarySource,

@@ -12,8 +12,7 @@ from lcm_core.checks.structure import NO_LINKS, Node, Structure
 from lcm_core.records import SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.mending import columns_by
-from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.rows import StoredRow, columns_by, rows_by
 from lcm_core.times import iso_z
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
