@@ -74,6 +74,7 @@ class BackupOffer(Decision[bool]):
         width: 74; max-width: 100%; height: 14; max-height: 100%; background: $surface; padding: 1 2;
     }
     BackupOffer TextView { background: $surface; }
+    BackupOffer #choices { height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "backup", "Backup", id="offer-backup"),
@@ -96,23 +97,26 @@ class BackupOffer(Decision[bool]):
         """What is offered, and its keys."""
         with Vertical():
             yield TextView(self._document())
+            yield TextView(self._choices(), id="choices")  # in sight however long the paths are
+
+    def _choices(self) -> Document:
+        if self._stop is not None:
+            return ()
+        return tuple(Block(spans=(Span(f"{key:<9}", "key"), Span(what)), indent=9) for key, what in KEYS)
 
     def _document(self) -> Document:
+        first = "This is the first change of today, and no backup was made today."
         blocks = [
             heading("A backup first?"),
-            Block("This is the first change of today, and no backup was made today."),
-            Block(),
-            field("copy of", f"{self._file}, {size_text(self._file_size)}", width=9),
-            field("to", str(self._target), width=9),
+            Block(self._problem, "error") if self._problem else Block(first),
             Block(),
         ]
-        if self._problem:
-            blocks += [Block(self._problem, "error"), Block()]
         if self._stop is not None:
-            return (*blocks, *self._progress_blocks())
+            blocks += [*self._progress_blocks(), Block()]
         return (
             *blocks,
-            *(Block(spans=(Span(f"{key:<9}", "key"), Span(what)), indent=9) for key, what in KEYS),
+            field("copy of", f"{self._file}, {size_text(self._file_size)}", width=9),
+            field("to", str(self._target), width=9),
         )
 
     def _progress_blocks(self) -> Document:
@@ -128,6 +132,7 @@ class BackupOffer(Decision[bool]):
         if not self.is_attached:
             return
         self.query_one(TextView).show(self._document())
+        self.query_one("#choices", TextView).show(self._choices())
 
     # -- answers -----------------------------------------------------------------------------------------
 

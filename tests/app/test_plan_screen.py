@@ -441,13 +441,13 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
 
 
 async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
-    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     def full(*_: object) -> None:
         raise RefusedError("There is no room for it. Nothing was written.")
 
     monkeypatch.setattr("lcm_tui.screens.backup_offer.make_backup", full)
-    path = database_copy("0.15.3")
+    path = database_copy("0.15.3").rename(tmp_path / f"{'a long name ' * 12}.db")  # the choice stays in sight
     async with open_app(path) as pilot:
         await go_to(pilot, PlanScreen(dissolve(NODE)))
         await previewed(pilot)
