@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lcm_core.assemble.export import origin_name, spoken
+from lcm_core.assemble.export import spoken
 from lcm_core.assemble.message import SentMessage
 from lcm_core.assemble.result import Assembled as Assembly
 from lcm_core.assemble.result import Evicted
@@ -127,7 +127,7 @@ def _messages_table(one: Assembly) -> Table:
             (
                 at + 1,
                 str(message.role),
-                origin_name(message),
+                message.origin.name,
                 origin.ordinal,
                 weight,
                 origin.stored_tokens,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 import typer
-from lcm_core.assemble.export import origin_name, spoken
+from lcm_core.assemble.export import spoken
 from lcm_core.records import Conversation
 from lcm_core.snapshots import RebuiltSnapshot, rebuild_snapshot
 from lcm_core.store.assemblies import DamagedSnapshot, Snapshot, SnapshotItem, get_snapshot, snapshot_page
@@ -213,7 +213,7 @@ def _shown_blocks(run: Run, shown: _Shown) -> Iterator[Block]:
         (
             at,
             str(message.role),
-            origin_name(message),
+            message.origin.name,
             message.origin.ordinal,
             preview(spoken(message)),
         )

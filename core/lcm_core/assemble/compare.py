@@ -126,17 +126,9 @@ def write_lines(messages: Sequence[SentMessage]) -> MessageLines:
 
 def heading_of(message: SentMessage) -> str:
     """The line that names a message: the same for the same message of any assembly."""
-    origin = message.origin
-    match origin.kind:
-        case OriginKind.MESSAGE:
-            name = f"message {origin.message_id}"
-        case OriginKind.SUMMARY:
-            name = f"{origin.summary_id} d{origin.depth}"
-        case OriginKind.FOCUS_BRIEF:
-            name = str(origin.brief_id)
-        case _:
-            name = f"{origin.kind} {message.call_id or ''}".rstrip()
-    return f"== {message.role} · {name}"
+    stored = message.origin.kind not in (OriginKind.SYNTHETIC, OriginKind.LIVE)
+    call_id = "" if stored else f" {message.call_id or ''}".rstrip()
+    return f"== {message.role} · {message.origin.name}{call_id}"
 
 
 def _lines_of(message: SentMessage) -> Iterator[str]:

@@ -56,7 +56,7 @@ def markdown(assembled: Assembled, title: str = "") -> str:
         f"{kept:,} messages, {assembled.sent_tokens:,} of {budget:,} tokens, rules {assembled.rules}."
     )
     for number, (message, tokens) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
-        lines += ["", f"## {number}. {message.role} · {origin_name(message)} · {tokens:,} tokens", ""]
+        lines += ["", f"## {number}. {message.role} · {message.origin.name} · {tokens:,} tokens", ""]
         lines += _markdown_body(message)
     if assembled.evicted:
         lines += ["", "## Not sent", ""]
@@ -65,20 +65,6 @@ def markdown(assembled: Assembled, title: str = "") -> str:
         unread = assembled.unread
         lines.append(f"- ordinals {unread.first_ordinal} to {unread.last_ordinal}: budget, not read")
     return "\n".join(lines) + "\n"
-
-
-def origin_name(message: SentMessage) -> str:
-    """Where a message came from, for people."""
-    origin = message.origin
-    match origin.kind:
-        case OriginKind.MESSAGE:
-            return f"message {origin.message_id}"
-        case OriginKind.SUMMARY:
-            return f"{origin.summary_id} d{origin.depth}"
-        case OriginKind.FOCUS_BRIEF:
-            return str(origin.brief_id)
-        case _:
-            return str(origin.kind)
 
 
 def spoken(message: SentMessage) -> str:

@@ -82,6 +82,19 @@ class Origin:
     depth: int | None = None  #: of a summary
     stored_tokens: int | None = None  #: what the row says it weighs
 
+    @property
+    def name(self) -> str:
+        """For people: of a message, a summary or a brief always the same; else what kind of message it is."""
+        match self.kind:
+            case OriginKind.MESSAGE:
+                return f"message {self.message_id}"
+            case OriginKind.SUMMARY:
+                return f"{self.summary_id} d{self.depth}"
+            case OriginKind.FOCUS_BRIEF:
+                return str(self.brief_id)
+            case _:
+                return str(self.kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:

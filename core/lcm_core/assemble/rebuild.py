@@ -193,11 +193,13 @@ def recorded_sender(recorded: str | None) -> JsonObject | None:
     """
     if not recorded:
         return None
-    value = parsed_object(recorded)
-    found = {
-        name: said for name in _MEMBERS if isinstance(said := value.get(name), str) and said.strip(BLANKS)
-    }
-    return found or None
+    return sender_fields(parsed_object(recorded)) or None
+
+
+def sender_fields(sender: JsonObject) -> JsonObject:
+    """The members of a sender that say something, unchanged."""
+    values = ((name, sender.get(name)) for name in _MEMBERS)
+    return {name: value for name, value in values if isinstance(value, str) and value.strip(BLANKS)}
 
 
 # -- what it counts ----------------------------------------------------------------------------------------

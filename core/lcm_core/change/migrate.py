@@ -35,8 +35,8 @@ from lcm_core.change.schema_new import (
 )
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.identity import identity_of
-from lcm_core.ingest.jsonl import BadLineError, JsonObject, decode_object, string
-from lcm_core.javascript import js_json
+from lcm_core.ingest.jsonl import BadLineError, decode_object, string
+from lcm_core.javascript import JsonObject, js_json
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import undisturbed

@@ -31,10 +31,10 @@ from lcm_core.engine.transcripts import EXCLUDED, STATELESS, Bootstrapped, Trans
 from lcm_core.engine_rules import EngineRules, IngestRules, configured, engine_rules
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.ingest.host_file import HostMessage, host_message, read_host_file
-from lcm_core.ingest.jsonl import JsonObject
 from lcm_core.ingest.reconcile import Proof
 from lcm_core.ingest.skipping import is_acknowledgement, matches_any, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
+from lcm_core.javascript import JsonObject
 from lcm_core.operations.appending import Append, Session, unread_checkpoint
 from lcm_core.operations.compaction.run import CompactionSetting, Operation, Runner
 from lcm_core.operations.importing import ImportTally, stored_of

@@ -11,15 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from lcm_core.ingest.jsonl import (
-    BadLineError,
-    Json,
-    JsonObject,
-    compact_json,
-    decode_object,
-    peek_object,
-    string,
-)
+from lcm_core.ingest.jsonl import BadLineError, compact_json, decode_object, peek_object, string
+from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import MessagePart
 
 

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from lcm_core.ingest.jsonl import Json, json_value
-from lcm_core.javascript import BLANKS, first_units, last_units, ordered_members
+from lcm_core.javascript import BLANKS, Json, first_units, last_units, ordered_members, read_json
 from lcm_core.tokens import utf16_length
 
 _BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
@@ -131,7 +130,7 @@ def _structured_by_type(kind: str) -> Callable[[str], str]:
 
 def _json(text: str) -> str:
     try:
-        value = json_value(text)
+        value = read_json(text)
     except ValueError:
         return "Structured summary (JSON): failed to parse as valid JSON."
     kind = "array" if isinstance(value, list) else _type(value)

@@ -22,22 +22,19 @@ from lcm_core.ingest.jsonl import (
     BadLineError,
     Cancelled,
     FileStamp,
-    Json,
-    JsonObject,
     LineProblem,
     RawLine,
     TranscriptChangedError,
     TranscriptError,
     TranscriptHeader,
     check_cancelled,
-    json_value,
     never_cancelled,
     open_transcript,
     read_header,
     scan_lines,
     stamp_of,
 )
-from lcm_core.javascript import BLANKS
+from lcm_core.javascript import BLANKS, Json, JsonObject, read_json
 from lcm_core.times import sql_utc
 
 #: Bytes of a line that are read: the engine's platform has no longer texts.
@@ -203,7 +200,7 @@ def _changed(file: HostFile, line: int) -> TranscriptChangedError:
 def read_line(data: bytes) -> JsonObject:
     """The object that a line holds, as the engine reads it. Raises BadLineError."""
     try:
-        value = json_value(data.decode("utf-8", "replace").strip(BLANKS))
+        value = read_json(data.decode("utf-8", "replace").strip(BLANKS))
     except ValueError as error:
         said = getattr(error, "msg", None)
         where = f": {said} at character {getattr(error, 'pos', 0) + 1}" if said else ""
@@ -256,7 +253,7 @@ def _listed(path: Path, file: BinaryIO, stamp: FileStamp) -> list[Json] | None:
     text = file.read().decode("utf-8", "replace").strip(BLANKS)
     file.seek(0)
     try:
-        value = json_value(text.replace("\u2028", "\n").replace("\u2029", "\n"))
+        value = read_json(text.replace("\u2028", "\n").replace("\u2029", "\n"))
     except (ValueError, MemoryError):
         return None
     return value if isinstance(value, list) else None

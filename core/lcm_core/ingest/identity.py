@@ -8,9 +8,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-from lcm_core.ingest.jsonl import Json, JsonObject, json_value
 from lcm_core.ingest.parts import CALL_IDS, RESULTS, first_text, type_of
-from lcm_core.javascript import BLANKS, js_json, well_formed
+from lcm_core.javascript import BLANKS, Json, JsonObject, js_json, read_json, well_formed
 
 #: Only what a provider minted names an event for ever; a model may repeat an id that it made up.
 _MINTED: Final = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
@@ -152,7 +151,7 @@ def _framed(content: str, start: int, heading: str) -> tuple[Json, int] | None:
     if block is None:
         return None
     try:
-        return json_value(block[1]), block.end()
+        return read_json(block[1]), block.end()
     except ValueError:
         return None
 

@@ -17,13 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TypeAlias, cast
+from typing import BinaryIO, NoReturn, TypeAlias
 
 from lcm_core.errors import CancelledError, ExitCode, LcmError
-from lcm_core.javascript import BLANKS, read_json
+from lcm_core.javascript import BLANKS, Json, JsonObject
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-JsonObject: TypeAlias = "dict[str, Json]"
 Cancelled: TypeAlias = Callable[[], bool]
 
 #: Bytes of a line that are parsed at most, unless the caller says otherwise.
@@ -202,11 +200,6 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def json_value(text: str) -> Json:
-    """The value that a text writes, as the engine's language reads it. Raises ValueError: it is no JSON."""
-    return cast("Json", read_json(text))
-
-
 def decode_object(data: bytes | str) -> JsonObject:
     """The JSON object that a line or a stored text holds; invalid UTF-8 becomes surrogate escapes.
 
@@ -233,12 +226,12 @@ def decode_object(data: bytes | str) -> JsonObject:
 def peek_object(data: bytes | str) -> JsonObject:
     """What can be read at the start of an object that was cut off, and of the object in it that was cut."""
     text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
-    found: JsonObject = {}
+    found: dict[str, Json] = {}
     _peek_into(found, text.removeprefix("\ufeff").lstrip(), 0)
     return found
 
 
-def _peek_into(found: JsonObject, text: str, at: int) -> None:
+def _peek_into(found: dict[str, Json], text: str, at: int) -> None:
     try:
         at = _expect(text, at, "{")
         while True:
@@ -248,7 +241,7 @@ def _peek_into(found: JsonObject, text: str, at: int) -> None:
                 value, at = _DECODER.raw_decode(text, at)
             except (ValueError, RecursionError):
                 if text[at] == "{":
-                    inner: JsonObject = {}
+                    inner: dict[str, Json] = {}
                     _peek_into(inner, text, at)
                     found[str(key)] = inner
                 return

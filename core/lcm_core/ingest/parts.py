@@ -10,8 +10,7 @@ from dataclasses import field
 from typing import Final
 
 from lcm_core.frozen import dataclass
-from lcm_core.ingest.jsonl import Json, JsonObject, json_value
-from lcm_core.javascript import BLANKS, js_json
+from lcm_core.javascript import BLANKS, Json, JsonObject, js_json, read_json
 
 REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 RESULTS: Final = frozenset({"function_call_output", "tool_result", "toolResult", "tool_use_result"})
@@ -102,7 +101,7 @@ def _said_in_text(text: str, depth: int) -> str:
     trimmed = text.strip(BLANKS)
     if trimmed[:1] + trimmed[-1:] in ("{}", "[]") and len(trimmed) > 1:
         try:
-            value = json_value(trimmed)
+            value = read_json(trimmed)
         except ValueError:
             return text
         return text_in(value, depth + 1) or text
@@ -247,7 +246,7 @@ def parts_of(message: JsonObject, top: TopLevel) -> list[StoredPart]:
 
 def _without_content(message: JsonObject, top: TopLevel) -> StoredPart:
     if "command" in message and "output" in message:
-        metadata: JsonObject = {"originalRole": top.role, "source": "bash-exec"}
+        metadata: dict[str, Json] = {"originalRole": top.role, "source": "bash-exec"}
         if isinstance(message["command"], str):
             metadata["command"] = message["command"]
         return _part("text", message_text(message), metadata)
@@ -261,7 +260,7 @@ def _of_text(content: str, message: JsonObject, top: TopLevel) -> StoredPart:
 
 def _text_marks(message: JsonObject) -> JsonObject:
     """What the metadata of a text says of the payloads that were taken out of it."""
-    found: JsonObject = {}
+    found: dict[str, Json] = {}
     if message.get("rawPayloadExternalized") is True:
         found["rawPayloadExternalized"] = True
     if isinstance(file_id := message.get("externalizedFileId"), str):
@@ -290,14 +289,14 @@ def _of_list(content: list[Json], top: TopLevel) -> Iterator[StoredPart]:
             "topLevelReasoningOnly": True,
         }
         yield _part("reasoning", None, metadata)
-    told = _call_fields(top)
+    call_fields = _call_fields(top)
     for ordinal, entry in enumerate(content):
-        base: JsonObject = {"originalRole": top.role}
+        base: dict[str, Json] = {"originalRole": top.role}
         if ordinal == 0:
-            base |= top.identity
-        base |= told
+            base.update(top.identity)
+        base.update(call_fields)
         if ordinal == 0:
-            base |= _reasoning(top)
+            base.update(_reasoning(top))
         yield _of_entry(entry, base, top)
 
 
@@ -371,7 +370,7 @@ def _block_marks(block: JsonObject) -> JsonObject:
 
 def _call_fields(top: TopLevel) -> JsonObject:
     """What every part of a message repeats of the call that it answers."""
-    found: JsonObject = {}
+    found: dict[str, Json] = {}
     if top.call_id is not None:
         found["toolCallId"] = top.call_id
     if top.tool_name is not None:

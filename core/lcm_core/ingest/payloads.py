@@ -16,7 +16,7 @@ from typing import Final
 
 from lcm_core.errors import DatabaseError
 from lcm_core.ingest.explore import explore, image_summary, lines_of, stored_ending
-from lcm_core.ingest.jsonl import Json, JsonObject, open_regular
+from lcm_core.ingest.jsonl import open_regular
 from lcm_core.ingest.parts import (
     HOLDERS,
     LISTS,
@@ -30,7 +30,7 @@ from lcm_core.ingest.parts import (
     text_in,
     type_of,
 )
-from lcm_core.javascript import BLANKS, js_json, well_formed
+from lcm_core.javascript import BLANKS, Json, JsonObject, js_json, well_formed
 from lcm_core.tokens import MOST_PER_CHARACTER, estimate_weighted, utf16_length
 
 NewId = Callable[[], str]
@@ -243,7 +243,7 @@ def _without_pictures(taking: _Taking, value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     names = ("text",) if type_of(value) == "text" else ("output", "content", "result")
-    changed: JsonObject = {}
+    changed: dict[str, Json] = {}
     for name in names:
         if name in value and (new := _without_pictures(taking, value[name])) is not value[name]:
             changed[name] = new

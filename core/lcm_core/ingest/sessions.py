@@ -23,7 +23,6 @@ from lcm_core.ingest.jsonl import (
     HEAD_BYTES,
     BadLineError,
     Cancelled,
-    JsonObject,
     TranscriptHeader,
     check_cancelled,
     decode_object,
@@ -32,6 +31,7 @@ from lcm_core.ingest.jsonl import (
     read_header,
     string,
 )
+from lcm_core.javascript import JsonObject
 from lcm_core.paths import host_databases
 
 #: A registry that is larger than this (bytes) is reported instead of read.

@@ -8,9 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.ingest.jsonl import JsonObject
 from lcm_core.ingest.parts import first_text
-from lcm_core.javascript import BLANKS
+from lcm_core.javascript import BLANKS, JsonObject
 
 
 class Skipped(StrEnum):

@@ -5,21 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
 
 from lcm_core.assemble.blocks import Part, blocks_of, part_with_metadata
-from lcm_core.assemble.rebuild import PART_ID
+from lcm_core.assemble.rebuild import PART_ID, sender_fields
 from lcm_core.engine_rules import RULES_PRESENT, IngestRules
 from lcm_core.ingest.content import engine_role
 from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.identity import event_key, identity_of
-from lcm_core.ingest.jsonl import Json, JsonObject
 from lcm_core.ingest.older import parts as older_parts
 from lcm_core.ingest.older import payloads as older_payloads
 from lcm_core.ingest.parts import StoredPart, TopLevel, message_text, parts_of, top_level
 from lcm_core.ingest.payloads import NewId, Payload, take_out
 from lcm_core.ingest.skipping import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
-from lcm_core.javascript import BLANKS, js_json, well_formed
+from lcm_core.javascript import Json, JsonObject, js_json, well_formed
 from lcm_core.records import MessageId, MessagePart
 from lcm_core.tokens import estimate, estimate_weighted
 
@@ -176,7 +174,7 @@ def _sent(top: TopLevel, parts: Sequence[StoredPart], content: str) -> Json:
     else:
         held = [_as_read(ordinal, part) for ordinal, part in enumerate(parts)]
         rebuilt = blocks_of(held, RULES_PRESENT.assembly, vouched=bool(top.identity))
-        blocks = [cast("Json", block.document) for block in rebuilt]
+        blocks = [block.document for block in rebuilt]
     if not blocks:
         if is_user:
             return content
@@ -219,17 +217,10 @@ def _as_read(ordinal: int, part: StoredPart) -> Part:
 # -- who said it -------------------------------------------------------------------------------------------
 
 
-_NAMES: Final = ("senderId", "senderName", "senderUsername")
-
-
 def sender_metadata(message: JsonObject) -> str | None:
     """``messages.openclaw_sender_metadata``: JSON; None when the host does not say who it was."""
-    told = message.get("__openclaw")
-    if message.get("role") != "user" or not isinstance(told, dict):
+    sender = message.get("__openclaw")
+    if message.get("role") != "user" or not isinstance(sender, dict):
         return None
-    found: JsonObject = {}
-    for name in _NAMES:
-        value = told.get(name)
-        if isinstance(value, str) and value.strip(BLANKS):
-            found[name] = value
+    found = sender_fields(sender)
     return js_json(found) if found else None

@@ -30,8 +30,6 @@ from lcm_core.ingest.jsonl import (
     BadLineError,
     Cancelled,
     FileStamp,
-    Json,
-    JsonObject,
     LineProblem,
     RawLine,
     TranscriptChangedError,
@@ -49,6 +47,7 @@ from lcm_core.ingest.jsonl import (
     stamp_of,
     string,
 )
+from lcm_core.javascript import Json, JsonObject
 
 
 def read_entries(

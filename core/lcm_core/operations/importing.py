@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.host_file import HostFile, HostMessage, read_messages
 from lcm_core.ingest.identity import entry_hash
-from lcm_core.ingest.jsonl import JsonObject
 from lcm_core.ingest.parts import message_text
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll, names_heartbeats, stored_role
 from lcm_core.ingest.stored import StoredMessage, store_message
+from lcm_core.javascript import JsonObject
 from lcm_core.operations.appending import TranscriptCheckpoint
 
 #: Messages that are held and committed at a time, and characters and payload bytes after which a piece ends

@@ -17,7 +17,7 @@ from lcm_core.engine_rules import IngestRules
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.host_file import HostEntry, HostFile, entry_id_of, holds_message, read_messages
 from lcm_core.ingest.identity import entry_hash, identity_of
-from lcm_core.ingest.jsonl import Cancelled, Json, JsonObject, json_value, never_cancelled
+from lcm_core.ingest.jsonl import Cancelled, never_cancelled
 from lcm_core.ingest.parts import CALL_IDS, message_text, says_nothing
 from lcm_core.ingest.payloads import Payload, same_bytes
 from lcm_core.ingest.reconcile import (
@@ -32,7 +32,7 @@ from lcm_core.ingest.reconcile import (
 )
 from lcm_core.ingest.skipping import stored_role
 from lcm_core.ingest.stored import StoredMessage, sender_metadata, store_message
-from lcm_core.javascript import js_json, well_formed
+from lcm_core.javascript import Json, JsonObject, js_json, read_json, well_formed
 from lcm_core.operations.appending import Adoption, Session
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
@@ -469,7 +469,7 @@ def _without_identity(noted: JsonObject) -> str:
 
 def _object(text: str | None) -> JsonObject:
     try:
-        value = json_value(text or "")
+        value = read_json(text or "")
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from lcm_core.engine_rules import IngestRules
-from lcm_core.ingest.jsonl import BadLineError, Json, JsonObject, decode_object, string
+from lcm_core.ingest.jsonl import BadLineError, decode_object, string
 from lcm_core.ingest.parts import StoredPart
-from lcm_core.javascript import js_json, well_formed
+from lcm_core.javascript import Json, JsonObject, js_json, well_formed
 
 #: Keys of a block's metadata that say where its payload went, as the engine writes them.
 EXTERNAL: Final = (
@@ -86,7 +86,7 @@ def parts_of(message: JsonObject, role: str, marks: JsonObject, rules: IngestRul
 
 def _base(message: JsonObject, role: str, rules: IngestRules) -> JsonObject:
     """What the metadata of every part of a message begins with."""
-    base: JsonObject = {"originalRole": message.get("role")}
+    base: dict[str, Json] = {"originalRole": message.get("role")}
     if role == "tool" and rules.results_are_named:
         base |= {key: message[key] for key in ("toolCallId", "toolName", "isError") if key in message}
     if message.get("role") == "bashExecution":

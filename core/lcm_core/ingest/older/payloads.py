@@ -16,10 +16,10 @@ from typing import Final
 
 from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.explore import explore, image_summary, name_ending
-from lcm_core.ingest.jsonl import Json, JsonObject, string
+from lcm_core.ingest.jsonl import string
 from lcm_core.ingest.older.parts import text_of_content
 from lcm_core.ingest.payloads import NewId, Payload
-from lcm_core.javascript import BLANKS, well_formed
+from lcm_core.javascript import BLANKS, Json, JsonObject, well_formed
 from lcm_core.tokens import MOST_PER_CHARACTER, estimate
 
 
@@ -41,7 +41,7 @@ class _Taking:
     rules: IngestRules
     new_id: NewId
     payloads: list[Payload] = field(default_factory=list)
-    marks: JsonObject = field(default_factory=dict)
+    marks: dict[str, Json] = field(default_factory=dict)
     large_content: str | None = None
 
 
@@ -164,7 +164,7 @@ def _file_blocks(taking: _Taking, content: Json) -> Json:
     if isinstance(content, list) and not all(_is_text(block) for block in content):
         return [_file_block(taking, block) for block in content]
     text, file_ids = _without_files(taking, text_of_content(content, taking.rules))
-    taking.marks |= _file_marks(file_ids)
+    taking.marks.update(_file_marks(file_ids))
     return text if file_ids else content
 
 
@@ -272,7 +272,7 @@ def _tool_output(taking: _Taking, message: JsonObject, content: Json) -> Json:
         if _fits(taking, content):
             return content
         text, marks = _tool_reference(taking, content, name)
-        taking.marks |= marks
+        taking.marks.update(marks)
         return text
     if not isinstance(content, list):
         return content

@@ -21,7 +21,8 @@ import platformdirs
 
 from lcm_core.change.errors import DiskFullError
 from lcm_core.errors import NotFoundError, RefusedError
-from lcm_core.ingest.jsonl import Json, JsonObject, open_regular
+from lcm_core.ingest.jsonl import open_regular
+from lcm_core.javascript import Json, JsonObject
 from lcm_core.operations.drafting.draft import Draft, DraftBase, DraftOrigin
 from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
 from lcm_core.private_files import make_private
