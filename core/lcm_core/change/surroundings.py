@@ -44,10 +44,11 @@ from lcm_core.change.plan import (
     ref_of,
     touched_rows,
 )
-from lcm_core.change.structure import LINKS_PER_SUMMARY, Walks, concerned, findings, missing
+from lcm_core.change.structure import concerned, findings, missing
 from lcm_core.change.verify import Verified
 from lcm_core.store.connecting import SqlValue, quoted
 from lcm_core.store.opening import connect_memory
+from lcm_core.store.walks import LINKS_PER_SUMMARY, Walks
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "summaries": ("summary_id", "conversation_id", "kind", "depth", "created_at", "token_count"),
@@ -326,7 +327,7 @@ class _Loading:
         """What was made from the sources of summaries that may be read twice; and those sources."""
         if not all(table in self._copy.columns for table in ("summaries", "context_items", *_LINES)):
             return set(), set()
-        suspects = concerned(Walks(self._writer, self._catalog), self._edits)
+        suspects = concerned(Walks(self._writer, self._catalog.schema.tables), self._edits)
         sources = {source for _, source in self._edges("summary_id", suspects)}
         messages = {message for _, message in self._links("summary_id", suspects)}
         for one in suspects:

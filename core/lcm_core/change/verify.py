@@ -26,7 +26,6 @@ from lcm_core.change.plan import (
     Cell,
     Cells,
     Edit,
-    Item,
     Owner,
     Ref,
     RowChange,
@@ -41,6 +40,7 @@ from lcm_core.change.plan import (
     substitute,
 )
 from lcm_core.store.connecting import Rows, SqlValue, quoted, rows_in
+from lcm_core.store.walks import Walks
 
 #: From so many new rows of a table on, their keys are asked for together.
 MANY_NEW = 50
@@ -293,8 +293,10 @@ def _splice(state: _State, edit: Splice) -> Step | None:
     if filled.moves:
         return _renumbered(state, listing, filled)
     covering: dict[Ref, frozenset[str]] = {}
+    walks = Walks(state.db, state.tables)
     for anchor in open_anchors(listing, filled):
-        covering[anchor.ref] = _covering(state.db, anchor)
+        if isinstance(anchor.ref, int | str):
+            covering[anchor.ref] = walks.above([anchor.ref])[anchor.ref]
     return _spliced(state, listing, filled, covering)
 
 
@@ -331,20 +333,3 @@ def _renumbered(state: _State, listing: Listing, edit: Splice) -> Step | None:
         state.moved.append(Moved(context_name(edit.conversation_id), "as planned", done))
         return None
     return Step(done.splice, done.shifts, done.rowids)
-
-
-def _covering(db: Rows, anchor: Item) -> frozenset[str]:
-    """The summaries that an item was made into, directly or through others."""
-    first = "summary_messages WHERE message_id" if anchor.item_type == "message" else _CONSUMERS
-    if isinstance(anchor.ref, Symbol) or anchor.ref is None:
-        return frozenset()
-    rows = db.rows(
-        f"""WITH RECURSIVE above(id) AS (SELECT summary_id FROM {first} = ?
-        UNION SELECT edge.summary_id FROM above CROSS JOIN summary_parents AS edge
-        ON edge.parent_summary_id = above.id) SELECT id FROM above""",
-        (anchor.ref,),
-    )
-    return frozenset(row[0] for row in rows)
-
-
-_CONSUMERS = "summary_parents WHERE parent_summary_id"

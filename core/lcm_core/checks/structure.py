@@ -18,7 +18,7 @@ from typing import Final
 from lcm_core.context_items import ContextItems
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.records import Conversation, ConversationId, Edge, SummaryId
-from lcm_core.store.connecting import Row
+from lcm_core.store.connecting import Row, Rows
 from lcm_core.store.context import context_items
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
@@ -27,6 +27,7 @@ from lcm_core.store.moments import moment
 from lcm_core.store.rows import KeyRange, next_range
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 from lcm_core.store.typed import LEAST, NO_MESSAGE
+from lcm_core.store.walks import Named, Walks
 from lcm_core.tokens import MOST_PER_CHARACTER
 
 #: Two stored times this close are the same (days); the formats keep milliseconds.
@@ -519,24 +520,7 @@ async def reached_at_home(reader: Reader, owners: Mapping[int | str, int]) -> fr
     """
     if not owners or not reader.schema.has("context_items"):
         return frozenset()
-    tops: dict[int | str, set[int | str]] = {ref: {ref} for ref in owners}
-    for kind, first in (
-        (int, "SELECT message_id AS root, summary_id AS id FROM summary_messages WHERE message_id IN (?*)"),
-        (
-            str,
-            """SELECT parent_summary_id AS root, summary_id AS id FROM summary_parents
-            WHERE parent_summary_id IN (?*)""",
-        ),
-    ):
-        wanted = [ref for ref in owners if isinstance(ref, kind)]
-        if wanted and reader.schema.has("summary_messages") and reader.schema.has("summary_parents"):
-            for row in await reader.rows_in(
-                f"""WITH RECURSIVE above(root, id) AS ({first} UNION
-                SELECT above.root, e.summary_id FROM above CROSS JOIN summary_parents AS e
-                ON e.parent_summary_id = above.id) SELECT root, id FROM above""",
-                wanted,
-            ):
-                tops[row["root"]].add(row["id"])
+    above = await reader.run(_above, reader.schema.tables, list(owners))
     held = {
         (row["conversation_id"], ref)
         for row in await reader.rows_in(
@@ -545,4 +529,10 @@ async def reached_at_home(reader: Reader, owners: Mapping[int | str, int]) -> fr
         )
         for ref in (row["message_id"], row["summary_id"])
     }
-    return frozenset(ref for ref, over in tops.items() if any((owners[ref], one) in held for one in over))
+    return frozenset(
+        ref for ref, owner in owners.items() if any((owner, one) in held for one in (ref, *above[ref]))
+    )
+
+
+def _above(db: Rows, tables: Collection[str], refs: Iterable[Named]) -> Mapping[Named, frozenset[str]]:
+    return Walks(db, tables).above(refs)

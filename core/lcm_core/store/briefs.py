@@ -12,9 +12,9 @@ from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, FocusBrief, Timestamp
 from lcm_core.store import summaries
 from lcm_core.store.connecting import Row
-from lcm_core.store.coverage import seq_ranges
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
+from lcm_core.store.walks import seq_ranges
 
 COLUMNS = (
     "brief_id",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError
-from lcm_core.store.connecting import Row, Rows, SqlValue
+from lcm_core.store.connecting import Row, Rows, SqlValue, rows_in
 from lcm_core.store.handle import Handle, Link, open_handle
 from lcm_core.store.opening import Access, FileState, WayInChanged, explain, file_state
 from lcm_core.store.schema import Schema
@@ -120,6 +120,9 @@ class _Rows:
         cursor = self._execute(sql, parameters)
         cursor.row_factory = None
         return cursor.fetchall()
+
+    def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
+        return rows_in(self, sql, keys)
 
     def end(self) -> None:
         """Ask nothing any more: the next statement is refused as one is that was interrupted."""

@@ -22,8 +22,8 @@ from lcm_core.dag.previous import (
 from lcm_core.records import ConversationId, Summary, SummaryId, SummaryText
 from lcm_core.store import summaries
 from lcm_core.store.connecting import Row
-from lcm_core.store.coverage import SeqRange, seq_ranges
 from lcm_core.store.database import Reader
+from lcm_core.store.walks import SeqRange, seq_ranges
 from lcm_core.times import parse_utc, sort_key
 
 #: Candidates that are read at least, and where the search for two that can be given gives up.
