@@ -63,7 +63,7 @@ from lcm_core.store.schema import Schema
 from lcm_core.times import sql_utc
 
 _STATE: Final = "conversation_bootstrap_state"
-#: What a checkpoint holds that nobody has said anything else about.
+#: What a new checkpoint holds until something else is known.
 _FIRST_STATE: Final[StoredRow] = {
     "last_processed_entry_hash": None,
     "last_processed_entry_id": None,
@@ -74,7 +74,7 @@ _FIRST_STATE: Final[StoredRow] = {
 #: The id of a new message: known beforehand, or what the database gives it.
 MessageId = int | Symbol
 #: Ids that are left free before each of several appends that are planned together, for what others store
-#: meanwhile: without them every message of a host that goes on would make the plans stale.
+#: meanwhile: without them every new message of a working host would make the plans stale.
 FREE_IDS: Final = 1_000
 
 
@@ -86,7 +86,7 @@ class Session:
     session_key: str | None = None  #: ``agent:<agent>:<lane>``; the same over many session ids
 
     def __post_init__(self) -> None:
-        """A key that says nothing is none: it would make one conversation of many sessions."""
+        """A blank key is no key: it would make one conversation of many sessions."""
         if self.session_key is not None and not self.session_key.strip():
             object.__setattr__(self, "session_key", None)
 
@@ -116,7 +116,7 @@ def unread_checkpoint(path: Path) -> TranscriptCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """A plan that stores messages, and the files that must lie there before it is committed."""
+    """A plan that stores messages, and the files that must be there before it is committed."""
 
     plan: Plan
     conversation_id: int
@@ -224,7 +224,7 @@ class ConversationEnd:
     def _message_edits(
         self, messages: Sequence[tuple[MessageId, StoredMessage]], unused: Mapping[str, Cell]
     ) -> Iterator[Edit]:
-        """The rows of messages, table by table: so those of one table go in together (`change.apply`)."""
+        """The rows of messages, table by table: rows of one table are inserted together (`change.apply`)."""
         for seq, (message_id, message) in enumerate(messages, self.last_seq + 1):
             values: dict[str, Cell] = {
                 "message_id": message_id,
@@ -301,7 +301,7 @@ async def end_of_conversation(
 ) -> ConversationEnd:
     """The end of a session's conversation; without one, what makes it.
 
-    A new one is *archived* when it is not to be the one that the host goes on with, and when its key belongs
+    A new one is *archived* when the host does not continue it, and when its key belongs
     to another active one. *now* stamps everything but the messages.
     """
     holding = await find_holding(reader, session.session_id, session.session_key)
@@ -389,7 +389,7 @@ def _conversation(
 
 
 def _rebound(holding: Holding, session: Session) -> Iterator[RowChange]:
-    """The host goes on under another session id: the conversation of the key follows it."""
+    """The host continues under another session id: the conversation of the key gets it."""
     if session.session_key is not None and holding.row["session_id"] != session.session_id:
         yield update("conversations", holding.row, {"session_id": session.session_id})
 
@@ -471,7 +471,7 @@ async def plan_adoption(reader: Reader, session: Session, adoptions: Sequence[Ad
 
 
 async def plan_rollover_archive(reader: Reader, session: Session, now: datetime) -> Append | None:
-    """Put the active conversation of a session's key aside: its transcript is gone."""
+    """Archive the active conversation of a session's key: its transcript is gone."""
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None or not reader.schema.has("conversations", "active"):
         return None
@@ -482,7 +482,7 @@ async def plan_rollover_archive(reader: Reader, session: Session, now: datetime)
 async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -> Append | None:
     """Delete the turns that end behind the seq *after*; without edits when there is none.
 
-    A turn goes from a user's message to an answer that is the acknowledgement alone, and names the file of
+    A turn is from a user's message to an answer that is the acknowledgement alone, and names the file of
     the host's heartbeats. One of which a message was summarised stays. Gaps in seq and ordinals stay.
     """
     holding = await find_holding(reader, session.session_id, session.session_key)
@@ -528,7 +528,7 @@ def commit_append(
     wait: float,
     step: Callable[[str], None] | None = None,
 ) -> Committed:
-    """Write the payloads, then commit; when the commit is refused or fails the files go again.
+    """Write the payloads, then commit; when the commit is refused or fails, the files are removed.
 
     Raises:
         PayloadError: the large-files folder cannot be written.

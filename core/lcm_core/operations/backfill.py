@@ -56,7 +56,9 @@ class Backfill:
     appends: tuple[Append, ...]  #: committed one after the other
     tally: ImportTally
     warnings: tuple[str, ...]
-    engine_keeps: int | None  #: how many of the messages a first import of the engine keeps; None: it is none
+    engine_keeps: (
+        int | None
+    )  #: how many of the messages a first import of the engine keeps; None: it is no first import
 
     @property
     def doubtful(self) -> bool:
@@ -96,7 +98,7 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
 
 
 def session_of(disk: DiskSession) -> Session:
-    """How the engine names a session that lies on disk; topics share an id, so theirs is the file's name."""
+    """How the engine names a session on disk; topics share an id, so theirs is the file's name."""
     return Session(disk.stem if disk.topic is not None else disk.session_id, disk.session_key)
 
 
@@ -113,7 +115,7 @@ async def plan_backfill(
 ) -> Backfill:
     """Plan to store what *transcript* has and the database lacks; nothing is written.
 
-    A new conversation has *title*; it is *archived* when the host does not go on with the session.
+    A new conversation has *title*; it is *archived* when the host does not continue the session.
 
     Raises:
         TranscriptError: the transcript cannot be read, is none, or was rewritten meanwhile.

@@ -2,7 +2,7 @@
 
 The first line says what it is: ``{"format": "lcm-tui conversation", "version": 1, "conversationId": ...}``.
 Each further line is one row, ``{"table": ..., "row": {column: value}}``, with every column that the database
-had; rows that are referred to come behind those that refer. The last line counts them:
+had; a row comes after those that refer to it. The last line counts them:
 ``{"end": {table: rows}}``. A value that JSON cannot hold is an object: ``{"$blob": base64}`` for bytes,
 ``{"$text": base64}`` for text that is not valid UTF-8, ``{"$real": "inf"}``. Search tables are derived and
 not in it; large files stay where they are.
@@ -82,7 +82,7 @@ def default_folder() -> Path:
 
 
 def known_exports(folder: Path, conversations: Iterable[int]) -> list[Path]:
-    """The files of some conversations that lie in a folder, whichever database they are from."""
+    """The files of some conversations in a folder, whichever database they are from."""
     found = (folder.glob(f"conversation-{number}-*.jsonl") for number in conversations)
     return sorted(path for paths in found for path in paths)
 
@@ -157,7 +157,7 @@ class _Writing:
         return _placed(self.part.path, self.part.path.with_name(name)), size
 
     def leave(self) -> None:
-        """Close the file; what is not whole goes."""
+        """Close the file; what is not whole is removed."""
         with contextlib.suppress(OSError):
             self.file.close()
         with contextlib.suppress(OSError):

@@ -44,7 +44,7 @@ class Subtree:
     messages: Mapping[int, StoredRow]
 
     def oddities(self) -> tuple[tuple[str | int, ...], ...]:
-        """What is wrong in it and harms nobody: a copy may have it too.
+        """What is wrong in it and does no harm: a copy may have it too.
 
         ``(check, summary)``, ``("B15", message)``, ``("B12", consumer, source)`` for an edge.
         """
@@ -72,8 +72,8 @@ async def load_subtree(reader: Reader, owner: ConversationId, roots: Sequence[st
     """Read everything under *roots*, summaries of conversation *owner*.
 
     Raises:
-        RefusedError: a row is gone or another conversation's, a summary has no sources, two of *roots* lie
-            one below the other, or there is a cycle.
+        RefusedError: a row is gone or another conversation's, a summary has no sources, one of *roots* is
+            below another, or there is a cycle.
     """
     edges, seen = await _edges_below(reader, roots)
     summaries = {
@@ -153,7 +153,7 @@ def _check_present(
 
 
 def _check_standing(roots: Sequence[str], edges: Iterable[StoredRow]) -> None:
-    """No root may lie below another one: the copy would cover the same twice (A7)."""
+    """No root may be below another one: the copy would cover the same twice (A7)."""
     sources: dict[str, list[str]] = {}
     for edge in edges:
         sources.setdefault(_id(edge, "summary_id"), []).append(_id(edge, "parent_summary_id"))
@@ -262,7 +262,7 @@ def refer(row: StoredRow, renamed: Renamed) -> dict[str, SqlValue]:
 
 
 def refer_text(text: str, names: Mapping[str, str]) -> str:
-    """A text in which other names stand for some files."""
+    """A text with other names for some files."""
     if "file_" not in text.lower():
         return text
     return _FILE_ID.sub(lambda found: names.get(found[0].lower(), found[0]), text)
@@ -382,7 +382,7 @@ class DeepCopy:
             )
 
     def oddities(self) -> frozenset[str]:
-        """What is odd in the source and harms nobody: the copy has it too."""
+        """What is odd in the source and does no harm: the copy has it too."""
         return frozenset(self._key(str(check), *names) for check, *names in self.whole.oddities())
 
     def _key(self, check: str, *names: str | int) -> str:

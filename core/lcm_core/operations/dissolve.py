@@ -1,7 +1,7 @@
-"""Give a condensed summary's place in the context back to what it was made from.
+"""Replace a condensed summary in the context by what it was made from.
 
-The node goes with every trace of it (edges, links, brief sources; search rows by the commit), unless it is to
-be kept in the DAG. Several nodes can go at once: some levels down, or a chosen set.
+The node is deleted with every trace of it (edges, links, brief sources; search rows by the commit), unless it
+is to be kept in the DAG. Several nodes can be dissolved at once: some levels down, or a chosen set.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ async def plan_dissolve(
     budget: int | None = None,
     now: datetime | None = None,
 ) -> Plan:
-    """Dissolve one summary, or several of which each stands in the context or below another of them.
+    """Dissolve one summary, or several, each in the context or below another of them.
 
-    *levels* goes on with the condensed sources so many levels down. *keep* leaves the nodes in the DAG.
+    *levels*: dissolve the condensed sources too, so many levels down. *keep* leaves the nodes in the DAG.
     A *budget* (tokens) adds a warning when the context would exceed it. ``Plan.select`` is the first
     restored source.
 
@@ -158,7 +158,7 @@ async def _node(reader: Reader, conversation_id: ConversationId, summary_id: Sum
 
 
 def _roots(nodes: Mapping[str, _Node], listing: Listing, conversation_id: int) -> list[str]:
-    """The nodes that stand in the context, in its order; all others must lie below them."""
+    """The nodes that are in the context, in its order; all others must be below them."""
     below = {source for node in nodes.values() for source in node.sources}
     for summary_id in nodes:
         count = listing.refs.count(summary_id)
@@ -231,7 +231,7 @@ async def _check_sources(
 
 
 async def _check_consumers(reader: Reader, nodes: Mapping[str, _Node]) -> None:
-    """Nothing that stays may be made from what goes."""
+    """Nothing that stays may be made from what is deleted."""
     for summary_id in map(SummaryId, nodes):
         others = [edge.consumer for edge in await summary_store.consumers_of(reader, summary_id)]
         staying = [consumer for consumer in others if consumer not in nodes]

@@ -54,7 +54,7 @@ def forgetting_means(database: Path, conversations: Sequence[ConversationId]) ->
 def forget_traces(
     database: Path, conversation: ConversationId, *, wait: float = 5.0, stopped: Stop | None = None
 ) -> Traces:
-    """Remove what our own history and drafts hold of a conversation, while its rows still stand; blocks.
+    """Remove what our own history and drafts hold of a conversation, while its rows are still there; blocks.
 
     Raises:
         CancelledError: *stopped* said so before the lock was ours.

@@ -3,8 +3,8 @@
 Ids stay what they were as long as they are free; else the conversation, its messages, or single summaries,
 parts, files and briefs get new ones. Columns that this database does not have are left out.
 
-What takes longer goes in pieces that keep no host waiting, and nobody takes for the conversation before it is
-whole: until the last one it is archived, without its session (docs/changes.md, "How long the host waits").
+What takes longer is committed in pieces that keep no host waiting, and no host finds it before it is whole:
+until the last piece it is archived, without its session (docs/changes.md, "How long the host waits").
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PIECE_SECONDS: Final = 0.02
 #: Context items that are not parted.
 CONTEXT_ROWS: Final = 500
 #: New ids of messages begin so far behind the largest one: a host may append that much until the first piece
-#: is committed. It holds the largest id, so that the host goes on behind it.
+#: is committed. It holds the largest id, so that the host continues behind it.
 ROOM: Final = 1_000
 _LAST_ID: Final = 2**63 - 1
 
@@ -149,7 +149,7 @@ def _packed(units: Iterable[Sequence[Edit]], schema: Schema) -> list[list[Edit]]
 
 
 def _marker(file: ConversationFile) -> str:
-    """What stands for the session of a conversation until all of the file is there."""
+    """What replaces the session of a conversation until all of the file is there."""
     named = f"{file.conversation_id}\n{file.exported_at}".encode("utf-8", "surrogatepass")
     return f"lcm-tui:import:{hashlib.sha256(named).hexdigest()[:16]}"
 
@@ -260,7 +260,7 @@ class _Importing:
                         *(edit for key in keys for one in lines.values() for edit in one.pop(key, ())),
                     ]
             elif table == "messages":
-                # The largest id goes first: what a host appends meanwhile comes behind it.
+                # The largest id first: what a host appends meanwhile is numbered behind it.
                 for row in sorted(rows, key=lambda row: -self.messages[row["message_id"]]):
                     yield [self.insert(table, row)]
             elif table in _ORDER or table not in PREPARED:
@@ -268,7 +268,7 @@ class _Importing:
             else:
                 together += (self.insert(table, row) for row in rows if self.leads_somewhere(table, row))
         yield from self.context(self.file.rows.get(_CONTEXT, ()))
-        if together:  # these refer to each other, and a host goes on with what it has prepared
+        if together:  # these refer to each other, and a host continues with what it has prepared
             yield together
 
     def _by_summary(self, table: str) -> dict[object, list[Edit]]:

@@ -138,7 +138,7 @@ def without_heartbeats(
 ) -> Iterator[tuple[HostMessage, StoredMessage]]:
     """The same without the host's own polls and the turns in which nothing was to be done.
 
-    Such a turn goes from a user's message to an answer that is the acknowledgement alone, and names the file
+    Such a turn is from a user's message to an answer that is the acknowledgement alone, and names the file
     of the host's heartbeats. At most one turn is held.
     """
     turn: list[tuple[HostMessage, StoredMessage]] = []

@@ -1,11 +1,12 @@
 """Make one conversation again of a session that a rollover split (docs/engine/doctor.md, "Rollover splits").
 
 When the host's session rolled over, the engine archived the conversation and began a new one that knows
-nothing of it. What was archived because somebody meant it (a reset, a deleted session, a cron run) is never
-merged, nor is anything from before it. Where the cause is not recorded nobody can tell, so the operator must.
+nothing of it. What was archived on purpose (a reset, a deleted session, a cron run) is never
+merged, nor is anything from before it. Where the cause is not recorded, the operator must say it.
 
-Messages are numbered from 1 over the merged set, context items from 0; summaries, files and focus briefs go
-along; what the engine notes about an older conversation goes, and compaction of the merged one is asked for.
+Messages are numbered from 1 over the merged set, context items from 0; summaries, files and focus briefs
+move too; what the engine notes about an older conversation is deleted, and compaction of the merged one is
+requested.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from lcm_core.wording import counted, phrase
 
 #: Why a conversation is archived by a rollover (docs/format.md, "conversations").
 ROLLOVER: Final = "rollover-fallback"
-#: Causes that somebody meant.
+#: Causes that are a decision.
 MEANT: Final = frozenset({"manual-reset", "session-deleted", "cron-rotation"})
 
 
@@ -82,7 +83,7 @@ async def plan_merge(
 
     Raises:
         NotFoundError: there is no such conversation.
-        RefusedError: its session is not split, was split on purpose, or nobody can tell.
+        RefusedError: its session is not split, was split on purpose, or the cause is not known.
     """
     if not conversations:
         raise RefusedError("There is nothing to merge: name a conversation.")
@@ -217,7 +218,7 @@ async def _seen(reader: Reader, split: SplitSession, budget: int | None) -> list
 
 #: What the engine's own repair notes as the reason of the compaction that it asks for.
 REASON: Final = "doctor-rollover-split-repair"
-#: Dealt with by name; all other tables with a conversation_id are told by their key.
+#: Dealt with by name; for all other tables with a conversation_id their key decides.
 _NAMED: Final = ("context_items", "conversations", "focus_briefs", "messages")
 
 _Numbers = Sequence[tuple[MessageId, int]]
@@ -289,7 +290,7 @@ class _MergeEdits:
     # -- rows that belong to a conversation --------------------------------------------------------------
 
     async def _rows_of(self, reader: Reader, table: str) -> list[Edit]:
-        """A note about a conversation goes with it; any other row goes over to the target."""
+        """A note about a conversation is deleted with it; any other row moves to the target."""
         key = KEYS.get(table, ())
         moved = {"conversation_id": self.target}
         found: list[Edit] = []
@@ -366,7 +367,7 @@ class _MergeEdits:
             yield renumbering(self.target, moves)
 
     def allows(self) -> frozenset[str]:
-        """What looks lost from an older context stands in the merged one."""
+        """What looks lost from an older context is in the merged one."""
         return frozenset(
             context_key("B13" if isinstance(ref, str) else "A11", owner, ref)
             for owner in self.older
@@ -387,7 +388,7 @@ class _MergeEdits:
 
 
 async def _losing(reader: Reader, ids: Sequence[ConversationId]) -> dict[MessageId, dict[str, str]]:
-    """Values that may stand once in a conversation and would stand twice: the newer message keeps its own."""
+    """Values that must be unique in a conversation and would not be: the newer message keeps its own."""
     found: dict[MessageId, dict[str, str]] = {}
     for column in ONCE:
         claimed: set[str] = set()

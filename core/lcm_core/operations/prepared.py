@@ -1,6 +1,6 @@
 """What becomes of the 1.x engine's prepared work when a change deletes what it was made from.
 
-Ended batches go along, so undo restores them with the rest; an active one is left to the engine.
+Ended batches are deleted too, so undo restores them with the rest; an active one is left to the engine.
 Source: docs/engine/prepared.md, "What our changes do with it".
 """
 

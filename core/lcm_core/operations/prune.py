@@ -1,10 +1,10 @@
 """Archive or delete whole conversations: which, and the plans (docs/decisions.md, "Conversations that go").
 
-Deletion goes in pieces of which each is a plan and a commit of its own; a planner is asked again for what is
-left. What else uses a conversation's rows is looked for first: then it is refused.
+A deletion is made in pieces, each a plan and a commit of its own; a planner is asked again for what is left.
+A conversation whose rows are used elsewhere is refused.
 
-Whatever refers to a row goes before it, so the database is sound after every piece, and what is left can be
-planned anew after any of them: its context first, then what the engine has prepared, briefs, summaries (each
+Whatever refers to a row is deleted before it, so the database is sound after every piece, and what is left can
+be planned anew after any of them: the context first, then what the engine has prepared, briefs, summaries (each
 before what it was made from), messages, what else belongs to it, and the conversation itself (docs/format.md,
 "Deleting").
 """
@@ -53,7 +53,7 @@ from lcm_core.wording import counted, phrase
 
 #: Rows that are planned before the first of them is committed; what is left is planned afterwards.
 WAVE_ROWS: Final = 8_000
-#: What the engine notes when somebody ends a conversation on purpose: its own repair never
+#: What the engine notes when a conversation is ended on purpose: its own repair never
 #: joins such a conversation to a later one.
 CAUSE: Final = "manual-reset"
 #: From this share of the conversations on their texts are measured in one scan of the file.
@@ -94,7 +94,7 @@ async def select(
     Bytes cost a scan of the texts; without *sizes* they are read only when a condition asks for them.
 
     Raises:
-        NotFoundError: an id is none of this database.
+        NotFoundError: there is no conversation of this id.
     """
     for one in criteria.ids:
         await get_conversation(reader, one)
@@ -301,7 +301,7 @@ PIECE_CHARACTERS: Final = 1_000_000
 #: Rows that are read at a time.
 PAGE: Final = 400
 
-#: Rows that go with one summary or message, by its id.
+#: Rows that are deleted with one summary or message, by its id.
 _ByOwner = dict[object, list[RowChange]]
 
 
@@ -323,7 +323,7 @@ class DeletionPiece:
 
     @property
     def full(self) -> bool:
-        """Whether the next edits had better go into another commit."""
+        """Whether the next edits should be in another commit."""
         return self.rows >= PIECE_ROWS or self.characters >= PIECE_CHARACTERS
 
     def leaves(self) -> frozenset[str]:
@@ -458,7 +458,7 @@ async def _messages(reader: Reader, ids: Sequence[int], owned: _Owned) -> list[S
 
 
 async def _others(reader: Reader, target: str) -> list[tuple[str, str]]:
-    """Tables whose rows go with a row of *target*, also those that we know nothing else about."""
+    """Tables whose rows are deleted with a row of *target*, also those that are not known here."""
     return [
         (one.table, one.column)
         for one in await referring_columns(reader, target)

@@ -310,7 +310,7 @@ class _Text:
 
     role: str
     content: str
-    timestamp: str  #: of the message itself, as it stands there; empty when it has none
+    timestamp: str  #: of the message itself, as it is written; empty when it has none
     sender: str | None
 
     @property

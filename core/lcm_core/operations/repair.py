@@ -89,7 +89,7 @@ class ContaminatedSummary:
 
     summary: Summary
     sources: tuple[SummaryId, ...]  #: those of its own sources that are bad, or contaminated themselves
-    direct: bool  #: one of its own sources is bad (C10); else only what lies below one is
+    direct: bool  #: one of its own sources is bad (C10); else only something further down is
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ async def conversations_of(reader: Reader, conversation_id: ConversationId | Non
     """One conversation, or all.
 
     Raises:
-        NotFoundError: there is none of that id.
+        NotFoundError: there is no conversation of that id.
     """
     if conversation_id is None:
         return await conversation_ids(reader)
@@ -187,7 +187,7 @@ async def _kinds(
 
 
 def kind_of_text(content: str, model: str | None) -> BadKind | None:
-    """What is wrong with a text, as far as the text itself tells."""
+    """What is wrong with a text, as far as the text itself shows."""
     marked = classify(content, model)
     if marked is not None:
         return _MARKED[marked]

@@ -46,7 +46,7 @@ class ChangedMeanwhileError(StalePlanError):
         super().__init__([Moved(f"summaries {summary_id}: content", _head(base), _head(theirs))])
         self.summary_id = summary_id
         self.base = base  #: what the draft was made over
-        self.theirs = theirs  #: what stands there now
+        self.theirs = theirs  #: what is there now
         self.ours = ours  #: the draft
 
 
@@ -82,7 +82,7 @@ async def plan_rewrite(
         NotFoundError: the conversation has no such summary.
         ChangedMeanwhileError: its text is no longer that of *base*.
         SourceChangedError: its sources are no longer those of *base*.
-        RefusedError: the text is blank, or stands there already.
+        RefusedError: the text is blank, or is there already.
     """
     text = storable(text)
     material = await _material(reader, conversation_id, summary_id, rendering)
@@ -190,7 +190,7 @@ def _listed(material: Material, known: Collection[str], rules: SourceRules) -> t
 
 @dataclass(frozen=True, slots=True)
 class _Above:
-    """Everything that was made from a summary, directly or not, as it stands."""
+    """Everything that was made from a summary, directly or not, as it is now."""
 
     consumers: Sequence[SummaryId]  #: sources before their consumers
     sources: Mapping[SummaryId, Sequence[SummaryId]]

@@ -1,8 +1,8 @@
-"""Which summaries were made from a text that has been replaced since, as far as the history tells.
+"""Which summaries were made from a text that has been replaced since, as far as the history shows.
 
 Nothing in the database records it and no column is added for it: it follows from the journal, which holds
 every text before and after. A summary rests on the texts that its sources had when its own text was made; an
-undo or a restore gives back a text that was made then. A pruned history tells less.
+undo or a restore gives back a text that was made then. A pruned history shows less.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _History:
     sources: Mapping[SummaryId, Iterable[SummaryId]]
     unmade: list[Summary]  #: consumers whose making has not been passed yet, the oldest first
     now: dict[SummaryId, bytes | None] = field(default_factory=dict)  #: None: as it was before all of this
-    first: dict[SummaryId, bytes] = field(default_factory=dict)  #: the texts that None stands for
+    first: dict[SummaryId, bytes] = field(default_factory=dict)  #: the texts that None means
     made_from: dict[tuple[SummaryId, bytes | None], Mapping[SummaryId, bytes | None]] = field(
         default_factory=dict
     )

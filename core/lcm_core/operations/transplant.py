@@ -1,7 +1,7 @@
 """Copy what a conversation's context remembers in front of another conversation's context.
 
 A deep copy of the summaries in the source's context, down to messages, parts and large files. The source
-stays as it is. Copied messages come before the target's first one and stand in no context, so the newest by
+stays as it is. Copied messages come before the target's first one and are in no context, so the newest by
 seq, and with it the tail that a host reads, stay the target's own (docs/format.md, "Numbering").
 
 What the target has already is not copied again, else it would be stored twice and read twice. A summary may
@@ -35,7 +35,7 @@ from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.times import parse_utc, sort_key, sql_utc
 from lcm_core.wording import agree, counted, phrase
 
-#: Of many duplicates this many stand in the sentence; all of them are in the exception.
+#: Of many duplicates this many are in the sentence; all of them are in the exception.
 _SAID: Final = 3
 
 
@@ -67,7 +67,7 @@ async def plan_transplant(
     """Copy the summaries in the context of *source* to the front of the context of *target*.
 
     *skip_duplicates* leaves out summaries of the context whose text the target has, and whatever it has all
-    messages of; a summary over such a one gives way to its other sources. A text alone that stands below
+    messages of; a summary over such a one is replaced by its other sources. A text alone that is below
     another summary comes with it, since that would have no sources. A *budget* (tokens) adds a warning when
     the context would exceed it. ``Plan.select`` is the first summary of the copy.
 
@@ -212,7 +212,7 @@ def _text(value: SqlValue) -> str | None:
 
 
 def _in_front(context: ContextItems, target: ConversationId, summaries: Sequence[str], stamp: str) -> Splice:
-    """The copies before everything that stands there."""
+    """The copies before everything that is there."""
     rows = [context_item(target, summary, stamp) for summary in summaries]
     listing = Listing.of(zip(context.ordinals, context.refs, strict=True))
     return splice_at(listing, target, 0, [], rows)
@@ -286,7 +286,7 @@ class Duplicate:
 
     summary_id: str  #: in the source
     present_id: str  #: in the target; of one that is known by its messages, the first of them
-    in_context: bool  #: whether it stands in the source's context; else it lies below what does
+    in_context: bool  #: whether it is in the source's context; else it is below what is
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +348,7 @@ def _by_messages(
 ) -> tuple[frozenset[str], frozenset[str], Mapping[str, int]]:
     """The summaries all of whose messages are *held*, those with such a one below, and their first message.
 
-    A leaf of which the target has only some messages is none of these: its text tells the others.
+    A leaf of which the target has only some messages is none of these: its text covers the others.
     """
     below: dict[str, list[str | int]] = {}
     for row in tree.links:
@@ -382,7 +382,7 @@ def _text_hash(row: StoredRow, stored: Stored) -> bytes:
 def missing_roots(tree: Subtree, roots: Iterable[str], present: Present) -> list[str]:
     """What is to be copied of the context's summaries: not what the target has, by text or by messages.
 
-    A summary that it has in part gives way to those of its sources that it lacks.
+    A summary that it has in part is replaced by those of its sources that it lacks.
     """
     known = {one.summary_id for one in present.duplicates if one.in_context}
     sources: dict[str, list[str]] = {}

@@ -21,7 +21,7 @@ from lcm_core.summarize.escalate import Level, target_tokens
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """Where a context stands between two compactions; tokens are stored estimates."""
+    """How far a context is from its next compaction; tokens are stored estimates."""
 
     tokens: int  #: of all items
     threshold: int  #: above which the engine compacts
@@ -61,7 +61,7 @@ MOST_PASSES = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ForecastPass:
-    """One pass as it would go."""
+    """One pass that would be made."""
 
     number: int  #: from 1
     depth: int  #: of the summary
@@ -78,14 +78,14 @@ class ForecastPass:
 
 @dataclass(frozen=True, slots=True)
 class CompactionForecast(Generic[T]):
-    """All passes of an operation, and what it would come to."""
+    """All passes of an operation, and what would be left."""
 
     passes: tuple[ForecastPass, ...]
     tokens_before: int
     tokens_after: int  #: assumed
     tail_from: int | None  #: ordinal at which the fresh tail begins; None: nothing is protected
     tail_tokens: int
-    damaged: int  #: items that no pass may touch: their row is gone, foreign, or stands twice
+    damaged: int  #: items that no pass may touch: their row is gone, foreign, or there twice
     result: T | None  #: None: there are more passes than are forecast
 
     @property

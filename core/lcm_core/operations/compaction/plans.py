@@ -104,7 +104,7 @@ async def plan_pass(
 
 
 def _place(standing: list[tuple[int, int | str | None]], chunk: Chunk) -> int:
-    """The index at which the chunk stands as one run."""
+    """The index at which the chunk is one run."""
     refs = [ref for _, ref in standing]
     try:
         start = refs.index(chunk.refs[0])
@@ -186,7 +186,7 @@ def _range(source: SummarySource) -> tuple[str | None, str | None]:
 def files_of_source(source: SummarySource, rules: SourceRules) -> list[str]:
     """The files that a summary's sources name, each once, in order.
 
-    Those of a message stand in what it says before injected elements go (docs/engine/texts.md).
+    Those of a message are looked for before injected elements are removed (docs/engine/texts.md).
     """
     found: dict[str, None] = {}
     for message in source.messages:
@@ -242,7 +242,7 @@ async def _event(
     rendering: Rendering,
     stamp: str,
 ) -> list[Edit]:
-    """The message that stands for a pass, which no context holds (docs/format.md, "Records of passes")."""
+    """The message that records a pass, which no context holds (docs/format.md, "Records of passes")."""
     conversation = await conversation_store.get_conversation(reader, conversation_id)
     stored = {row[2] or row[1]: row[4] for row in rows}
     before = sum(row[4] for row in rows)
@@ -302,7 +302,7 @@ async def plan_state(
     Rows that are there are updated; none is made: an engine that has not noted anything has nothing to
     correct. Source: docs/engine/compaction.md, "What is noted beside a conversation".
 
-    Telemetry counts from here when *leaves* were made. A debt that is pending, and that nobody works on, is
+    Telemetry counts from here when *leaves* were made. A debt that is pending, and not being worked on, is
     paid when the context is at or below its threshold; else its counts are corrected.
     """
     edits: list[RowChange] = []

@@ -33,7 +33,7 @@ from lcm_core.tokens import Estimator, as_engine_read, estimate
 
 @dataclass(frozen=True, slots=True)
 class LoadedContext:
-    """A context as it stands in the database."""
+    """A context as it is in the database."""
 
     conversation_id: ConversationId
     context: Context

@@ -118,7 +118,7 @@ class Runner(Generic[T]):
     clock: Callable[[], int] = milliseconds
     now: Callable[[], datetime] = utc_now
     batch: str = ""
-    ends_at_refusal: bool = False  #: a refused key ends the operation, also where the engine goes on
+    ends_at_refusal: bool = False  #: a refused key ends the operation, also where the engine continues
     result: T | None = None
     made: int = 0  #: passes that were committed
     leaves: int = 0  #: of them

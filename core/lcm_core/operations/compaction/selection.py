@@ -18,7 +18,7 @@ class Standing(NamedTuple):
     weight: int  #: tokens by which it is selected; 0 when the row is gone
     is_user: bool = False  #: a message of the user
     depth: int = 0  #: of a summary
-    sound: bool = True  #: its row is there, of this conversation, and stands once: it may be compacted
+    sound: bool = True  #: its row is there, of this conversation, and there once: it may be compacted
     blank: bool = False  #: a summary that says nothing
     stored: int | None = None  #: its ``token_count``; None: what it weighs
     ordinal: int | None = None  #: None: one more than that of the item before
@@ -193,7 +193,7 @@ def _condensed_run(
 
 
 def runs(context: Context, tail: int, depth: int, limit: int) -> Iterator[range]:
-    """All runs of summaries of one depth before the tail, two at least where two stand side by side."""
+    """All runs of summaries of one depth before the tail, two at least where two are neighbours."""
     belongs = _belongs(context, depth)
     at = 0
     while at < tail:
@@ -208,7 +208,7 @@ def runs(context: Context, tail: int, depth: int, limit: int) -> Iterator[range]
 
 
 def depths_before(context: Context, tail: int) -> list[int]:
-    """The depths of summaries that stand before the tail, shallowest first."""
+    """The depths of summaries before the tail, shallowest first."""
     return sorted({context.depths[at] for at in range(tail) if context.is_summary(at)})
 
 

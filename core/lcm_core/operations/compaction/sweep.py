@@ -1,6 +1,6 @@
 """The order of passes: leaf pass, incremental, full sweep, until under. Pure (docs/engine/compaction.md).
 
-Each is a generator: it yields the next pass on the context as it stands, is sent what became of it, and
+Each is a generator: it yields the next pass on the present context, is sent what became of it, and
 returns the result. Whoever drives it keeps the context up to date; a dry run, a test and a live database are
 driven alike.
 """
@@ -52,7 +52,7 @@ class PassRefused:
     """Nothing was made: the provider refused the key, or the operator stopped, and then nothing more is."""
 
     by_provider: bool = True
-    ends: bool = False  #: whoever runs it ends the operation here, also where the engine goes on
+    ends: bool = False  #: whoever runs it ends the operation here, also where the engine continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Result:
     condensed: bool = False
     level: Level | None = None  #: of the last pass
     auth_failure: bool = False
-    halted: bool = False  #: nothing more was made, for whoever runs it wanted so
+    halted: bool = False  #: whoever runs it ended it
     cut_short: bool = False  #: of these, the engine would have gone on to condense
     stopped_at_bound: bool = False  #: of iterations or time
 
@@ -182,7 +182,7 @@ class _Goal:
 
     force: bool
     hard: bool  #: the hard fan-out
-    mark: int | None  #: the stop mark: tokens to which the total is to come
+    mark: int | None  #: the stop mark: tokens that the total is to reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class Compaction:
             return run.result()
         if incremental:
             yield from self._incremental(run)
-        # The engine does not report a key that is refused after the leaf; whoever ends there wants to know.
+        # The engine does not report a key that is refused after the leaf; a caller that ends there needs it.
         return replace(run.result(), auth_failure=run.auth_failure and run.halted)
 
     def _nearest(self, chunk: range) -> tuple[str, ...]:
@@ -349,7 +349,7 @@ class Compaction:
         return True
 
     def _is_wanted(self, run: _Running, goal: _Goal) -> bool:
-        """Whether condensation goes on: always at 0.1, else while the summaries are over their target."""
+        """Whether to condense further: always at 0.1, else while the summaries are over their target."""
         if not self.rules.compaction.has_prefix_target:
             return True
         if goal.mark is not None and run.total > goal.mark:
@@ -358,7 +358,7 @@ class Compaction:
         return summaries > self.rules.compaction.prefix_target(self.budget)
 
     def _is_reached(self, run: _Running, goal: _Goal) -> bool:
-        """Whether a pass brought the total to where it was to come, even if it did not fall."""
+        """Whether a pass brought the total to its goal, even if it did not fall."""
         if not self.rules.compaction.has_prefix_target:
             return False
         if goal.mark is not None and run.total <= goal.mark:
@@ -381,10 +381,10 @@ class Compaction:
     # -- a single root ---------------------------------------------------------------------------------
 
     def single_root(self) -> Passes:
-        """A sweep, and then condensed passes until one summary stands before the tail.
+        """A sweep, and then condensed passes until there is one summary before the tail.
 
         No engine does this by itself: every bound is off, two sources are enough, and neighbours of
-        different depth are taken together where no two of one depth stand side by side.
+        different depth are taken together where no two neighbours have one depth.
         """
         run = self._run()
         yield from self._leaves(run)
@@ -402,7 +402,7 @@ class Compaction:
         return run.result()
 
     def _neighbours(self, run: _Running) -> range | None:
-        """Two summaries or more that stand side by side: the shallowest of one depth, else any two."""
+        """Two neighbouring summaries or more: the shallowest of one depth, else any two."""
         tail, limit = run.tail(), self.bounds.leaf_chunk_tokens
         for depth in selection.depths_before(self.context, tail):
             for found in selection.runs(self.context, tail, depth, limit):

@@ -41,7 +41,7 @@ from lcm_core.store.database import Database
 from lcm_core.summarize.cost import LimitReachedError
 from lcm_core.summarize.request import ProviderAuthError, ProviderUnavailableError, Summarizer, Usage
 
-#: Calls in flight unless somebody says otherwise.
+#: Calls in flight by default.
 IN_FLIGHT = 4
 
 
@@ -127,7 +127,7 @@ class Batch:
     async def run(self) -> None:
         """Draft all that can be drafted, and take what the rule accepts, until nothing moves any more.
 
-        A call that fails fails its item and no other; a refused key, a provider that answers nobody, a limit
+        A call that fails fails its item and no other; a refused key, a provider that answers no one, a limit
         that is reached and a database that cannot be written end the run, and `failed` says why. Cancelling
         it breaks the calls off, and their items wait again.
         """
@@ -164,7 +164,7 @@ class Batch:
             self._say_what_waits()
 
     def stop(self) -> None:
-        """Begin no other call; those in flight come to their end."""
+        """Begin no other call; those in flight are finished."""
         self._stopping = True
         self._wake.set()
 
@@ -206,7 +206,7 @@ class Batch:
         self.stop()
 
     async def _settle(self, material: Material, drafts: Iterable[Draft]) -> None:
-        """Propose the draft that can stand, and take it when the rule says so."""
+        """Propose the draft that is accepted, and take it when the rule allows it."""
         summary_id = material.summary.summary_id
         proposed = next((one for one in drafts if one.may_be_taken), None)
         number = None if proposed is None else proposed.number
@@ -278,7 +278,7 @@ class Batch:
     async def take(self, summary_id: SummaryId, number: int | None = None) -> Committed | None:
         """Commit a draft: the proposed one, or another by its number, whatever was found against it.
 
-        None: it stands there already, for a crash came between the commit and the note of it.
+        None: it is there already, for a crash came between the commit and the note of it.
 
         Raises:
             ChangedMeanwhileError, SourceChangedError: the node is not what the draft was made from.
@@ -331,7 +331,7 @@ class Batch:
         return await commit_plan(self.database, plan)
 
     def skip(self, summary_id: SummaryId, why: str = "") -> None:
-        """Leave a summary as it is; its consumers go on without it. Its drafts stay."""
+        """Leave a summary as it is; its consumers are drafted without it. Its drafts stay."""
         self._set(replace(self.item(summary_id), state=ItemState.SKIPPED, why=why))
 
     async def again(self, summary_id: SummaryId, writer: Summarizer | None = None) -> tuple[Draft, ...]:

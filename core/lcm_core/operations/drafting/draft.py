@@ -187,7 +187,7 @@ def request_for(material: Material, setting: DraftSetting, *, aggressive: bool =
 MANUAL: Final = "manual"
 #: What it records for a cut of the source.
 CUT: Final = "unknown"
-#: Half characters that no UTF-8 can hold; those that stand for undecodable bytes are left as they are.
+#: Half characters that no UTF-8 can hold; those that replace undecodable bytes are left as they are.
 _UNSTORABLE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
@@ -242,15 +242,15 @@ async def draft_summary(
     first: int = 1,
     keep: Callable[[Draft], None] = lambda draft: None,
 ) -> tuple[Draft, ...]:
-    """Ask for a new text, and ask again for a shorter one when the answer cannot stand.
+    """Ask for a new text, and ask again for a shorter one when the answer is rejected.
 
     No lock is held and no transaction is open. *keep* gets each draft at once, so that what was paid for is
-    not lost when the next call fails. When neither answer can stand, the deterministic cut of the source is
+    not lost when the next call fails. When neither answer is accepted, the deterministic cut of the source is
     added: shown, never taken by itself. *first* is the number of the first draft.
 
     Raises:
         ProviderAuthError: the key was refused.
-        HopelessError: the provider answers nobody for now.
+        HopelessError: the provider answers no one for now.
         SummarizerError: no answer came back; drafts that *keep* got stay.
     """
     made: list[Draft] = []

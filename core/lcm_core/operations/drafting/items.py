@@ -1,4 +1,4 @@
-"""What a batch is made of: summaries that are to get another text, and how far each has come."""
+"""What is in a batch: summaries that are to get another text, and their progress."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class BatchItem:
     why: str = ""  #: one sentence: why it failed, was skipped, is not accepted, or waits
     drafts: tuple[Draft, ...] = ()  #: in the order in which they were made; none is ever thrown away
     chosen: int | None = None  #: number of the draft that is proposed, or was committed
-    theirs: str | None = None  #: what stands there now, where it changed since the draft (three-way)
+    theirs: str | None = None  #: what is there now, where it changed since the draft (three-way)
     operation: str | None = None  #: of the history, once it is committed
 
     @property
     def draft(self) -> Draft | None:
-        """The draft that is proposed, or was committed; None: none can stand, one has to be chosen."""
+        """The draft that is proposed, or was committed; None: none is accepted, one has to be chosen."""
         return None if self.chosen is None else self.numbered(self.chosen)
 
     def numbered(self, number: int) -> Draft | None:
@@ -88,7 +88,7 @@ class BatchProgress:
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until all are drafted, by the rate so far; None: nothing tells."""
+        """Seconds until all are drafted, by the rate so far; None: not known."""
         rate = self.per_minute
         return (self.total - self.done) * 60 / rate if rate else None
 
@@ -191,7 +191,7 @@ def make_items(
             rows[one].depth,
             rows[one].tokens,
             reasons[one],
-            # On a cycle only those that stand before it: the others would wait for each other.
+            # On a cycle only those before it: the others would wait for each other.
             tuple(
                 source for source in graph.sources.get(one, ()) if place.get(source, len(ids)) < place[one]
             ),

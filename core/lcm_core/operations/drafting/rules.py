@@ -20,13 +20,13 @@ from lcm_core.summarize.retention import Retention
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRule:
-    """When a draft is taken without anybody looking at it."""
+    """When a draft is taken without a look at it."""
 
     nothing_invented: bool = False
     retention: float | None = None  #: share of what matters most in the source, 0 to 1, at least
     better_retention: bool = False  #: the present text keeps no more
     no_caution: bool = False
-    no_rule_lost: bool = False  #: every rule of the source is told
+    no_rule_lost: bool = False  #: every rule of the source is in the draft
 
     @property
     def words(self) -> str:
@@ -82,7 +82,7 @@ async def objections_to(
 
 _PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
 _SPLIT: Final = re.compile(r",|\band\b")
-#: What may stand on a command line, for its help.
+#: What may be written on a command line, for its help.
 EXAMPLES: Final = "nothing invented, no rule lost, retention 80, no worse, no caution, every"
 #: What is offered first.
 DEFAULT: Final = "nothing invented, no rule lost, retention 80"

@@ -1,7 +1,7 @@
 """Drafts on disk: what was paid for survives a stop and a crash, in a private file of this user.
 
 One file per batch: a first line that says what it is, then a line for every item whenever it changed; the
-last one of an item holds. A line that a crash cut off is left out. The file goes when all is decided.
+last one of an item holds. A line that a crash cut off is left out. The file is removed when all is decided.
 
 The file that people look at holds items and drafts in the same form.
 """
@@ -298,7 +298,7 @@ class DraftsWriter:
         self._write([{**item_to_json(item), **taken}])
 
     def close(self, *, finished: bool) -> None:
-        """End; a file of a *finished* batch goes, for it holds what the database holds."""
+        """Close; the file of a *finished* batch is removed, for the database holds it all."""
         self._file.close()
         if finished:
             with contextlib.suppress(OSError):
