@@ -11,7 +11,6 @@ from typing import Any
 
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
-from lcm_core.change.undo import plan_undo
 from lcm_core.operations.transplant import plan_transplant
 
 from tests.change.support import column, connect, context_of, planned
@@ -32,10 +31,6 @@ def plan(path: Path, source: int, target: int, **options: Any) -> Plan:
 
 def transplant(path: Path, source: int, target: int, **options: Any) -> str:
     return commit(path, plan(path, source, target, **options)).id
-
-
-def undo(path: Path, operation: str) -> None:
-    commit(path, asyncio.run(planned(path, plan_undo, operation)))
 
 
 def rows(path: Path, sql: str, *parameters: object) -> list[Row]:

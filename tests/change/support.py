@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import marshal
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -9,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lcm_core.change.commit import Committed, commit
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, Ref, RowChange, Splice, deletion, key_of, ref_of
+from lcm_core.change.undo import plan_undo
 from lcm_core.store.database import Database, Reader
 
 REAL = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
@@ -88,6 +91,18 @@ def column(path: Path, sql: str, *parameters: object) -> list[Any]:
         return [row[0] for row in connection.execute(sql, parameters)]
 
 
+def query(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """All rows."""
+    with connect(path) as connection:
+        return connection.execute(sql, parameters).fetchall()
+
+
+def sources(path: Path, summary: str) -> list[str]:
+    """What a condensed summary was made from, in order."""
+    sql = "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal"
+    return column(path, sql, summary)
+
+
 def run(path: Path, *statements: str) -> None:
     """Change a database behind everybody's back."""
     with connect(path) as connection:
@@ -119,6 +134,11 @@ async def planned(path: Path, plan: Callable[..., Awaitable[Plan]], *args: objec
     """What an operation plans on a database."""
     async with await Database.open(path) as database:
         return await database.read(plan, *args, **kwargs)
+
+
+def undo(path: Path, operation: str) -> Committed:
+    """Take an operation back."""
+    return commit(path, asyncio.run(planned(path, plan_undo, operation)))
 
 
 async def reading(path: Path, load: Callable[[Reader], Awaitable[Any]]) -> Any:

@@ -54,6 +54,7 @@ from tests.change.support import (
     item_row,
     plan_of,
     planned,
+    query,
     row_of,
     rows_of,
     run,
@@ -328,7 +329,7 @@ def test_a_plan_whose_rows_have_changed_is_stale(database_copy, case):
 
 def test_a_stale_plan_lists_everything_that_moved(database_copy):
     path = database_copy("0.15.3")
-    leaves = [row[0] for row in _query(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' LIMIT 5")]
+    leaves = [row[0] for row in query(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' LIMIT 5")]
     plan = plan_of(*(update(path, "summaries", "summary_id", leaf, content="new") for leaf in leaves))
     marks = ", ".join(f"'{leaf}'" for leaf in leaves)
     run(path, f"UPDATE summaries SET content = 'other' WHERE summary_id IN ({marks})")
@@ -440,11 +441,6 @@ def test_a_migration_right_before_the_lock_counts(database_copy):
     done = commit(path, plan, fault=migrate)
     [gone] = [edit for edit in deletions(done.edits) if edit.table == "summaries"]
     assert gone.before["mood"] == "calm"
-
-
-def _query(path: Path, sql: str) -> list[tuple]:
-    with connect(path) as connection:
-        return connection.execute(sql).fetchall()
 
 
 def test_two_rows_without_a_key_are_never_taken_for_each_other(database_copy):

@@ -27,6 +27,8 @@ from tests.change.support import (
     planned,
     run,
     search_faults,
+    sources,
+    undo,
     value,
 )
 from tests.support import recorded
@@ -36,15 +38,6 @@ NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 
 def plan(path: Path, conversation: int, *summaries: str, **options: Any) -> Plan:
     return asyncio.run(planned(path, plan_dissolve, conversation, summaries, now=NOW, **options))
-
-
-def undo(path: Path, operation: str) -> None:
-    commit(path, asyncio.run(planned(path, plan_undo, operation)))
-
-
-def sources(path: Path, summary: str) -> list[str]:
-    sql = "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal"
-    return column(path, sql, summary)
 
 
 # -- what it does ----------------------------------------------------------------------------------------

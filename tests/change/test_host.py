@@ -7,7 +7,6 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lcm_core.change.commit import commit
@@ -22,7 +21,7 @@ from lcm_core.store.database import Database, Reader
 from tests.change.host import Host
 from tests.change.hosting import at_work, enough
 from tests.change.oracle import Whole
-from tests.change.support import connect, context_of, dissolvable, run, search_faults, splice, value
+from tests.change.support import context_of, dissolvable, query, run, search_faults, splice, value
 from tests.conftest import DatabaseFactory
 
 CONVERSATION = 1
@@ -200,11 +199,6 @@ def commits_without_a_pause(path: Path, wanted: int) -> None:
     assert start.summaries.keys() | made == whole.summaries.keys()
     assert whole.errors() == start.errors()
     assert search_faults(path) == []
-
-
-def query(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    with connect(path) as connection:
-        return connection.execute(sql).fetchall()
 
 
 def test_commits_without_a_pause_and_a_host_lose_nothing(database_copy: DatabaseFactory) -> None:

@@ -37,6 +37,7 @@ from tests.change.support import (
     run,
     search_faults,
     splice,
+    undo,
     update,
     value,
 )
@@ -48,10 +49,6 @@ def dissolve(path: Path, number: int = 0, **options: object) -> Committed:
     conversation, summary = dissolvable(path)[number]
     plan = asyncio.run(planned(path, plan_dissolve, conversation, [summary]))
     return commit(path, plan, **options)
-
-
-def undo(path: Path, operation: str) -> Committed:
-    return commit(path, asyncio.run(planned(path, plan_undo, operation)))
 
 
 def redo(path: Path, operation: str) -> Committed:

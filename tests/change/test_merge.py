@@ -15,7 +15,7 @@ from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
 from lcm_core.store.database import Database
 
-from tests.change.copies import NOW, rows, undo
+from tests.change.copies import NOW, rows
 from tests.change.host import Host
 from tests.change.oracle import Whole
 from tests.change.support import (
@@ -27,6 +27,7 @@ from tests.change.support import (
     reading,
     run,
     search_faults,
+    undo,
     value,
 )
 

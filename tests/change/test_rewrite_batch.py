@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from lcm_core.change.errors import DiskFullError
 from lcm_core.errors import RefusedError, UsageError
+from lcm_core.operations.drafting import draft as drafts
 from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.draft import DraftOrigin
 from lcm_core.operations.drafting.items import BatchItem, ItemState, select_items
@@ -25,7 +26,8 @@ from lcm_core.operations.drafting.saved import (
     unfinished,
 )
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError
-from lcm_core.records import ConversationId, SummaryId
+from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database
 from lcm_core.summarize.acceptance import Fault
 from lcm_core.summarize.cost import LimitReachedError, Spent
@@ -36,9 +38,10 @@ from lcm_core.summarize.request import (
     SummaryRequest,
     Usage,
 )
+from lcm_core.summarize.source import source_of_messages
 
-from tests.change.drafting import CONVERSATION, Writer, batch_of, good, repair_of, states
-from tests.change.support import dump, run, value
+from tests.change.drafting import CONVERSATION, Writer, batch_of, good, repair_of, setting_of, states
+from tests.change.support import column, dump, run, value
 from tests.conftest import DatabaseFactory
 
 EVERY = AcceptanceRule()
@@ -524,3 +527,33 @@ class TestKeeping:
             read_saved(tmp_path / "batch_1.drafts")
         assert unfinished(tmp_path, tmp_path / "lcm.db") == []
         assert drafts_folder().name == "drafts"
+
+
+# -- what a condensed summary rests on in the end --------------------------------------------------------
+
+
+BELOW = """
+WITH RECURSIVE tree(id) AS (SELECT ? UNION
+    SELECT edge.parent_summary_id FROM summary_parents AS edge JOIN tree ON edge.summary_id = tree.id)
+SELECT DISTINCT link.message_id FROM summary_messages AS link JOIN tree ON link.summary_id = tree.id
+"""
+
+
+async def test_all_messages_below_each_once_and_none_when_there_are_too_many(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = database_copy("0.15.3")
+    [top] = column(path, "SELECT summary_id FROM summaries WHERE depth = 2 ORDER BY summary_id LIMIT 1")
+    ids = sorted(column(path, BELOW, top))
+    async with await Database.open(path) as database:
+        rendering = setting_of(database.schema).rendering
+        summary = (await database.read(summary_store.get_summary, SummaryId(top))).summary
+        text = await database.read(drafts.text_below, summary, rendering)
+        whole = await database.read(source_of_messages, list(map(MessageId, ids)), rendering)
+        assert text == whole.text
+        assert len(ids) > 1
+        monkeypatch.setattr(drafts, "MOST_MESSAGES", len(ids) - 1)
+        assert await database.read(drafts.text_below, summary, rendering) is None
+        monkeypatch.undo()
+        monkeypatch.setattr(drafts, "MOST_TOKENS", 10)
+        assert await database.read(drafts.text_below, summary, rendering) is None

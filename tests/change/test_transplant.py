@@ -24,7 +24,6 @@ from tests.change.copies import (
     plan,
     rows,
     transplant,
-    undo,
 )
 from tests.change.fixing import findings_of
 from tests.change.host import Host
@@ -38,6 +37,7 @@ from tests.change.support import (
     planned,
     run,
     search_faults,
+    undo,
     value,
 )
 

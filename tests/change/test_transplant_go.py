@@ -19,7 +19,6 @@ from tests.change.copies import (
     plan,
     rows,
     transplant,
-    undo,
 )
 from tests.change.support import (
     column,
@@ -27,6 +26,7 @@ from tests.change.support import (
     context_of,
     dump,
     run,
+    undo,
     value,
 )
 from tests.support import recorded

@@ -19,7 +19,6 @@ from tests.change.copies import (
     context_summaries,
     plan,
     transplant,
-    undo,
 )
 from tests.change.oracle import Whole
 from tests.change.support import (
@@ -28,6 +27,7 @@ from tests.change.support import (
     dump,
     run,
     search_faults,
+    undo,
     value,
 )
 

@@ -11,7 +11,7 @@ import pytest
 from lcm_core.change import connection
 
 from lcm_tui.cli import answer, changing
-from tests.change.support import REAL, column, connect, context_of, dissolvable, dump, value
+from tests.change.support import REAL, column, connect, context_of, dissolvable, dump, sources, value
 from tests.change.support import run as change_behind
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
@@ -31,11 +31,6 @@ def dissolve(path: Path, *more: object, number: int = 0) -> Any:
 
 def folder(path: Path) -> dict[str, bytes]:
     return {found.name: found.read_bytes() for found in path.parent.iterdir()}
-
-
-def sources(path: Path, summary: str) -> list[Any]:
-    sql = "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal"
-    return column(path, sql, summary)
 
 
 @pytest.mark.parametrize("version", REAL)

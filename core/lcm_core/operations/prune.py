@@ -3,10 +3,10 @@
 A deletion is made in pieces, each a plan and a commit of its own; a planner is asked again for what is left.
 A conversation whose rows are used elsewhere is refused.
 
-Whatever refers to a row is deleted before it, so the database is sound after every piece, and what is left can
-be planned anew after any of them: the context first, then what the engine has prepared, briefs, summaries (each
-before what it was made from), messages, what else belongs to it, and the conversation itself (docs/format.md,
-"Deleting").
+Whatever refers to a row is deleted before it, so the database is sound after every piece, and what is left
+can be planned anew after any of them: the context first, then what the engine has prepared, briefs, summaries
+(each before what it was made from), messages, what else belongs to it, and the conversation itself
+(docs/format.md, "Deleting").
 """
 
 from __future__ import annotations
