@@ -15,7 +15,7 @@ from lcm_core.store.database import Database
 
 
 class Snapshots:
-    """The snapshots of one engine's assemblies; those of a conversation stand in the order they were made."""
+    """The snapshots of one engine's assemblies; those of a conversation are in the order they were made."""
 
     def __init__(self, database: Database, newest: int) -> None:
         self._database = database

@@ -52,9 +52,7 @@ class Bootstrapped:
 
     conversation_id: int | None
     imported: int
-    left_out: (
-        int  #: older messages that are not stored: they would come behind newer ones, or exceed the budget
-    )
+    left_out: int  #: older messages that are not stored: they would follow newer ones, or exceed the budget
     bad_lines: int
     proof: Proof  #: by what the place was found
     engine_reason: str | None  #: what the engine says of it
@@ -224,7 +222,7 @@ def _is_read(standing: StoredSession, path: Path) -> bool:
 
 
 def _is_left_behind(standing: StoredSession, session: Session) -> bool:
-    """Whether the host goes on under another session id, and the file of the former one is gone."""
+    """Whether the host continues under another session id, and the file of the former one is gone."""
     if standing.holding is None or standing.holding.row.get("session_id") == session.session_id:
         return False
     state = standing.holding.checkpoint

@@ -1,4 +1,4 @@
-"""The host's config file, ``openclaw.json``: where the plugin's block stands in it, and what may be kept.
+"""The host's config file, ``openclaw.json``: where the plugin's block is in it, and what may be kept.
 
 Only the plugin's block leaves this module, and only with its secrets masked: the rest of that file holds
 the operator's credentials and is none of our business.

@@ -30,7 +30,7 @@ _LINE_BREAKS = frozenset(("\n", "\r", "\r\n", "\u2028", "\u2029"))
 
 
 def loads(document: str) -> Json:
-    """The value of a JSON or JSON5 document; NaN and infinities come out as text.
+    """The value of a JSON or JSON5 document; NaN and infinities become text.
 
     Raises:
         ValueError: it is neither; the message says on which line.
@@ -56,7 +56,7 @@ def _strict(document: str) -> Json:
 def _to_json(document: str) -> str:
     """The same document as strict JSON, line for line."""
     out: list[str] = []
-    significant: list[int] = []  # where in `out` the tokens stand that are not white space
+    significant: list[int] = []  # where in `out` the tokens are that are not white space
     words: dict[int, str] = {}  # bare words: keys when a colon follows, else literals
     position = 0
     while position < len(document):

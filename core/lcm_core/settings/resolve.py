@@ -92,7 +92,7 @@ class Settings:
     write_unknown_schema: Sourced[bool]  #: whether files of engines that we do not know may be changed
     check_seconds: Sourced[float]  #: a check of the doctor that gets no further for so long gives up; 0: none
     keys: Mapping[str, str]  #: action id to key, or keys separated by commas
-    raw: JsonObject  #: the plugin's block as it stands in the file, secrets masked
+    raw: JsonObject  #: the plugin's block as it is in the file, secrets masked
     diagnostics: tuple[Diagnostic, ...]
     active_env: tuple[str, ...]  #: names (never values) of the variables that we read and that are set
 

@@ -23,7 +23,7 @@ class ConfigView:
     sources: Mapping[str, str]  #: dotted key of `effective` to the name of what set it, or "default"
     diagnostics: tuple[Diagnostic, ...]
     active_env: tuple[str, ...]
-    without_effect: tuple[str, ...]  #: keys of `effective` that nothing here goes by: they are the engine's
+    without_effect: tuple[str, ...]  #: keys of `effective` that nothing here uses: they are the engine's
 
 
 @dataclass(frozen=True, slots=True)

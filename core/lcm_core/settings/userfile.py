@@ -61,11 +61,11 @@ class UserFile:
     write_unknown_schema: Sourced[bool] | None = None
     check_seconds: Sourced[float] | None = None
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    summary: Json = None  #: the table as it stands
+    summary: Json = None  #: the table as it is written
 
 
 def default_user_file(environ: Mapping[str, str], home: Path) -> Path:
-    """Where our config file stands on this platform, for the user whose home this is."""
+    """Where our config file is on this platform, for the user whose home this is."""
     given = environ.get("XDG_CONFIG_HOME", "").strip()
     if given and Path(given).is_absolute():
         return Path(given) / APP_NAME / "config.toml"

@@ -55,7 +55,7 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something in the configuration that was passed over; browsing goes on.
+    """Something in the configuration that was skipped; browsing continues.
 
     ``message`` is one sentence. It may quote what a file or variable holds, so it is shown through
     ``lcm_core.text`` like any other foreign text.

@@ -166,12 +166,12 @@ class DraftVerdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether it may stand as a draft."""
+        """Whether it can be a draft."""
         return not self.faults
 
 
 def judge(reply: SummaryReply, request: SummaryRequest) -> DraftVerdict:
-    """Whether the answer to *request* may stand as a draft."""
+    """Whether the answer to *request* can be a draft."""
     return judge_text(
         reply.text,
         source=request.text,
@@ -193,9 +193,9 @@ def judge_text(
     stop_reason: str = "end_turn",
     previous: str = "",
 ) -> DraftVerdict:
-    """Whether *text*, by a model or by hand, may stand as a draft for *source*.
+    """Whether *text*, by a model or by hand, can be a draft for *source*.
 
-    *previous* is the previous context it was made with, whose rules it may tell too.
+    *previous* is the previous context it was made with, whose rules it may repeat.
     """
     tokens, source_tokens = estimate(text, estimator), estimate(source, estimator)
     faults: list[tuple[Fault, str]] = []
@@ -289,7 +289,7 @@ _NOTHING_SAID: Final = re.compile(
 
 
 def _has_no_words(text: str) -> bool:
-    """Whether nothing but marks and numbers, or a word for nothing, stands there."""
+    """Whether the text is nothing but marks and numbers, or a word for nothing."""
     return _NOTHING_SAID.fullmatch(text) is not None or not any(map(str.isalpha, text))
 
 

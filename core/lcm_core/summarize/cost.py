@@ -26,7 +26,7 @@ from lcm_core.summarize.request import NO_USAGE, SummarizerError, Usage
 
 _MILLION: Final = 1_000_000
 _LIST: Final = "prices.toml"
-#: What stands behind a name for one day's version of a model, or for its newest.
+#: The end of a model's name for the version of one day, or for the newest.
 _VERSION: Final = re.compile(r"[-@](?:20[0-9]{6}|20[0-9]{2}-[0-9]{2}-[0-9]{2}|latest)$")
 
 
@@ -50,7 +50,7 @@ class Price:
 
     @property
     def words(self) -> str:
-        """The price and where it comes from, for people; empty when nobody is paid."""
+        """The price and its source, for people; empty when nobody is paid."""
         if not self.source:
             return ""
         more = "" if self.above is None else f" (${self.input_above:g} and ${self.output_above:g} above "
@@ -136,7 +136,7 @@ _UNDERCOUNT: Final = 1.4
 
 
 def most_tokens(texts: Iterable[str], choice: ModelChoice) -> int:
-    """Tokens that a prompt made of *texts* is at most for whom *choice* asks, as far as can be told."""
+    """The most tokens that a prompt of *texts* can be for the chosen model, as far as can be estimated."""
     margin = _KNOWN if choice.host == host_of(PROVIDERS["openai"].base_url) else _UNKNOWN
     return math.ceil(sum(map(likely_tokens, texts)) * margin) + _FRAME
 
@@ -178,7 +178,7 @@ class LimitReachedError(SummarizerError):
 
 @dataclass(frozen=True, slots=True)
 class CallLoad:
-    """Calls, and what they take: estimates, told with a ``~``."""
+    """Calls, and what they take: estimates, shown with a ``~``."""
 
     calls: int
     input_tokens: int
@@ -222,7 +222,7 @@ NO_LOAD: Final = CallLoad(0, 0, 0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a batch takes when every first answer stands, and what it takes at most."""
+    """What a batch takes when every first answer is kept, and what it takes at most."""
 
     once: CallLoad  #: every question asked once; what is sent is estimated on the dear side
     most: CallLoad  #: every question repeated as often as it may be, and asked again for a shorter answer

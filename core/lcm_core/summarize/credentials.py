@@ -63,7 +63,7 @@ class KeyKind(StrEnum):
 
 
 class Secrets:
-    """What must come into no text that is shown or stored, found in the forms in which servers repeat it."""
+    """What no text that is shown or stored may contain, found in the forms in which servers repeat it."""
 
     __slots__ = ("_keys", "_masks")
 

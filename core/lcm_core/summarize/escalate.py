@@ -129,7 +129,7 @@ class Escalated:
 
     @property
     def way(self) -> str:
-        """The level in a word for people, who are told of a cut that counts as an answer."""
+        """The level for people; a cut that counts as an answer is named."""
         is_own = self.is_cut and self.level is not Level.FALLBACK
         return f"{self.level}, a cut" if is_own else str(self.level)
 

@@ -37,7 +37,7 @@ class IdentifierKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """One identifier of a text and where it stands there."""
+    """One identifier of a text and where it is."""
 
     kind: IdentifierKind
     key: str  #: the same for two ways to write it
@@ -47,7 +47,7 @@ class Identifier:
 
     @property
     def count(self) -> int:
-        """How often it stands in the text."""
+        """How often it is in the text."""
         return len(self.places)
 
 
@@ -95,7 +95,7 @@ src lib tests test docs doc app apps core bin etc packages scripts config public
 """
 _FOLDERS: Final = frozenset(_FOLDER_NAMES.split())
 _LINE: Final = re.compile(r":[0-9]+(?::[0-9]+)?$")
-#: Scripts that stick to what stands beside them.
+#: Scripts that are written without a space beside other words.
 _UNSPACED: Final = re.compile("[\u0590-\u06ff\u3040-\u9fff\uac00-\ud7af]")
 _BRANCH_NAME: Final = "[A-Za-z0-9][A-Za-z0-9_./+#\u0400-\u04ff\u0590-\u05ff-]*"
 _BRANCH_WORD: Final = (

@@ -51,7 +51,7 @@ class Cue(StrEnum):
 
 
 def _cue(phrases: str, dense: str) -> re.Pattern[str]:
-    """Phrases, one a line or separated by ``/``, that stand as words; *dense* ones stand anywhere.
+    """Phrases, one a line or separated by ``/``, that are whole words; *dense* ones may be anywhere.
 
     For lower-case text; that a word begins where it is found is seen afterwards: that is four times as fast.
     """
@@ -82,7 +82,7 @@ _CUES: Final = {
 
 
 def sentences(text: str) -> Iterator[Span]:
-    """Where the sentences of *text* stand; a line break ends one, header lines and blanks are left out."""
+    """Where the sentences of *text* are; a line break ends one, header lines and blanks are left out."""
     start = 0
     for match in (*_BOUNDARY.finditer(text), None):
         end = len(text) if match is None else match.end()
@@ -130,7 +130,7 @@ def _stem(word: str) -> str:
 
 
 def word_table(rows: Iterable[tuple[T, str]]) -> tuple[dict[str, T], dict[str, T]]:
-    """What each word of some rows stands for; the second for words that may go on, written with ``*``.
+    """What each word of some rows means; the second table has the beginnings of words, written with ``*``.
 
     The first row that has a word decides.
     """

@@ -61,7 +61,9 @@ class Clause:
 
     force: Force
     terms: frozenset[str]  #: what it is about, without the words that give the force
-    marks: frozenset[str]  #: of these, what tells one object from another: numbers, identifiers, names
+    marks: frozenset[
+        str
+    ]  #: of these, what distinguishes one object from another: numbers, identifiers, names
     words: tuple[str, ...]  #: as written, in lower case; runs of a dense script as pairs of characters
     head: frozenset[str]  #: terms right beside the words that give the force: most often the verb
     exception: frozenset[str] | None = None  #: terms behind unless, without; None: there is no exception
@@ -77,7 +79,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<word>(?:[cdjlmnst]|qu)'(?=\w)|[^\W_]+(?:[-'._/:@#][^\W_]+)*)"
 )
 _DENSE_STOPS: Final = " 。！？.!?，,、"
-#: Words for without that stand behind what they except.
+#: Words for "without" that follow what they except.
 _BEHIND: Final = re.compile("なしで|なしに|ない限り|以外|を除き|を除いて|없이|제외|외에는?")
 _QUESTION: Final = re.compile(
     r"[?？؟][\"'”’）)*_\s]*$|(?:吗|嗎|呢|ですか|ますか|でしょうか|까|나요)[。.？?\s]*$|^\s*¿"
@@ -172,7 +174,7 @@ class _ClausePart:
     """A piece of a sentence between two stops."""
 
     content: list[str]  #: words that give no force, as written
-    atoms: list[tuple[Atom, int]]  #: with how many words of content stand before it
+    atoms: list[tuple[Atom, int]]  #: each with the number of words of content before it
     condition_from: int | None = None  #: words of content from here on are a condition
     exception: tuple[int, int] | None = None  #: words of content that are an exception
 
@@ -304,7 +306,7 @@ def _says(part: _ClausePart) -> bool:
 
 
 def _join(part: _ClausePart, more: _ClausePart) -> None:
-    """Put what gives no force of its own to what stands before it."""
+    """Append a piece that has no force of its own to the piece before it."""
     shift = len(part.content)
     if part.exception is not None:
         part.exception = part.exception[0], min(part.exception[1], shift)
@@ -345,7 +347,7 @@ def _about(content: str) -> Iterator[str]:
 
 
 def _marks(content: Sequence[str]) -> Iterator[str]:
-    """What tells one object from another."""
+    """What distinguishes one object from another."""
     for at, word in enumerate(content):
         if any(map(str.isdigit, word)) or (at and word[0].isupper() and word[1:].islower()):
             yield from terms(word)

@@ -32,7 +32,7 @@ class Atom(StrEnum):
     AVOID = "avoid"  #: an order that negates what follows
     OMIT = "omit"  #: forget, fail: negates what follows when it is negated itself
     WITHOUT = "without"  #: begins an exception: unless, without, except
-    UNTIL = "until"  #: begins a time that may be told from the other side: before, until
+    UNTIL = "until"  #: begins a time that may be said from the other side: before, until
     IF = "if"  #: begins a condition or a reason, which is no part of the rule
     AT_MOST = "at most"
     AT_LEAST = "at least"
@@ -278,7 +278,7 @@ def _phrases() -> Iterator[tuple[str, tuple[Atom, ...]]]:
 #: The phrases of every language written with spaces, and what they do.
 PHRASES: Final[tuple[tuple[str, tuple[Atom, ...]], ...]] = tuple(_phrases())
 
-#: Chinese, Japanese and Korean: the first alternative that fits wins, so what is longer stands first.
+#: Chinese, Japanese and Korean: the first alternative that fits wins, so longer ones are first.
 _DENSE_PATTERNS: Final[tuple[tuple[tuple[Atom, ...], str], ...]] = (
     (
         (Atom.NOTHING,),
@@ -381,9 +381,9 @@ the of in to on for with is are was and that this it at from by
 """
 #: Words that begin another statement.
 CONTRASTS: Final = frozenset(_CONTRASTS_WORDS.split())
-#: Verbs with which an English sentence tells of an event.
+#: Verbs with which an English sentence reports an event.
 EVENTS: Final = frozenset(_EVENTS_WORDS.split())
-#: Verbs that another verb stands beside.
+#: Verbs that accompany another verb.
 HELPERS: Final = frozenset(_HELPERS_WORDS.split())
 #: Words that tell languages apart in which *no* means something else.
 PORTUGUESE: Final = frozenset(_PORTUGUESE_WORDS.split())

@@ -67,7 +67,7 @@ _MONTHS: Final = frozenset(
 )
 _CYRILLIC: Final = re.compile("[\u0400-\u04ff]")
 _ARTICLES: Final = frozenset("the a an this that it he she we they you i and but so then now no yes".split())  # noqa: SIM905
-#: What may stand before a name besides a blank.
+#: What may precede a name besides a blank.
 _OPENS: Final = re.compile(r"(?:^|[\n.!?:;…\"“”(\[*•>|-]|\d[.)])\s*[\"'“*_`(]*$")
 _TITLED: Final = 0.5
 
@@ -154,7 +154,7 @@ def _weekdays(text: str) -> Iterator[tuple[int, Span]]:
 def _people(text: str, source: SourceNames, source_text: str) -> Iterator[tuple[str, Span]]:
     """Words with a capital that the source has in no form.
 
-    Within a sentence the capital tells; at its beginning only the words behind it do, where the source has a
+    Within a sentence the capital decides; at its beginning only the words behind it do, where the source has a
     name before the same words.
     """
     if not _CASED.search(text):

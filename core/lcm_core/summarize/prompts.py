@@ -123,7 +123,7 @@ class PromptTemplates:
         return PromptTemplate(name, text, version, built_in.built_in_version, path)
 
     def path_of(self, name: str) -> Path | None:
-        """Where the operator's version of *name* would stand."""
+        """Where the operator's version of *name* would be."""
         if self.file is not None:
             return self.file
         return None if self.folder is None else self.folder / (name + SUFFIX)
@@ -153,7 +153,7 @@ class PromptTemplates:
 
 
 def operators_prompts(config_file: Path) -> PromptTemplates:
-    """The templates in force when the operator's own stand beside our *config_file*."""
+    """The templates in force when the operator's own are beside our *config_file*."""
     return PromptTemplates(config_file.parent / _FOLDER)
 
 

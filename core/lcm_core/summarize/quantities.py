@@ -124,7 +124,7 @@ Gb|byte:1e9,1073741824;bit:1e9|Gb
 Kb|byte:1e3,1024;bit:1e3|Kb
 A|ampere:1|A
 """
-#: Words that multiply what stands before them.
+#: Words that multiply the number before them.
 _MULTIPLIERS: Final = """
 1e3|thousand tausend tsd mille mil mila тысяч тысяча тысячи тыс אלף אלפים ألف الف آلاف الاف 千 천
 1e4|万 萬 만
@@ -195,7 +195,7 @@ def _units(table: str) -> Iterator[tuple[Unit, str]]:
 _WHOLE, _BEGUN = word_table(_units(_TABLE))
 _EXACT, _ = word_table(_units(_EXACT_TABLE))
 _DENSE: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
-#: Units of scripts without spaces, the longest first; a date's 日 or 月 comes after a number too.
+#: Units of scripts without spaces, the longest first; a date's 日 or 月 follows a number too.
 DENSE_UNIT: Final = re.compile(
     "|".join(sorted((word for word in _WHOLE if _DENSE.match(word)), key=lambda word: -len(word)))
 )
@@ -579,7 +579,7 @@ class KnownQuantities:
                     self._bare |= plain
 
     def holds(self, one: Quantity) -> bool:
-        """Whether *one* is told here in any way that is equal."""
+        """Whether the source has *one* in any way that is equal."""
         if not self._values.isdisjoint(one.values):
             return True
         if one.parts and all(not self._values.isdisjoint(part) for part in one.parts):
@@ -598,7 +598,7 @@ class KnownQuantities:
 
 
 def readings_of_key(key: str) -> frozenset[float]:
-    """The number at the beginning of a key, as it stands."""
+    """The number at the beginning of a key, as it is."""
     try:
         return frozenset({_rounded(float(key.partition(" ")[0]))})
     except ValueError:

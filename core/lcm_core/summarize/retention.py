@@ -74,7 +74,7 @@ class IdentifierIndex:
         return IdentifierIndex(text, *read_identifiers(text))
 
     def keeps(self, one: Identifier) -> bool:
-        """Whether this text tells *one* of its source, be it in short."""
+        """Whether this text has *one* of its source, perhaps shortened."""
         if (one.kind, one.key) in self._keys:
             return True
         match one.kind:
@@ -273,7 +273,7 @@ class TimeCoverage:
 
     @property
     def share(self) -> float | None:
-        """How much of the source's time lies within what the text names; None when either names none."""
+        """How much of the source's time is within what the text names; None when either names none."""
         if self.source is None or self.text is None:
             return None
         first, last = max(self.source[0], self.text[0]), min(self.source[1], self.text[1])
@@ -294,24 +294,24 @@ class Retention:
     lost: tuple[Identifier, ...]  #: places in the source; the most frequent first, then the most recent
     invented: tuple[Identifier, ...]  #: places in the text
     share: float | None  #: of the weight of the `TOP` identifiers; None: the source has none
-    constraints_lost: tuple[Sentence, ...]  #: rules that did not come through, the latest first
+    constraints_lost: tuple[Sentence, ...]  #: rules that were not kept, the latest first
     constraints: int  #: rules in the source
-    reversed: tuple[Reversal, ...]  #: rules told as their opposite; they are not among those lost
+    reversed: tuple[Reversal, ...]  #: rules said as their opposite; they are not among those lost
     files: FileList
     times: TimeCoverage
     people_checked: bool  #: whether names of people could be compared: capitals tell them
     closing: str | None  #: what can be expanded; None: the closing line is missing
-    copied: float  #: share of the text that stands word for word in the source, in runs of eight words
+    copied: float  #: share of the text that is word for word in the source, in runs of eight words
 
     @property
     def constraints_kept(self) -> int:
-        """Rules that came through."""
+        """Rules that were kept."""
         counted = {one.rule.text for one in self.reversed if one.was in RULES}
         return self.constraints - len(self.constraints_lost) - len(counted)
 
     @property
     def compression(self) -> float | None:
-        """How many tokens of the source one token of the text stands for; None for an empty text."""
+        """How many tokens of the source one token of the text replaces; None for an empty text."""
         return self.source_tokens / self.tokens if self.tokens else None
 
 
@@ -412,7 +412,7 @@ def _worst_first(one: Identifier) -> tuple[int, int]:
 
 
 def _share(source: RetentionSource, kept: set[tuple[IdentifierKind, str]]) -> float | None:
-    """Of the weight of the identifiers that count most; what stands at the end weighs double."""
+    """Of the weight of the identifiers that count most; what is at the end weighs double."""
     size = max(len(source.text), 1)
     weighed = sorted(
         ((one.count * (1 + one.places[-1][0] / size), (one.kind, one.key)) for one in source.identifiers),
@@ -440,7 +440,7 @@ def _file_list(source: RetentionSource, text: str) -> FileList:
 
 
 def _closing(text: str) -> str | None:
-    """The last closing line; what stands long before the end is quoted."""
+    """The last closing line; one long before the end is a quotation."""
     lines = list(_CLOSING.finditer(text))
     return lines[-1]["rest"].strip() if lines and len(text) - lines[-1].end() < 200 else None
 

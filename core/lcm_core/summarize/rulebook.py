@@ -13,12 +13,12 @@ from lcm_core.summarize.modality import PERMISSIONS, RULES, Clause, Force, Relat
 
 #: Rules of a source that are counted; the latest.
 _MAX_RULES: Final = 200
-#: Statements that a draft is held against; the latest. What stands there word for word is always known.
+#: Statements that a draft is compared with; the latest. What the source has word for word is always known.
 _MAX_STATED: Final = 4_000
 #: Statements of a draft that are looked at.
 _MAX_CLAIMS: Final = 2_000
 _LONGEST: Final = 500
-#: Terms of a rule, of at most so many, that have to come through together.
+#: Terms of a rule, of at most so many, that must be kept together.
 _TERMS: Final = 10
 _SHARED: Final = 0.5
 #: Share of a rule's terms from which the rule counts as kept, whatever else the sentence says.
@@ -28,14 +28,14 @@ _NEAR: Final = 0.05
 _EDGES: Final = re.compile(r"^[\s\-*•>#\d.)]+|[\s.!。！;,]+$")
 _MARKUP: Final = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)")
 _BULLET: Final = re.compile(r"(?:[-*•]|\d+[.)])\s")
-#: What tells of an event in a text of a dense script.
+#: What marks an event in a text of a dense script.
 _PAST: Final = re.compile(r"了|已|过|過|た(?=[。\s]|$)|[했였었]")
 _DUMP: Final = frozenset("{[<")
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a text and where it stands there."""
+    """A sentence of a text and where it is."""
 
     text: str
     place: Span
@@ -169,7 +169,7 @@ def _normal(sentence: str) -> str:
 
 
 def _read(text: str) -> Iterator[tuple[Sentence, list[Clause]]]:
-    """The sentences and what they say; points of a list stand under the words above it."""
+    """The sentences and what they say; points of a list belong to the words above it."""
     heading = ""
     for first, last in sentences(text):
         sentence = text[first:last]

@@ -153,7 +153,7 @@ _WITH_ATTACHMENT: Final = "[with media attachment]"
 
 
 def _with_media(parts: Sequence[MessagePart], content: str) -> str:
-    """The content, or what stands for it in a message that carries files or images."""
+    """The content, or what replaces it in a message that has files or images."""
     media = [_is_media(part) for part in parts]
     if not any(media):
         return content
@@ -259,7 +259,7 @@ class SummarySource:
     text: str  #: empty when they say nothing
     messages: tuple[WholeMessage, ...] = ()
     summaries: tuple[SummaryText, ...] = ()
-    gone: tuple[int | str, ...] = ()  #: ids whose rows are not there any more
+    gone: tuple[int | str, ...] = ()  #: ids whose rows no longer exist
 
 
 async def source_of_messages(
@@ -301,7 +301,7 @@ async def source_of(reader: Reader, summary_id: SummaryId, rendering: Rendering)
 
 
 def previous_rules(rules: EngineRules) -> PreviousRules:
-    """How an engine reads the summaries that stand before a leaf, and which of them it passes over."""
+    """How an engine reads the summaries before a leaf, and which of them it skips."""
 
     def reading(summary: str) -> str:
         return trimmed(summary_source_text(summary, rules.source))

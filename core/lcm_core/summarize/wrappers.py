@@ -18,7 +18,7 @@ from lcm_core.summarize.request import (
 
 
 class StoppedError(SummarizerError):
-    """The operator gave the call up; nothing came of it."""
+    """The operator stopped the call; there is no answer."""
 
     default_code: ClassVar[str] = "CANCELLED"
 
@@ -26,7 +26,7 @@ class StoppedError(SummarizerError):
 class StoppableSummarizer:
     """Passes requests on to *writer*; `stop` really cancels the one that is being answered.
 
-    Whoever called gets a `StoppedError`, as for a call that failed: a commit that runs meanwhile goes on.
+    The caller gets a `StoppedError`, as for a call that failed; a commit that runs meanwhile continues.
     """
 
     def __init__(self, writer: Summarizer) -> None:
@@ -88,7 +88,7 @@ class ReplyCache:
             self._held.popitem(last=False)
 
     def forget(self, who: str, request: SummaryRequest) -> None:
-        """Let an answer go, if it is kept."""
+        """Drop an answer, if it is kept."""
         self._held.pop((who, request), None)
 
 

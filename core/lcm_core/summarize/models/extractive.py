@@ -44,7 +44,7 @@ _SAID_BY_USER: Final = 1.3
 _LATEST: Final = 0.3  #: more for the last of the source
 _AGGRESSIVE: Final = 2.0
 _OUTPUT: Final = 0.6
-#: What is told again adds so much of what it says.
+#: The share that a repeated sentence adds.
 _TOLD_BEFORE: Final = 0.5
 #: A sentence with no fact and fewer new words than this share says nothing more.
 _LEAST_NEW: Final = 0.25
@@ -53,7 +53,7 @@ _PROHIBITIONS_SHARE: Final = 0.6
 _ATTEMPTS: Final = 4
 _FILES_SHARE: Final = 0.2
 _CLOSING_SHARE: Final = 0.12
-#: Names in the closing line, and the kinds that say enough by themselves; others come after them.
+#: Names in the closing line, and the kinds that say enough by themselves; others follow.
 _MOST_NAMED: Final = 60
 _TELLING: Final = frozenset(
     {
@@ -93,13 +93,13 @@ class _Sentence:
     text: str
     block: int  #: the header that it stands under; -1: none
     terms: frozenset[str]
-    adds: dict[object, float]  #: what it tells and how much that weighs
+    adds: dict[object, float]  #: what it says and how much that weighs
     factor: float  #: who says it, and where
     forbids: bool
 
     @property
     def weight(self) -> float:
-        """What it tells, whatever else is told."""
+        """What it says, whatever other sentences say."""
         return self.factor * (sum(self.adds.values()) + _WORDS)
 
 
@@ -415,7 +415,7 @@ def _files_line(found: Sequence[Identifier], limit: int, estimator: Estimator) -
 
 
 def _closing_line(told: str, found: Sequence[Identifier], limit: int, estimator: Estimator) -> str:
-    """As many as fit of what is named and not told: what tells most first, then the most frequent."""
+    """As many as fit of the names that the body lacks: the most telling first, then the most frequent."""
     missing = sorted(
         (
             one

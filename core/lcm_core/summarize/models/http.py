@@ -1,4 +1,4 @@
-"""The one way out of every SDK: which headers leave for which address, and how much is read of what comes.
+"""The only HTTP client of the SDKs: which headers go to which address, how much of an answer is read.
 
 The SDKs read much from the environment (headers, keys, organisations, tracing). Whatever they made of it, a
 request leaves with the headers that are listed here and those of its wire, for the address that was chosen,
@@ -19,9 +19,9 @@ from lcm_core.summarize.models.wire import FailureKind, WireError
 if TYPE_CHECKING:
     import httpx2
 
-#: Bytes of an answer that are read, with all that stands around its text.
+#: Bytes of an answer that are read, its text and everything around it.
 MOST_BYTES: Final = 8 * 1024 * 1024
-#: Bytes that are read of what comes with a refusal.
+#: Bytes of a refusal that are read.
 MOST_OF_A_REFUSAL: Final = 64 * 1024
 _CONNECT_SECONDS: Final = 10.0
 _PLAIN: Final[Mapping[str, str]] = {

@@ -166,7 +166,7 @@ class AnthropicWire:
 
 
 def _added(document: Mapping[str, Json], collected: AnswerBuilder) -> bool:
-    """Take what one event, or a whole message, holds; True when nothing comes after it."""
+    """Take what one event, or a whole message, holds; True when nothing follows it."""
     kind = document.get("type")
     if kind == "error" or (kind is None and "error" in document):
         raise _told(document)

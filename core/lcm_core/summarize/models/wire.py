@@ -1,4 +1,4 @@
-"""How one question goes over one wire: types that the SDKs are translated into, and nothing of theirs."""
+"""What is asked of a provider and what comes back: our own types, into which the SDKs are translated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lcm_core.settings.values import Json
 LONGEST_WAIT: Final = 300.0
 #: A count of tokens beyond this is no count.
 _MOST_TOKENS: Final = 100_000_000
-#: Characters that one token stands for at most: blanks, in the vocabularies that are public.
+#: Characters of one token, at most: blanks, in the vocabularies that are public.
 _CHARACTERS_A_TOKEN: Final = 16
 _LEAST_LIMIT: Final = 200_000
 _LEADING_THOUGHTS: Final = re.compile(
@@ -107,7 +107,7 @@ class Wire(Protocol):
 
 
 class AnswerBuilder:
-    """An answer as its pieces come in, never more of it than the question allows."""
+    """An answer put together from its pieces, never more of it than the question allows."""
 
     def __init__(self, question: ModelQuestion) -> None:
         self._room = question.most_characters
@@ -117,7 +117,7 @@ class AnswerBuilder:
         self.output_tokens: int | None = None
 
     def begin_block(self) -> None:
-        """What is said from now on stands on a line of its own."""
+        """Put what follows on a line of its own."""
         self._blocks.append([])
 
     def say(self, text: Json) -> None:
@@ -168,7 +168,7 @@ def _count(value: Json) -> int | None:
 
 
 def without_thoughts(text: str) -> str:
-    """*text* without reasoning in tags before the answer; what stands elsewhere stays to be judged."""
+    """*text* without reasoning in tags before the answer; reasoning elsewhere stays and is judged."""
     match = _LEADING_THOUGHTS.match(text)
     return (text[match.end() :] if match else text).strip()
 
@@ -211,7 +211,7 @@ _NO_MODEL: Final = re.compile(
     r"|not a valid model|unknown model|no such model",
     re.IGNORECASE,
 )
-#: What servers call their troubles, in an answer that began well.
+#: What servers call their failures, in an answer that began well.
 _KINDS: Final[Mapping[str, FailureKind]] = {
     "authentication_error": FailureKind.AUTH,
     "permission_error": FailureKind.AUTH,
@@ -225,7 +225,7 @@ _KINDS: Final[Mapping[str, FailureKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerMessage:
-    """What a server says of a failure, wherever in its document that stands."""
+    """What a server says of a failure, wherever in its document that is."""
 
     message: str
     kind: str  #: its types and codes, one after the other

@@ -140,7 +140,7 @@ _MOST_WAIT: Final = 8.0
 _LEAST_ROOM: Final = 1_024
 _MOST_ROOM: Final = 32_000
 _SHOWN: Final = 200
-#: Troubles after which the same question may be answered.
+#: Failures after which the same question may be answered.
 _PASSING: Final = frozenset({FailureKind.RATE, FailureKind.BUSY, FailureKind.LOST, FailureKind.MALFORMED})
 #: Claude models that take a temperature; those after them refuse one.
 _TAKES_TEMPERATURE: Final = re.compile(
@@ -204,7 +204,7 @@ class ModelSummarizer:
                 except WireError as caught:
                     error = caught
             if error.kind is FailureKind.RATE and self._pace.answers > answers:
-                refused, answers = 0, self._pace.answers  # others are answered: it goes on, slowly
+                refused, answers = 0, self._pace.answers  # others are answered: continue, slowly
             refused += error.kind is FailureKind.RATE
             if question.temperature is not None and _dislikes_temperature(error):
                 self._takes_temperature = False
@@ -254,7 +254,7 @@ class ModelSummarizer:
         stop = answer.stop_reason
         text = without_thoughts(answer.text)
         if self._secrets.are_in(text):
-            text, stop = "", HELD_KEY  # it must not come into any file
+            text, stop = "", HELD_KEY  # it must not reach any file
         return SummaryReply(
             text=text,
             model=self.choice.model,
@@ -333,7 +333,7 @@ def answer_room(target_tokens: int) -> int:
 
 
 def takes_temperature(choice: ModelChoice) -> bool:
-    """Whether the model takes a temperature, as far as its name tells."""
+    """Whether the model takes a temperature, judged by its name."""
     if choice.provider.shape is ApiShape.ANTHROPIC:
         return _TAKES_TEMPERATURE.match(choice.model) is not None
     return _TAKES_NONE.search(choice.model) is None
