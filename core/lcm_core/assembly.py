@@ -285,7 +285,7 @@ def _weight(context: ResolvedContext, settings: AssemblySettings, rules: EngineR
 def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> list[str]:
     """The ids of calls in the fresh tail whose results are not among what was read, the newest first.
 
-    Such a call is sent, unless its result stands anywhere else in the context.
+    Such a call is sent, unless its result is anywhere else in the context.
     """
     if not rules.assembly.mends_messages:
         return []

@@ -1,6 +1,6 @@
 """The difference of two texts as it is shown, and the text that any choice of its changes gives.
 
-Lines are what stands between ``\n``; joining them gives the text back, byte for byte.
+Lines are what is between ``\n``; joining them gives the text back, byte for byte.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Span = tuple[int, int]  #: from the first to before the second
 
 
 class Mark(StrEnum):
-    """What stands before a line, besides any colour."""
+    """What precedes a line, besides any colour."""
 
     SAME = " "
     GONE = "-"
@@ -88,7 +88,7 @@ class Diff:
             number += 1
 
     def side_by_side(self) -> Iterator[DiffRow]:
-        """Rows with the old line and the line that it became in one row; a line without one stands alone."""
+        """Rows with the old line and the line that it became in one row; a line without one is alone."""
         became = dict(self.pairs)
         number = 0
         for edit in self.edits:
@@ -487,7 +487,7 @@ def _slid(
 
 
 def _begins_well(lines: Sequence[str], first: int, size: int) -> int:
-    """How naturally a block of lines stands for itself: after an empty line, or ending with one."""
+    """How naturally a block of lines is one: after an empty line, or ending with one."""
     ends = not lines[first + size - 1].strip()
     begins = first == 0 or not lines[first - 1].strip()
     return 2 * begins + ends

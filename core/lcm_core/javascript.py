@@ -198,7 +198,7 @@ def written(value: Json) -> str:
 
 
 class _Written(str):
-    """A piece of JSON that stands as it is."""
+    """A piece of JSON that is written as it is."""
 
     __slots__ = ()
 
@@ -281,7 +281,7 @@ def _written(value: Json) -> str:
 
 
 def _index(key: str) -> int | None:
-    """The number that a key stands for in an object of the engine's language."""
+    """The number that a key is in an object of the engine's language."""
     return int(key) if _INDEX.fullmatch(key) and int(key) <= _LARGEST_INDEX else None
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from lcm_core.javascript import BLANKS, Json, JsonObject, js_json, read_json, trimmed
 
-#: What stands for a payload that was embedded in a text.
+#: What replaces a payload that was embedded in a text.
 MEDIA_OMITTED: Final = "[embedded media omitted]"
 #: What is nested so deep is not read.
 DEEPEST: Final = 8
@@ -139,7 +139,7 @@ def _without_embedded(text: str) -> str:
 
 
 def _start_of_embedded(text: str, first: int, end: int) -> int | None:
-    """Where a ``data:`` stands whose type, of at least one character, reaches up to *end*."""
+    """Where a ``data:`` begins whose type, of at least one character, reaches up to *end*."""
     first = max(first, text.rfind(";", first, end) + 1)
     types = _NO_TYPE.split(text[first:end])[-1]
     found = _DATA.search(types, 0, max(len(types) - 1, 0))

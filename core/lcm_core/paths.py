@@ -1,7 +1,7 @@
 """Stored paths: where a file that the database names is on this machine, and whether it may be opened.
 
 A database holds absolute paths of the machine that wrote it, and whoever wrote the text of a message may
-have had a hand in them. So a path is looked for in several places, and only a file whose real path lies
+have had a hand in them. So a path is looked for in several places, and only a file whose real path is
 inside a configured folder is ever opened (docs/host.md, "Payloads on the disk").
 """
 
@@ -141,7 +141,7 @@ def resolve_transcript(stored: str, *, sessions: Path, state_dir: Path) -> Store
     if parsed.name and parsed.name != "..":
         candidates += [sessions / parsed.name, sessions / SESSIONS_FOLDER / parsed.name]
     candidates += _below(parsed, AGENTS_FOLDER, agents)
-    # Beside an agent's sessions lies its `agent/` folder with credentials: only transcripts may be opened.
+    # Beside an agent's sessions is its `agent/` folder with credentials: only transcripts may be opened.
     return _first_inside(stored, candidates, (sessions, agents), named=".jsonl")
 
 
@@ -215,7 +215,7 @@ def _parse(stored: str) -> PurePath | None:
 
 
 def _below(stored: PurePath, folder: str, ours: Path) -> Iterator[Path]:
-    """What stands below *folder* in the stored path, put below *ours*; the last such folder comes first."""
+    """The part below *folder* in the stored path, put below *ours*; the last such folder comes first."""
     parts = stored.parts
     for index in range(len(parts) - 2, -1, -1):
         if parts[index] == folder:

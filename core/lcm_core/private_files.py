@@ -42,7 +42,7 @@ def roots() -> tuple[Path, ...]:
 def make_private(folder: Path) -> Path:
     """Make a folder, with those above it, and give it back.
 
-    Those of `roots`, and what lies in them down to *folder*, are this user's alone afterwards (0700),
+    Those of `roots`, and what is in them down to *folder*, are this user's alone afterwards (0700),
     existing ones too where they belong to this user and are no symbolic link. Another existing folder stays
     as it is.
 
@@ -89,7 +89,7 @@ class FileNotWrittenError(RefusedError):
 def write_private(path: Path, text: str, *, replace: bool = False, never: Collection[Path] = ()) -> Path:
     """Write *text* as UTF-8 to a file that only this user can read (0600); gives the whole path.
 
-    What stands at *path* stays unless *replace* says otherwise; then the new file takes its place at once.
+    An existing file at *path* stays unless *replace* says otherwise; then it is replaced at once.
     *never*: files that are not replaced in any case, such as the open database.
 
     Raises:

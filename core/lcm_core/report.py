@@ -87,7 +87,7 @@ _RAISED: Final = re.compile(r"(?:[a-z_]\w*\.)*(?P<name>[A-Z]\w{0,80})(?::|$)")
 
 
 def machine() -> JsonObject:
-    """Versions of the program, of what it stands on, and of the system."""
+    """Versions of the program, of what it depends on, and of the system."""
     return {
         "lcm-tui": lcm_core.__version__,
         "python": platform.python_version(),
@@ -210,7 +210,7 @@ def _entry(lines: list[str]) -> JsonObject:
 
 
 def _place(match: re.Match[str]) -> str | None:
-    """A place in code that is there: of this program, of a package it stands on, or of Python."""
+    """A place in code that is there: of this program, of a package it depends on, or of Python."""
     found = _source(match["path"])
     if found is None:
         return None

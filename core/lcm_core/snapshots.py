@@ -34,8 +34,8 @@ class RebuiltSnapshot:
     """The messages of a snapshot."""
 
     assembled: Assembled  #: with text as stored today; budget and weights as they were noted
-    places: tuple[int | None, ...]  #: of each item that was sent, among the messages; None: it does not stand
-    gone: tuple[SnapshotItem, ...]  #: were sent, and their rows do not stand any more
+    places: tuple[int | None, ...]  #: of each item that was sent, among the messages; None: its row is gone
+    gone: tuple[SnapshotItem, ...]  #: were sent, and their rows are gone
     not_kept: int  #: messages of the host's own list, of which nothing was stored
     exact: bool  #: the hash says: these are the messages that were sent
 
@@ -48,7 +48,7 @@ class RebuiltSnapshot:
 async def rebuild_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -> RebuiltSnapshot:
     """What was sent then, from the rows of today; *zone* for a snapshot that names none.
 
-    Rows that stand and say something else than they did make it not exact; which ones is not known.
+    Rows that say something else than they did make it inexact; which ones is not known.
     """
     rules = NAMED.get(one.rules) or engine_rules(reader.schema)
     where = _zone(one.zone) or zone
@@ -66,18 +66,18 @@ async def rebuild_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -
     )
     whole = await asyncio.to_thread(assemble, ResolvedContext(tuple(everything)), settings, rules)
     assembled, places = _as_noted(one, whole)
-    standing = {_ref(item) for item in everything}
+    existing = {_ref(item) for item in everything}
     return RebuiltSnapshot(
         assembled,
         places,
-        tuple(item for item in one.sent if item.ref is not None and item.ref not in standing),
+        tuple(item for item in one.sent if item.ref is not None and item.ref not in existing),
         sum(item.kind is OriginKind.LIVE for item in one.sent),
         assembled.messages_hash == one.messages_hash,
     )
 
 
 def sent_then(one: Snapshot, found: RebuiltSnapshot) -> SentContext:
-    """A snapshot as one side of a comparison: what stands of its messages, and what was noted of them."""
+    """A snapshot as one side of a comparison: what is left of its messages, and what was noted of them."""
     taken = SnapshotOrigin(one.id, one.created_at, found.exact, len(found.gone), found.not_kept)
     return SentContext(
         found.messages, one.budget, one.sent_tokens, one.evicted, one.rules, one.messages_hash, None, taken
@@ -85,7 +85,7 @@ def sent_then(one: Snapshot, found: RebuiltSnapshot) -> SentContext:
 
 
 def _as_noted(one: Snapshot, whole: Assembled) -> tuple[Assembled, tuple[int | None, ...]]:
-    """An assembly without what was cut off last, as it was noted; and where each item stands in it."""
+    """An assembly without what was cut off last, as it was noted; and the place of each item in it."""
     messages, weights = whole.messages, list(whole.weights)
     if one.cut:
         kept = _kept(one.sent, messages)
@@ -115,7 +115,7 @@ def _kept(items: Sequence[SnapshotItem], messages: Sequence[SentMessage]) -> lis
 
 
 def _places(items: Sequence[SnapshotItem], messages: Sequence[SentMessage]) -> tuple[int | None, ...]:
-    """Where each item stands among some messages: by what it refers to, or in order when it was made up."""
+    """The place of each item among some messages: by what it refers to, or in order when it was made up."""
     waiting: defaultdict[tuple[int | None, int | str | None], deque[int]] = defaultdict(deque)
     for at, message in enumerate(messages):
         made_up = message.origin.kind is OriginKind.SYNTHETIC
@@ -137,7 +137,7 @@ _STORED: Final = (OriginKind.MESSAGE, OriginKind.SUMMARY)
 
 
 def _context_item(item: SnapshotItem) -> ContextItem:
-    """The item of the context as it stood then."""
+    """The item of the context as it was then."""
     ordinal = item.ordinal or 0
     if item.kind is OriginKind.MESSAGE and isinstance(item.ref, int):
         return ContextItem(ordinal, "message", MessageId(item.ref), None, Timestamp(""))

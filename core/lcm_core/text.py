@@ -179,7 +179,7 @@ def _odd_marks() -> re.Pattern[str]:
     return re.compile(rf"(?<!\S){mark}+|{mark}{{{MARKS_KEPT + 1},}}")
 
 
-#: Not one of the common characters that stay as they are: most text is told safe by this one fast pass.
+#: Not one of the common characters that stay as they are: most text is found safe by this one fast pass.
 _UNCOMMON: Final = re.compile(
     r"[^\n -~\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2100-\u23ff\u2500-\u2bff"
     r"\u3000-\u3029\u3030-\u3098\u309b-\u3163\u3165-\ua4c6\uac00-\ud7a3\uff01-\uff9f"

@@ -43,7 +43,7 @@ class AssemblySettings:
     prompt: str | None = None  #: what the user asks now
     prompt_aware: bool = True  #: choose by the prompt, where the rules can; else it is not looked at
     stub_large_tool_payloads: bool = False
-    clamp: bool = False  #: also cut off what the engine cuts off last; else only tell how much that is
+    clamp: bool = False  #: also cut off what the engine cuts off last; else only report how much that is
     host_delivers_turn: bool = False  #: the host hands the prompt over by itself, behind the messages
 
 
@@ -70,7 +70,7 @@ def assemble(
     """Turn a context into messages; the same records always give the same messages."""
     choice = _choose(context, settings, rules)
     repairs: list[Repair] = []
-    sent = _mended(context, choice, rules, repairs)
+    sent = _repaired(context, choice, rules, repairs)
     evicted = list(never_sent(context))
     fallback = _fallback(context, sent, around)
     if fallback.messages is None:
@@ -165,7 +165,7 @@ def _prompt(settings: AssemblySettings, rules: EngineRules) -> str | None:
     return settings.prompt if settings.prompt_aware and rules.assembly.prompt_aware else None
 
 
-def _mended(
+def _repaired(
     context: ResolvedContext, choice: _Choice, rules: EngineRules, repairs: list[Repair]
 ) -> list[SentMessage]:
     """The chosen messages as a provider accepts them."""

@@ -36,7 +36,7 @@ REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"
 _WITH_ARGUMENTS: Final = frozenset({"toolCall", "functionCall"})
 _FUNCTION_CALL: Final = "function_call"
 _FUNCTION_OUTPUT: Final = "function_call_output"
-#: What stands before the id of a part where a call has no id of its own.
+#: The prefix of the id of a part where a call has no id of its own.
 MADE_ID: Final = "toolu_lcm_"
 #: The signature of a block that only repeats a field beside the content.
 _NO_SIGNATURE: Final = "reasoning_content"
@@ -100,7 +100,7 @@ def text_block(text: str) -> Block:
 
 
 def host_block(document: Json) -> Block:
-    """A block of a message as it stands there; a call keeps its id, a text what it says."""
+    """A block of a message as it is there; a call keeps its id, a text what it says."""
     if not isinstance(document, dict):
         return Block(BlockKind.OTHER, document, document if isinstance(document, str) else "")
     named = document.get("type")

@@ -88,7 +88,7 @@ def _without_payloads(value: Json, key: str, found: list[None]) -> Json:
 
 
 def _is_opaque(text: str, key: str) -> bool:
-    """Whether a text that stands under a key of an object is a payload that is no text."""
+    """Whether a text under a key of an object is a payload that is no text."""
     if not text.startswith("data:") and key not in _OPAQUE_KEYS:
         return False
     long = len(text) >= _OPAQUE_LENGTH or (

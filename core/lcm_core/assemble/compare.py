@@ -25,13 +25,13 @@ class SnapshotOrigin:
     snapshot_id: str
     created_at: str  #: as stored
     exact: bool  #: its messages are those that were sent then
-    gone: int  #: messages whose rows do not stand any more
+    gone: int  #: messages whose rows are gone
     not_kept: int  #: messages of the host's own list
 
 
 @dataclass(frozen=True, slots=True)
 class SentContext:
-    """One side of a comparison: assembled now, or what stands of a snapshot."""
+    """One side of a comparison: assembled now, or what is left of a snapshot."""
 
     messages: tuple[SentMessage, ...]
     budget: int

@@ -82,7 +82,7 @@ class FocusOverlay:
 
     brief: FocusBrief
     covered: frozenset[SummaryId]
-    at_ordinal: int  #: of the first covered item, where the brief stands instead
+    at_ordinal: int  #: of the first covered item, where the brief is sent instead
     text: str  #: as the model gets it
 
 
@@ -100,7 +100,7 @@ def overlay(brief: FocusBrief, summaries: Iterable[SummaryReach], zone: tzinfo |
 
 
 def covers(brief: FocusBrief, summary: SummaryReach) -> bool:
-    """Whether a brief stands for a summary: by messages where both know them, else by time.
+    """Whether a brief covers a summary: by messages where both know them, else by time.
 
     A time that cannot be read is compared as text, as the engine does.
     """

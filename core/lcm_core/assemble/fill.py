@@ -19,7 +19,7 @@ class SelectionRule(StrEnum):
 
     FULL_FIT = "full-fit"  #: all of them fit
     CHRONOLOGICAL = "chronological"  #: from the newest back, to the first that does not fit
-    PROMPT_AWARE = "prompt-aware"  #: those that say most of what the prompt asks for
+    PROMPT_AWARE = "prompt-aware"  #: those that match the prompt best
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def fill_budget(
 ) -> Fill:
     """Choose among *evictable* what fits *room*, the budget beside what is protected.
 
-    *prompt* chooses by what it asks for; *unread*: older items stand before these, which cannot fit.
+    *prompt* chooses by what it asks for; *unread*: older items come before these, which cannot fit.
     """
     remaining = max(0, room)
     if not unread and sum(item.tokens for item in evictable) <= remaining:

@@ -10,7 +10,7 @@ from lcm_core.assemble.message import Origin, OriginKind, SentMessage
 from lcm_core.assemble.repair import Repair
 from lcm_core.assemble.result import Assembled, AssemblyStep, Evicted
 
-#: A message among those that are sent: what it stands for, its id, and which of several of the same it is.
+#: A message among those that are sent: what it represents, its id, and which of several of the same it is.
 #: Stable from one assembly to the next, and for items that of the list of items, too.
 MessageKey = tuple[str, int | str, int]
 
@@ -45,7 +45,7 @@ class Ledger:
     left_out: Mapping[AssemblyStep, int]  #: items (and a focus brief) that are not sent, by step
 
     def fate(self, ordinal: int, item: int | str | None) -> ItemOutcome | None:
-        """What becomes of an item; None when the assembly is of a context in which it did not stand there."""
+        """What becomes of an item; None when the assembly is of a context in which it was not there."""
         found = self.fates.get(ordinal)
         if found is not None and found.item != item and found.step is not AssemblyStep.RESOLVE:
             return None
@@ -61,7 +61,7 @@ class Ledger:
         return None if place is None else self.assembled.messages[place]
 
     def repairs_of(self, message: SentMessage) -> tuple[Repair, ...]:
-        """What was mended at the item that a message stands for."""
+        """What was repaired at the item that a message represents."""
         ordinal = message.origin.ordinal
         if ordinal is None or message.origin.kind is not OriginKind.MESSAGE:
             return ()
@@ -85,17 +85,17 @@ def ledger_of(assembled: Assembled) -> Ledger:
     for repair in assembled.repairs:
         if repair.origin.ordinal is not None:
             repairs.setdefault(repair.origin.ordinal, []).append(repair)
-    # A focus brief is no item: it has the ordinal of the first summary for which it stands.
+    # A focus brief is no item: it has the ordinal of the first summary that it covers.
     items = [one for one in assembled.evicted if one.origin is None or not _is_brief(one.origin)]
     scores = assembled.prompt_scores
     fates = {one.ordinal: _gone(one, repairs.get(one.ordinal, ()), scores.get(one.ordinal)) for one in items}
     for at, (message, weight) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
         origin = message.origin
         if origin.ordinal is not None and origin.kind in (OriginKind.MESSAGE, OriginKind.SUMMARY):
-            mended = tuple(repairs.get(origin.ordinal, ()))
+            item_repairs = tuple(repairs.get(origin.ordinal, ()))
             item = origin.summary_id or origin.message_id
             score = scores.get(origin.ordinal)
-            fates[origin.ordinal] = ItemOutcome(at, weight, None, "", item, mended, score=score)
+            fates[origin.ordinal] = ItemOutcome(at, weight, None, "", item, item_repairs, score=score)
     keys = tuple(message_keys(assembled.messages))
     places = {key: at for at, key in enumerate(keys)}
     left_out = Counter(one.step for one in assembled.evicted)
@@ -105,7 +105,7 @@ def ledger_of(assembled: Assembled) -> Ledger:
 
 
 def message_keys(messages: Iterable[SentMessage]) -> Iterator[MessageKey]:
-    """A key for each message: what it stands for, and which of those that stand for the same it is."""
+    """A key for each message: what it represents, and which of those that represent the same it is."""
     seen: Counter[tuple[str, int | str]] = Counter()
     for message in messages:
         name = _named(message, message.origin)

@@ -61,7 +61,7 @@ _ORDER_WHEN_MADE_UP: Final = ("role", "toolCallId", "toolName", "content", "isEr
 
 
 class OriginKind(StrEnum):
-    """What a sent message stands for."""
+    """What a sent message represents."""
 
     MESSAGE = "message"
     SUMMARY = "summary"
@@ -120,7 +120,7 @@ class SentMessage:
     role: Role
     content: Content
     origin: Origin
-    tokens: int = 0  #: as the assembler counts it, before it was mended
+    tokens: int = 0  #: as the assembler counts it, before it was repaired
     call_id: str | None = None  #: of a tool result
     tool_name: str | None = None  #: of a tool result
     is_error: bool | None = None  #: of a tool result; None: not said

@@ -101,7 +101,7 @@ def _content(
     return found
 
 
-# -- what stands beside it -------------------------------------------------------------------------------
+# -- what is beside it -----------------------------------------------------------------------------------
 
 _ROLES = {
     "toolResult": Role.TOOL_RESULT,
@@ -205,9 +205,9 @@ def sender_fields(sender: JsonObject) -> JsonObject:
 # -- what it counts ----------------------------------------------------------------------------------------
 
 
-#: What stands for the id of a part while it has none: a call without an id of its own is counted with it.
+#: The id of a part while it has none: a call without an id of its own is counted with it.
 PART_ID = "estimate-part-"
-#: What a message without content is counted as whose reasoning stands beside it.
+#: What a message is counted as that has no content but reasoning beside it.
 REASONING_ALONE = '[{"type":"reasoning"}]'
 
 

@@ -49,7 +49,7 @@ DROPPING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One thing that was mended."""
+    """One repair."""
 
     what: RepairKind
     origin: Origin  #: of the message that it was done to
@@ -71,7 +71,7 @@ def without_unanswered_calls(
     answered_anywhere: Collection[str],
     repairs: list[Repair],
 ) -> list[SentMessage]:
-    """Remove tool calls behind which no result of theirs stands.
+    """Remove tool calls that no result of theirs follows.
 
     A call in the fresh tail (from ordinal *tail_from* on) may still wait for its result: it goes only when a
     result is among *answered_anywhere*, those of the whole context, chosen or not.
@@ -143,7 +143,7 @@ MISSING_RESULT: Final = (
     "[lossless-claw] missing tool result in session history; "
     "inserted synthetic error result for transcript repair."
 )
-#: Calls before which the present engine puts reasoning that stands behind them.
+#: Calls before which the present engine puts reasoning that follows them.
 _BEHIND_REASONING: Final = frozenset({"functionCall", "function_call"})
 _MOVABLE_REASONING: Final = frozenset({"thinking", "reasoning"})
 _CALLS_OF_0_1: Final = frozenset({"toolCall", "toolUse", "functionCall"})
@@ -245,7 +245,7 @@ class _Present:
             at = following
 
     def _called(self, at: int, message: SentMessage) -> int:
-        """Send a message with calls, their results, and what stands among these; the place behind that."""
+        """Send a message with calls, their results, and what is among these; the place behind that."""
         out, names = self.out, _names(message)
         out.called.update(names)
         span = self._span(at + 1, names)
@@ -367,7 +367,7 @@ def _names(message: SentMessage) -> dict[str, str | None]:
 
 
 def _reasoning_first(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Reasoning and calls with the reasoning first, where a single call of a function stands before some."""
+    """Reasoning and calls with the reasoning first, where a single call of a function precedes some."""
     types = [_type(block) for block in blocks]
     reasons = [kind in _MOVABLE_REASONING for kind in types]
     calls = [block.kind is _TOOL_CALL for block in blocks]

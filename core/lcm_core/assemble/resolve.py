@@ -123,7 +123,7 @@ class UnreadItems:
 
     items: int
     summaries: int  #: among them, those under a focus brief as well
-    covered: int  #: summaries among them for which a focus brief stands
+    covered: int  #: summaries among them that a focus brief covers
     first_ordinal: int
     last_ordinal: int
     deepest: int = 0  #: depth of its summaries; 0 where no rule asks for it
@@ -140,16 +140,16 @@ class ResolvedContext:
     """A context as messages, before any budget: whole, or its end when the rest cannot fit."""
 
     items: tuple[ResolvedItem, ...]  #: by ordinal
-    covered: tuple[ResolvedItem, ...] = ()  #: summaries in whose place a focus brief stands
+    covered: tuple[ResolvedItem, ...] = ()  #: summaries that a focus brief replaces
     dangling: tuple[DanglingItem, ...] = ()
     void: tuple[Origin, ...] = ()  #: answers with neither text nor parts, which the engine does not see
     brief_id: str | None = None  #: of the active brief that covers something
     unread: UnreadItems | None = None
-    #: Of calls in what was read, those whose result stands in what was not.
+    #: Of calls in what was read, those whose result is in what was not.
     answered_unread: frozenset[str] = frozenset()
 
     def behind(self, older: ResolvedContext) -> ResolvedContext:
-        """The same context with a piece that stands before it."""
+        """The same context with a piece that comes before it."""
         return ResolvedContext(
             older.items + self.items,
             older.covered + self.covered,
@@ -163,7 +163,7 @@ class ResolvedContext:
 def resolve_items(
     items: Iterable[LoadedItem], overlay: FocusOverlay | None, rules: EngineRules, zone: tzinfo | None
 ) -> ResolvedContext:
-    """What stored items are sent as, without those that a focus brief stands for. Times in *zone*.
+    """What stored items are sent as, without those that a focus brief covers. Times in *zone*.
 
     The brief itself is one item more (`resolve_brief`), wherever its place in a long context is.
     """
@@ -249,7 +249,7 @@ def _origin(item: LoadedMessage) -> Origin:
 
 
 def _beside(built: RebuiltMessage, rules: AssemblyRules) -> int:
-    """What the fields beside a content weigh, in quarters of a token: each stands on a line of its own."""
+    """What the fields beside a content weigh, in quarters of a token: each has a line of its own."""
     texts = [built.reasoning or "", "" if built.sender is None else stringify(built.sender)]
     found = [quarters(text, rules.estimator) for text in texts if text]
     lines = len(found) if built.content != "" else max(0, len(found) - 1)

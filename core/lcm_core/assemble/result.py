@@ -193,7 +193,7 @@ class Assembled:
     messages: tuple[SentMessage, ...]
     weights: tuple[int, ...]  #: of each message, as it is sent, in tokens
     budget: int
-    estimated_tokens: int  #: as the assembler counts: the chosen items before they were mended
+    estimated_tokens: int  #: as the assembler counts: the chosen items before they were repaired
     sent_tokens: int  #: as the engine reports: what is really sent
     selection: SelectionRule
     remaining: int  #: of the budget beside the tail
@@ -274,7 +274,7 @@ def left_out(choice: Fill, budget: int, tail: Tail) -> Iterator[Evicted]:
 
 
 def dropped(repairs: Iterable[Repair], chosen: Iterable[ResolvedItem]) -> Iterator[Evicted]:
-    """Chosen items that went when messages were mended."""
+    """Chosen items that were dropped when messages were repaired."""
     tokens = {item.ordinal: item.tokens for item in chosen}
     for repair in repairs:
         ordinal = repair.origin.ordinal

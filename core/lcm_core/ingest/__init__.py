@@ -1,1 +1,1 @@
-"""Transcripts of the host, read as they lie on disk."""
+"""Transcripts of the host, read from disk."""

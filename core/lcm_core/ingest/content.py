@@ -93,7 +93,7 @@ def json_part(raw_type: str, value: Json) -> ContentPart:
 
 
 def row_parts(row: MessagePart, role: str) -> tuple[ContentPart, ...]:
-    """The parts that a row of ``message_parts`` stands for; *role* is that of its message.
+    """The parts that a row of ``message_parts`` represents; *role* is that of its message.
 
     The columns win over the host's block in the metadata, because the engine redacts and externalises them.
     """
@@ -265,7 +265,7 @@ def _payload(kind: PartKind, block: JsonObject, raw_type: str) -> ContentPart:
 
 
 def _decoded_size(data: str) -> int:
-    """Bytes that base64 text stands for."""
+    """How many bytes a base64 text encodes."""
     return (len(data) - data.endswith("=") - data.endswith("==")) * 3 // 4
 
 

@@ -1,4 +1,4 @@
-"""What a payload is made of: the summary that stands for it (docs/engine/ingest.md, "Summaries")."""
+"""What a payload is made of: the summary that replaces it (docs/engine/ingest.md, "Summaries")."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def stored_ending(name: str | None, mime: str | None) -> str:
 
 
 def image_summary(kind: str, size: int, name: str) -> str:
-    """What stands for a picture: its kind, its size in bytes and its name."""
+    """What replaces a picture: its kind, its size in bytes and its name."""
     return f"Image file ({kind.upper()}, {size:,} bytes) — {name}"
 
 

@@ -1,6 +1,6 @@
 """A transcript as the engine reads it, for an import (docs/engine/ingest.md, "Transcripts").
 
-One pass notes where every entry lies; messages are read from there when they are stored, so that a file of
+One pass notes where every entry is; messages are read from there when they are stored, so that a file of
 any size is imported without being held. The screens read the same files by `lcm_core.ingest.transcript`,
 which keeps what the engine passes over.
 """
@@ -60,7 +60,7 @@ class HostMessage:
 
 @frozen.dataclass(frozen=True, slots=True)
 class HostEntry:
-    """One entry of a transcript: where it lies, and its place in the tree."""
+    """One entry of a transcript: where it is in the file and in the tree."""
 
     line: int  #: from 1
     offset: int
@@ -349,7 +349,7 @@ class _Reading:
         self.take(value, line, plain=plain)
 
     def take(self, value: Json, line: RawLine, *, plain: bool = True) -> None:
-        """Note one entry; *line* is where it lies, without data for one of a JSON list."""
+        """Note one entry; *line* is where it is, without data for one of a JSON list."""
         if not isinstance(value, dict):
             self._bad(line, _NO_OBJECT)
             return

@@ -144,7 +144,7 @@ def _is_whole(value: Json) -> bool:
 
 
 def _framed(content: str, start: int, heading: str) -> tuple[Json, int] | None:
-    """The JSON in the block under a heading that stands at *start*, and where the block ends."""
+    """The JSON in the block under a heading at *start*, and where the block ends."""
     if not content.startswith(heading, start):
         return None
     block = _BLOCK.match(content, start + len(heading))
@@ -220,7 +220,7 @@ def _sorted(value: Json) -> Json:
     return found
 
 
-#: How the root locale orders what is neither letter nor digit; all of it stands before both.
+#: How the root locale orders what is neither letter nor digit; all of it sorts before both.
 _PUNCTUATION: Final = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$"
 _ORDER: Final = {character: at for at, character in enumerate(_PUNCTUATION)}
 

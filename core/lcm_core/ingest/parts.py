@@ -21,7 +21,7 @@ CALLS: Final = frozenset(
 TOOLS: Final = CALLS | RESULTS
 #: The members that hold the id of a tool call, the first one counts.
 CALL_IDS: Final = ("toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "call_id")
-#: The members under which blocks lie in one another, beside lists.
+#: The members that hold nested blocks, beside lists.
 LISTS: Final = ("segments", "utterances", "paragraphs", "alternatives", "words", "items", "results")
 HOLDERS: Final = ("content", "output", "result", "payload", "data", "value")
 

@@ -194,7 +194,7 @@ def _pure_picture(text: str) -> Picture | None:
 
 
 def _inline_picture(taking: _Taking) -> None:
-    """Base64 that stands in a message as text."""
+    """Base64 in a message, as text."""
     if taking.role == "tool":
         content, count = taking.message.get("content"), len(taking.payloads)
         if isinstance(content, str | list):
@@ -218,7 +218,7 @@ def _inline_picture(taking: _Taking) -> None:
 
 
 def _after_media(text: str) -> tuple[str, str, Picture] | None:
-    """What stands before the data of an attached picture, its name, and the picture."""
+    """The text before the data of an attached picture, its name, and the picture."""
     line = _DIGITS_LINE.search(text)
     name = _MEDIA.match(text)
     if line is None or name is None:
@@ -272,8 +272,8 @@ def _file_blocks(taking: _Taking) -> None:
             given = _attributes(opened[1])
             payload = _text_file(taking, inner, given.get("name"), given.get("mime"))
             ids.append(payload.file_id)
-            told = f"{payload.file_name or 'unknown'} | {payload.mime or 'unknown'}"
-            head = f"[LCM File: {payload.file_id} | {told} | {len(payload.data):,} bytes]"
+            label = f"{payload.file_name or 'unknown'} | {payload.mime or 'unknown'}"
+            head = f"[LCM File: {payload.file_id} | {label} | {len(payload.data):,} bytes]"
             pieces += [text[at : opened.start()], _reference(head, payload)]
         else:
             pieces.append(text[at : closed.end()])
@@ -343,15 +343,15 @@ def _tool_results(taking: _Taking) -> None:
 
 
 def _tool_result(taking: _Taking, block: Json) -> Json:
-    """The block that stands for a large answer; else the block itself."""
+    """The block that replaces a large answer; else the block itself."""
     kind = type_of(block)
     if not isinstance(block, dict) or (kind != "text" and kind not in _RESULT_BLOCKS):
         return block
     if kind == "text":
-        told: Json = block.get("text")
+        output: Json = block.get("text")
     else:
-        told = block.get("output", block.get("content", block))
-    text = text_in(told)
+        output = block.get("output", block.get("content", block))
+    text = text_in(output)
     if says_nothing(text) or text is None or _is_image_reference(text):
         return block
     name = next(
@@ -418,9 +418,9 @@ def _raw_payload(taking: _Taking) -> None:
         payload = _text_file(taking, content, f"raw-{role}-payload.txt", "text/plain")
     else:
         payload = _text_file(taking, js_json(content), f"raw-{role}-payload.json", "application/json")
-    told = f"role={role} | reason=large_raw_message | {len(payload.data):,} bytes"
+    label = f"role={role} | reason=large_raw_message | {len(payload.data):,} bytes"
     taking.put_text(
-        _reference(f"[LCM Raw Payload: {payload.file_id} | {told}]", payload, "payload"),
+        _reference(f"[LCM Raw Payload: {payload.file_id} | {label}]", payload, "payload"),
         rawPayloadExternalized=True,
         externalizedFileId=payload.file_id,
         originalByteSize=len(payload.data),
@@ -429,7 +429,7 @@ def _raw_payload(taking: _Taking) -> None:
 
 
 def _holds_tools(value: Json) -> bool:
-    """Whether a call, a result or reasoning stands anywhere in a content."""
+    """Whether a call, a result or reasoning is anywhere in a content."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -558,7 +558,7 @@ class PayloadError(DatabaseError):
 
 
 def payload_path(folder: Path, conversation_id: int, payload: Payload) -> Path:
-    """Where a payload lies: ``<folder>/<conversation>/<file id><ending>``, absolute."""
+    """The path of a payload: ``<folder>/<conversation>/<file id><ending>``, absolute."""
     return Path(os.path.abspath(folder)) / str(conversation_id) / payload.stored_name
 
 

@@ -53,7 +53,7 @@ class SessionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DiskSession:
-    """A transcript that lies on disk. Source: its name, its first line and ``sessions.json``."""
+    """A transcript on disk. Source: its name, its first line and ``sessions.json``."""
 
     agent: str | None  #: from the folder's place, else from the session key
     session_id: str  #: the header's id, else the stem of the file name
@@ -218,7 +218,7 @@ class _Finder:
         return inside
 
     def _entries(self, folder: Path) -> dict[str, os.stat_result]:
-        """What stands in a folder, by name; links resolved, and only where they stay inside."""
+        """What a folder contains, by name; links resolved, and only where they stay inside."""
         found: dict[str, os.stat_result] = {}
         try:
             with os.scandir(folder) as entries:
@@ -347,7 +347,7 @@ def _key(
 
 
 def _agent_of(folder: Path) -> str | None:
-    """The agent's id when the folder lies at ``agents/<agent>/sessions``."""
+    """The agent's id when the folder is ``agents/<agent>/sessions``."""
     return folder.parent.name if folder.name == "sessions" and folder.parent.parent.name == "agents" else None
 
 

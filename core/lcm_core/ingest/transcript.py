@@ -1,6 +1,6 @@
 """A transcript as the host sees it, a page at a time (docs/host.md, "Lines of a transcript").
 
-`index_transcript` reads the file once and notes where its entries lie; `read_entries` reads a page from
+`index_transcript` reads the file once and notes where its entries are; `read_entries` reads a page from
 there, so that a file of any size is shown without being held. Entries form a tree by ``parentId``: the path
 that ends at the last entry is shown, abandoned branches are counted. All functions are synchronous: run
 them in a thread and stop them with *cancelled*.
@@ -119,7 +119,7 @@ def _changed(index: TranscriptIndex, line: int) -> TranscriptChangedError:
     )
 
 
-# -- where entries lie: one streamed pass, small to keep, cheap to bring up to date ------------------------
+# -- where entries are: one streamed pass, small to keep, cheap to bring up to date ------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class TranscriptIndex:
 def index_transcript(
     path: Path, *, line_limit: int = LINE_LIMIT, cancelled: Cancelled = never_cancelled
 ) -> TranscriptIndex:
-    """Read a transcript once and note where its entries lie.
+    """Read a transcript once and note where its entries are.
 
     A line of more than *line_limit* bytes keeps its place but is not read beyond its start. Bad lines are
     counted and reported, never raised.
@@ -220,7 +220,7 @@ def _indexed(
 
 
 def _was_appended(index: TranscriptIndex, stamp: FileStamp, file: BinaryIO) -> bool:
-    """Whether the indexed lines still stand where they stood, and none was without its end."""
+    """Whether the indexed lines are still in their places, and none was without its end."""
     old, scan = index.stamp, index.scan
     same_file = (stamp.device, stamp.inode) == (old.device, old.inode)
     if not same_file or stamp.size <= old.size or scan.open_line:

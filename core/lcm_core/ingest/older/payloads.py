@@ -74,7 +74,7 @@ def _is_image(block: Json) -> bool:
 
 
 def _image(taking: _Taking, block: Json) -> Json:
-    """The text block that stands for an image whose bytes are in the message; else the block itself."""
+    """The text block that replaces an image whose bytes are in the message; else the block itself."""
     assert isinstance(block, dict)
     inline = _inline(block)
     if inline is None:
@@ -157,7 +157,7 @@ _ATTRIBUTE: Final = re.compile(r"""([A-Za-z_-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""
 def _file_blocks(taking: _Taking, content: Json) -> Json:
     """A user's text with references in the place of large file blocks; then it is one text without blocks.
 
-    Where something other than text stands beside them, the blocks stay.
+    Where there is something other than text beside them, the blocks stay.
     """
     if not isinstance(content, str | list):
         return content
