@@ -28,7 +28,8 @@ from lcm_core.assemble.result import Assembled
 from lcm_core.engine_rules import EngineRules, engine_rules
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.store.assembly import (
+from lcm_core.store.briefs import focus_overlay
+from lcm_core.store.context import (
     ContextSize,
     context_depths,
     context_end,
@@ -38,7 +39,6 @@ from lcm_core.store.assembly import (
     stored_items,
     tool_rows_before,
 )
-from lcm_core.store.briefs import focus_overlay
 from lcm_core.store.database import Reader
 from lcm_core.store.state import cache_telemetry, pending_debt
 

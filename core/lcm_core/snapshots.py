@@ -20,8 +20,8 @@ from lcm_core.assembly import assemble_context
 from lcm_core.engine_rules import NAMED, EngineRules, engine_rules
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.assemblies import Snapshot, SnapshotItem, get_snapshot
-from lcm_core.store.assembly import stored_items
 from lcm_core.store.briefs import list_briefs
+from lcm_core.store.context import stored_items
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 

@@ -9,8 +9,8 @@ from lcm_core.change.plan import Plan
 from lcm_core.errors import UsageError
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
 from lcm_core.records import ConversationId
+from lcm_core.store.conversations import SessionMember
 from lcm_core.store.database import Reader
-from lcm_core.store.families import Member
 
 from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
@@ -80,7 +80,7 @@ def _document(split: SplitSession) -> Document:
     }
 
 
-def _member(one: Member) -> Document:
+def _member(one: SessionMember) -> Document:
     return {
         "conversationId": one.id,
         "archiveCause": one.conversation.archive_cause,

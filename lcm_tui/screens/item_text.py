@@ -11,7 +11,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.ingest.content import ContentPart, PartKind
 from lcm_core.records import SummaryId, SummaryText
 from lcm_core.store import messages, summaries
-from lcm_core.store.context import check_tokens, standing_sources
+from lcm_core.store.context import check_tokens, present_sources
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import MessageEntry
 from lcm_core.times import format_local, parse_utc
@@ -45,7 +45,7 @@ async def load_item(reader: Reader, item: ItemId) -> ItemData:
     try:
         if isinstance(item, str):
             text = await summaries.get_summary(reader, item)
-            sources = await standing_sources(reader, item)
+            sources = (await present_sources(reader, [item])).get(item, [])
             return ItemData(item, text, tuple(sources), check=await check_tokens(reader, item))
         if item is not None:
             entry = await messages.get_message(reader, item)

@@ -22,7 +22,7 @@ from lcm_core.engine_rules import NAMED, RULES_0_1, EngineRules, engine_rules
 from lcm_core.records import ContextItem, ConversationId, Timestamp
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import SettingSource, Sourced
-from lcm_core.store.assembly import stored_items
+from lcm_core.store.context import stored_items
 from lcm_core.store.database import Database, Reader
 
 DatabaseFactory = Callable[[str], Path]

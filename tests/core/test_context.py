@@ -161,10 +161,9 @@ async def test_a_wrong_count_is_told_from_a_right_one(
 
 async def test_the_sources_that_a_wrapper_names(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
-        sources = await database.read(store.standing_sources, SummaryId("sum_253c14ef1ca84d7c"))
-        leaf = await database.read(store.standing_sources, SummaryId("sum_9a7f94a529fbc394"))
-    assert sources == ["sum_41231e346260ecbc", "sum_a9293ba83e71ce65"]
-    assert leaf == []
+        condensed, leaf = SummaryId("sum_253c14ef1ca84d7c"), SummaryId("sum_9a7f94a529fbc394")
+        sources = await database.read(store.present_sources, [condensed, leaf])
+    assert sources == {condensed: ["sum_41231e346260ecbc", "sum_a9293ba83e71ce65"]}
 
 
 async def test_a_search_looks_at_ids_kinds_and_previews(database_file: DatabaseFactory):

@@ -42,7 +42,7 @@ from lcm_core.checks.tools import tool_part
 from lcm_core.findings import Finding, FixId, KeyPart
 from lcm_core.records import Conversation, ConversationId, Message, MessageId, MessagePart
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.standing import whole_messages
+from lcm_core.store.messages import whole_messages
 from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, utf16_length
 from lcm_core.wording import counted, phrase
 

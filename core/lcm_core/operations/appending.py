@@ -50,14 +50,13 @@ from lcm_core.store.ingested import (
     finished_heartbeats,
     holds_reasoning,
     key_is_taken,
-    known_among,
-    known_events,
     newest_row,
     next_conversation_id,
     next_message_id,
     summarised_among,
     turn_before,
 )
+from lcm_core.store.ownership import values_taken
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.times import sql_utc
@@ -153,9 +152,9 @@ class ConversationEnd:
             return
         owner = ConversationId(self.conversation_id)
         ids = [message.entry_id for message in messages if message.entry_id is not None]
-        self.entries |= await known_among(reader, owner, ids)
+        self.entries |= await values_taken(reader, owner, "transcript_entry_id", ids)
         keys = [message.event_key for message in messages if message.event_key is not None]
-        self.events |= await known_events(reader, owner, keys)
+        self.events |= await values_taken(reader, owner, "stable_event_key", keys)
         if self.newest is not None and any(message.may_mirror for message in messages):
             self.reasoned = await holds_reasoning(reader, self.newest.message_id)
 

@@ -27,8 +27,9 @@ from lcm_core.ingest.stored import new_file_id
 from lcm_core.operations.rows import new_summary_id, pages
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import SqlValue
+from lcm_core.store.conversations import seq_bounds
 from lcm_core.store.database import Reader
-from lcm_core.store.occupied import ONCE, seq_bounds, taken
+from lcm_core.store.ownership import UNIQUE_COLUMNS, values_taken
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.times import parse_utc
 from lcm_core.wording import phrase
@@ -306,9 +307,9 @@ class DeepCopy:
             named |= named_in(await rows_by(reader, "message_parts", "message_id", rows))
         files = await files_to_copy(reader, named, target)
         once: dict[str, frozenset[str]] = {}
-        for column in ONCE:
+        for column in UNIQUE_COLUMNS:
             held = {str(row[column]) for row in whole.messages.values() if row.get(column) is not None}
-            once[column] = await taken(reader, target, column, sorted(held))
+            once[column] = await values_taken(reader, target, column, sorted(held))
         return cls(
             whole,
             target,
@@ -335,7 +336,7 @@ class DeepCopy:
 
     def _messages(self) -> Iterator[Edit]:
         for seq, (message, row) in enumerate(self.whole.messages.items(), self.first_seq):
-            known = {column: None for column in ONCE if row.get(column) in self.once[column]}
+            known = {column: None for column in UNIQUE_COLUMNS if row.get(column) in self.once[column]}
             yield _insert(
                 "messages",
                 {**refer(row, self.renamed), **known},

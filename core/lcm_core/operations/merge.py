@@ -27,11 +27,11 @@ from lcm_core.errors import RefusedError
 from lcm_core.operations.rows import in_context_order, listing_of, over_budget, update
 from lcm_core.records import ConversationId, MessageId
 from lcm_core.store import context as context_store
+from lcm_core.store.briefs import active_brief
 from lcm_core.store.connecting import SqlValue
-from lcm_core.store.conversations import get_conversation
+from lcm_core.store.conversations import SessionMember, get_conversation, records_archiving, shared_sessions
 from lcm_core.store.database import Reader
-from lcm_core.store.families import Member, families, held_once, numbered, records_archiving
-from lcm_core.store.occupied import ONCE, active_briefs
+from lcm_core.store.ownership import UNIQUE_COLUMNS, message_seqs, unique_values
 from lcm_core.store.rows import owned_keys, owning_tables, rows_by
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.times import iso_z, parse_utc, sql_utc
@@ -56,15 +56,15 @@ class SplitSession:
     """A session with an active conversation and older ones with something in them."""
 
     session_key: str
-    active: Member
-    older: tuple[Member, ...]  #: what would come before it, oldest first
+    active: SessionMember
+    older: tuple[SessionMember, ...]  #: what would come before it, oldest first
     certainty: Certainty
     reason: str  #: one sentence
 
 
 async def split_sessions(reader: Reader) -> list[SplitSession]:
     """The sessions that seem to be split, whether they may be merged or not; none that was meant to be so."""
-    found = (_judged(key, members) for key, members in (await families(reader)).items())
+    found = (_judged(key, members) for key, members in (await shared_sessions(reader)).items())
     return [one for one in found if one is not None]
 
 
@@ -132,13 +132,13 @@ def _title(split: SplitSession) -> str:
 # -- judging ---------------------------------------------------------------------------------------------
 
 
-def _judged(session_key: str, members: Sequence[Member]) -> SplitSession | None:
+def _judged(session_key: str, members: Sequence[SessionMember]) -> SplitSession | None:
     """What to make of one session; None: it was parted on purpose, or nothing is lost."""
     active = [one for one in members if one.conversation.active]
     if not active:
         return None
     newest = active[-1]
-    older: list[Member] = []
+    older: list[SessionMember] = []
     for one in members:
         if one.conversation.active or one.id > newest.id:
             continue
@@ -152,7 +152,7 @@ def _judged(session_key: str, members: Sequence[Member]) -> SplitSession | None:
     return SplitSession(session_key, newest, tuple(older), certainty, reason)
 
 
-def _certainty(active: Sequence[Member], older: Sequence[Member]) -> tuple[Certainty, str]:
+def _certainty(active: Sequence[SessionMember], older: Sequence[SessionMember]) -> tuple[Certainty, str]:
     if len(active) > 1:
         ids = " and ".join(str(one.id) for one in active)
         return Certainty.NEVER, f"Conversations {ids} of this session are both active."
@@ -203,11 +203,13 @@ def _unsure(split: SplitSession) -> list[str]:
 
 async def _seen(reader: Reader, split: SplitSession, budget: int | None) -> list[str]:
     """What of the merged context the model would not see."""
-    found = [
-        f"Focus brief {brief} stands over the context of conversation {split.active.id} and hides what comes "
-        "before its own summaries until it is taken away (/lossless unfocus)"
-        for brief in (await active_briefs(reader, split.active.id))[:1]
-    ]
+    brief = await active_brief(reader, split.active.id)
+    found = []
+    if brief is not None:
+        found.append(
+            f"Focus brief {brief.brief_id} stands over the context of conversation {split.active.id} and "
+            "hides what comes before its own summaries until it is taken away (/lossless unfocus)"
+        )
     items = [await context_store.context_items(reader, one.id) for one in (*split.older, split.active)]
     refs = [ref for one in items for ref in one.refs]
     return found + await over_budget(reader, refs, budget, more=" until it has compacted")
@@ -242,7 +244,7 @@ class _MergeEdits:
     ) -> _MergeEdits:
         """Read ids and numbers; no texts."""
         ids = (*older, target)
-        numbers = {one: await numbered(reader, one) for one in ids}
+        numbers = {one: await message_seqs(reader, one) for one in ids}
         offsets, before = {}, 0
         for one in ids:
             offsets[one], before = before, before + len(numbers[one])
@@ -381,7 +383,7 @@ class _MergeEdits:
         if own:
             words = "get another number (seq) while the host may be at work: best when the session is idle"
             yield phrase(own, "message", self.target, words)
-        for column in ONCE:
+        for column in UNIQUE_COLUMNS:
             count = sum(column in lost for lost in self.losing.values())
             if count:
                 yield phrase(count, "older message", None, f"lose the {column}, for a newer one has the same")
@@ -390,10 +392,10 @@ class _MergeEdits:
 async def _losing(reader: Reader, ids: Sequence[ConversationId]) -> dict[MessageId, dict[str, str]]:
     """Values that must be unique in a conversation and would not be: the newer message keeps its own."""
     found: dict[MessageId, dict[str, str]] = {}
-    for column in ONCE:
+    for column in UNIQUE_COLUMNS:
         claimed: set[str] = set()
         for owner in reversed(ids):
-            held = await held_once(reader, owner, column)
+            held = await unique_values(reader, owner, column)
             for message, value in held:
                 if value in claimed:
                     found.setdefault(message, {})[column] = value

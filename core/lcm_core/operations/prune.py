@@ -43,8 +43,8 @@ from lcm_core.paths import resolve_transcript
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.lifecycle import consumers_first, foreign_uses, message_ids
 from lcm_core.store.opening import sidecar
+from lcm_core.store.ownership import consumers_first, foreign_uses, message_seqs
 from lcm_core.store.rows import StoredRow, owned_keys, owning_tables, referring_columns, rows_by
 from lcm_core.store.state import PREPARED_TABLES, batches_of, transcripts
 from lcm_core.store.statistics import ConversationSize, FileSize, conversation_counts, file_size, measured
@@ -390,7 +390,8 @@ async def _summaries_and_messages(
             yield unit
     if on_cycles:
         yield [edit for unit in await _summaries(reader, on_cycles, owned) for edit in unit]
-    for numbers in pages(await message_ids(reader, conversation_id), PAGE):
+    message_ids = [message_id for message_id, _ in await message_seqs(reader, conversation_id)]
+    for numbers in pages(message_ids, PAGE):
         for unit in await _messages(reader, numbers, owned):
             yield unit
 

@@ -44,7 +44,6 @@ from lcm_core.store.ingested import (
     answers_to,
     earlier_texts,
     find_holding,
-    known_among,
     known_entry_ids,
     messages_with_parts,
     newest_row,
@@ -56,6 +55,7 @@ from lcm_core.store.ingested import (
     tail_messages,
     text_counts,
 )
+from lcm_core.store.ownership import values_taken
 
 #: Rows without an entry id that are compared with what was appended to a transcript.
 _RECENT: Final = 64
@@ -179,7 +179,7 @@ async def _appended(
     if texts[0].entry_hash != wanted:
         return None
     ids = [node for one in behind if (node := entry_id_of(one)) is not None]
-    if await known_among(reader, owner, ids):
+    if await values_taken(reader, owner, "transcript_entry_id", ids):
         return None
     loose = {(row.role, row.content) for row in await recent_without_entry(reader, owner, _RECENT)}
     if any(text.key in loose and not says_nothing(text.content) for text in texts[1:]):

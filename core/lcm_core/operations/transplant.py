@@ -28,9 +28,11 @@ from lcm_core.operations.rows import context_item, over_budget
 from lcm_core.records import ConversationId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
+from lcm_core.store.briefs import active_brief
 from lcm_core.store.connecting import SqlValue
+from lcm_core.store.conversations import seq_bounds
 from lcm_core.store.database import Reader
-from lcm_core.store.occupied import active_briefs, messages_of_times, seq_bounds
+from lcm_core.store.ownership import messages_of_times
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.times import parse_utc, sort_key, sql_utc
 from lcm_core.wording import agree, counted, phrase
@@ -266,10 +268,12 @@ async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -
 
 async def _under_briefs(reader: Reader, target: ConversationId) -> list[str]:
     """An active brief hides what is older than what it covers, and every copy is."""
+    brief = await active_brief(reader, target)
+    if brief is None:
+        return []
     return [
-        f"Focus brief {brief} stands over the context of conversation {target} and hides the copy from the "
-        "model until it is taken away (/lossless unfocus)"
-        for brief in (await active_briefs(reader, target))[:1]
+        f"Focus brief {brief.brief_id} stands over the context of conversation {target} and hides the copy "
+        "from the model until it is taken away (/lossless unfocus)"
     ]
 
 

@@ -65,7 +65,10 @@ async def list_briefs(reader: Reader, conversation_id: ConversationId) -> list[F
 
 
 async def active_brief(reader: Reader, conversation_id: ConversationId) -> FocusBrief | None:
-    """The brief that the engine uses: the newest active one that has a text."""
+    """The brief that the engine uses: the newest active one that has a text.
+
+    Source: docs/engine/assembly.md, "What is sent".
+    """
     briefs = await list_briefs(reader, conversation_id)
     return next((one for one in briefs if one.status == "active" and one.content.strip(BLANKS)), None)
 

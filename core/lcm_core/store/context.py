@@ -10,14 +10,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from sys import intern
+from typing import TypeAlias, cast
 
 from lcm_core.assemble.rebuild import tokens_as_sent
+from lcm_core.assemble.resolve import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
 from lcm_core.context_items import ContextItems, ItemId
-from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.records import (
+    ContextItem,
+    ConversationId,
+    MessageId,
+    SummaryId,
+    Timestamp,
+)
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
-from lcm_core.store.standing import whole_messages
+from lcm_core.store.files import files_by_id
+from lcm_core.store.messages import whole_messages
+from lcm_core.store.rows import StoredRow
+from lcm_core.store.summaries import texts_of
+from lcm_core.store.typed import NO_MESSAGE
 from lcm_core.tokens import (
     Estimator,
     TokenCheck,
@@ -196,19 +209,6 @@ async def check_tokens(reader: Reader, item: ItemId) -> TokenCheck | None:
     return check
 
 
-async def standing_sources(reader: Reader, summary_id: SummaryId) -> list[SummaryId]:
-    """The sources of a summary that have a row, in the order of condensation: its wrapper names them."""
-    if not (reader.schema.has("summary_parents") and reader.schema.has("summaries")):
-        return []
-    rows = await reader.rows(
-        """SELECT s.summary_id FROM summary_parents AS edge
-        JOIN summaries AS s ON s.summary_id = edge.parent_summary_id
-        WHERE edge.summary_id = ? ORDER BY edge.ordinal, edge.rowid""",
-        summary_id,
-    )
-    return [SummaryId(row["summary_id"]) for row in rows]
-
-
 # -- items -----------------------------------------------------------------------------------------------
 
 
@@ -346,3 +346,249 @@ def _checked(content: str, stored: int) -> TokenCheck:
     estimator = estimator_of(content, stored)
     verdict = Verdict.DIFFERS if estimator is None else Verdict.FITS
     return TokenCheck(verdict, estimator, weighted=estimate_weighted(content))
+
+
+# -- what assembly reads: the end of a context, whole --------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSize:
+    """How many items a piece of a context holds, and where it begins and ends."""
+
+    items: int
+    summaries: int
+    first_ordinal: int
+    last_ordinal: int
+
+
+async def context_size(reader: Reader, conversation_id: ConversationId, *, before: int) -> ContextSize:
+    """Count the items of a context before an ordinal; nothing of what they refer to is read."""
+    here = "FROM context_items WHERE conversation_id = ? AND ordinal < ?"
+    row = await reader.row(
+        # The ends are looked up in the index; beside the counts they would be compared row by row.
+        f"""SELECT (SELECT min(ordinal) {here}) AS first, (SELECT max(ordinal) {here}) AS last,
+        count(*) AS items, count(summary_id) AS summaries {here}""",
+        *(conversation_id, before) * 3,
+    )
+    if row is None or not row["items"]:
+        return ContextSize(0, 0, 0, 0)
+    return ContextSize(row["items"], row["summaries"], row["first"], row["last"])
+
+
+async def context_depths(reader: Reader, conversation_id: ConversationId, *, before: int) -> tuple[int, int]:
+    """Of the summaries in a context before an ordinal: the greatest depth, and how many are no leaves."""
+    depth = "s.depth" if reader.schema.has("summaries", "depth") else "(s.kind = 'condensed')"
+    row = await reader.row(
+        f"""SELECT max({depth}) AS deepest, sum({depth} > 0) AS condensed
+        FROM context_items AS c JOIN summaries AS s USING (summary_id)
+        WHERE c.conversation_id = ? AND c.ordinal < ?""",
+        conversation_id,
+        before,
+    )
+    return (0, 0) if row is None else (row["deepest"] or 0, row["condensed"] or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextEnd:
+    """The last items of a context, or of what stands before them."""
+
+    items: tuple[ContextItem, ...]  #: by ordinal
+    is_whole: bool  #: nothing stands before them
+    tokens: int = 0  #: by their stored counts; 0 where all items were asked for
+
+
+async def context_end(
+    reader: Reader,
+    conversation_id: ConversationId,
+    *,
+    before: int | None = None,
+    tokens: int = 0,
+    least: int = 0,
+    most: int | None = None,
+) -> ContextEnd:
+    """The last items before an ordinal: as many as by their stored counts are more than *tokens*.
+
+    They are *least* items at least and *most* at most; None: all that there are.
+    """
+    if not reader.schema.has("context_items"):
+        return ContextEnd((), is_whole=True)
+    columns = reader.schema.select(
+        "context_items", ("ordinal", "item_type", "message_id", "summary_id", "created_at"), "c"
+    )
+    counts = "" if most is None else "CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER)"
+    rows = await reader.rows(
+        f"""SELECT c.ordinal, c.item_type, c.message_id, c.summary_id,
+        c.created_at, {counts or "0"} AS tokens
+        FROM (SELECT {columns} FROM context_items AS c
+            WHERE c.conversation_id = ? {"" if before is None else "AND c.ordinal < ?"}
+            ORDER BY c.ordinal DESC {"" if most is None else f"LIMIT {most}"}) AS c
+        {_COUNTED if counts else ""} ORDER BY c.ordinal DESC""",
+        conversation_id,
+        *(() if before is None else (before,)),
+    )
+    sums = list(accumulate([row[-1] for row in rows]))
+    filling = next((items for items, spent in enumerate(sums, 1) if spent > tokens), len(rows))
+    taken = rows if most is None else rows[: max(least, filling)]
+    items = [
+        ContextItem(ordinal, item_type or "", message_id, summary_id, created_at or Timestamp(""))
+        for ordinal, item_type, message_id, summary_id, created_at, _ in reversed(taken)
+    ]
+    is_whole = len(taken) == len(rows) and (most is None or len(rows) < most)
+    return ContextEnd(tuple(items), is_whole, sums[len(taken) - 1] if taken else 0)
+
+
+_COUNTED = """LEFT JOIN messages AS m ON m.message_id = c.message_id
+        LEFT JOIN summaries AS s ON s.summary_id = c.summary_id"""
+
+
+async def stored_items(
+    reader: Reader, items: Sequence[ContextItem], *, payloads: bool = False
+) -> list[LoadedItem]:
+    """What some context items stand for, whole, in their order; *payloads* with the files of tool results."""
+    message_ids = [item.message_id for item in items if item.message_id is not None]
+    held = {one[0].message_id: one for one in await whole_messages(reader, message_ids)}
+    names = [one.large_content for one, _ in held.values() if one.large_content] if payloads else ()
+    files = await files_by_id(reader, names)
+    summary_ids = [item.summary_id for item in items if item.summary_id is not None]
+    texts = {one.summary.summary_id: one for one in await texts_of(reader, summary_ids)}
+    condensed = [key for key, one in texts.items() if one.summary.kind == "condensed"]
+    sources = await present_sources(reader, condensed)
+    found: list[LoadedItem] = []
+    for item in items:
+        if item.summary_id is not None:
+            text = texts.get(item.summary_id)
+            below = tuple(sources.get(item.summary_id, ()))
+            gone = DanglingItem(item.ordinal, f"summary {item.summary_id}")
+            found.append(gone if text is None else LoadedSummary(item.ordinal, text, below))
+        elif item.message_id is not None and item.message_id in held:
+            message, parts = held[item.message_id]
+            found.append(LoadedMessage(item.ordinal, message, parts, files.get(message.large_content or "")))
+        else:
+            found.append(DanglingItem(item.ordinal, f"message {item.message_id}"))
+    return found
+
+
+async def tool_rows_before(
+    reader: Reader, conversation_id: ConversationId, call_ids: Sequence[str], *, before: int
+) -> list[LoadedMessage]:
+    """Messages of a context before an ordinal that may be results of some calls: their parts name one.
+
+    What only an escape in the metadata's JSON hides is not found.
+    """
+    if not call_ids or not reader.schema.has("message_parts"):
+        return []
+    named = " OR ".join(["instr(p.metadata, ?)"] * len(call_ids))
+    marks = ", ".join("?" * len(call_ids))
+    rows = await reader.rows(
+        f"""SELECT DISTINCT CAST(c.ordinal AS INTEGER), c.message_id FROM context_items AS c
+        JOIN message_parts AS p ON p.message_id = c.message_id
+        WHERE c.conversation_id = ? AND c.ordinal < ? AND (p.tool_call_id IN ({marks}) OR {named})""",
+        conversation_id,
+        before,
+        *call_ids,
+        *call_ids,
+    )
+    items = [ContextItem(ordinal, "message", key, None, Timestamp("")) for ordinal, key in rows]
+    return [one for one in await stored_items(reader, items) if isinstance(one, LoadedMessage)]
+
+
+async def history_tokens(reader: Reader, conversation_id: ConversationId) -> int:
+    """Stored tokens of everything that was ever said; reads past every text, so not for a first page."""
+    return int(
+        await reader.value(
+            "SELECT CAST(total(token_count) AS INTEGER) FROM messages WHERE conversation_id = ?",
+            conversation_id,
+        )
+        or 0
+    )
+
+
+async def raw_tokens_before(reader: Reader, conversation_id: ConversationId, ordinal: int | None) -> int:
+    """Stored tokens of the raw messages that stand in a context before an ordinal (None: of all)."""
+    if not reader.schema.has("context_items"):
+        return 0
+    return int(
+        await reader.value(
+            f"""SELECT CAST(total(m.token_count) AS INTEGER)
+            FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
+            WHERE c.conversation_id = ? {"" if ordinal is None else "AND c.ordinal < ?"}""",
+            conversation_id,
+            *(() if ordinal is None else (ordinal,)),
+        )
+        or 0
+    )
+
+
+async def present_sources(
+    reader: Reader, summary_ids: Sequence[SummaryId]
+) -> dict[SummaryId, list[SummaryId]]:
+    """The sources of some summaries that have a row, in the order of condensation: wrappers name them."""
+    found: dict[SummaryId, list[SummaryId]] = {}
+    if not (summary_ids and reader.schema.has("summary_parents") and reader.schema.has("summaries")):
+        return found
+    for row in await reader.rows_in(
+        """SELECT edge.summary_id AS consumer, s.summary_id AS source FROM summary_parents AS edge
+        JOIN summaries AS s ON s.summary_id = edge.parent_summary_id
+        WHERE edge.summary_id IN (?*) ORDER BY edge.ordinal, edge.rowid""",
+        summary_ids,
+    ):
+        found.setdefault(row["consumer"], []).append(row["source"])
+    return found
+
+
+# -- what compaction reads -----------------------------------------------------------------------------
+
+#: An item of a context: ordinal, message id, summary id; then, of what it stands for, the conversation (None
+#: where that row is gone), the stored estimate, whether a user said it (1 or 0), the depth of a summary, all
+#: 0 where there is none, and of a user's row the sender as the host recorded it. Tuples as SQLite gives them:
+#: of 46,000 every object that is not made is felt.
+CompactionRow: TypeAlias = tuple[int, int | None, str | None, int | None, int, int, int, str | None]
+
+
+async def compaction_rows(reader: Reader, conversation_id: ConversationId) -> list[CompactionRow]:
+    """Every item of a context by ordinal, in one statement."""
+    if not reader.schema.has("context_items"):
+        return []
+    depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
+    has_sender = reader.schema.has("messages", "openclaw_sender_metadata")
+    sender = "CASE m.role WHEN 'user' THEN CAST(m.openclaw_sender_metadata AS TEXT) END"
+    rows = await reader.tuples(
+        f"""SELECT CASE typeof(c.ordinal) WHEN 'integer' THEN c.ordinal ELSE -1 END,
+        CASE typeof(c.message_id) WHEN 'integer' THEN c.message_id WHEN 'null' THEN NULL
+            ELSE {NO_MESSAGE} END,
+        CAST(c.summary_id AS TEXT),
+        coalesce(s.conversation_id, m.conversation_id),
+        CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER), ifnull(m.role = 'user', 0),
+        ifnull({depth}, 0), {sender if has_sender else "NULL"}
+        FROM context_items AS c
+        LEFT JOIN messages AS m ON m.message_id = c.message_id
+        LEFT JOIN summaries AS s ON s.summary_id = c.summary_id
+        WHERE c.conversation_id = ? ORDER BY c.ordinal""",
+        conversation_id,
+    )
+    return cast(list[CompactionRow], rows)
+
+
+async def context_refs(reader: Reader, conversation_id: ConversationId) -> list[tuple[int, int | str | None]]:
+    """Ordinal of every item and what it stands for, without a look at messages or summaries."""
+    if not reader.schema.has("context_items"):
+        return []
+    rows = await reader.rows(
+        "SELECT ordinal, message_id, summary_id FROM context_items WHERE conversation_id = ? "
+        "ORDER BY ordinal",
+        conversation_id,
+    )
+    return [(ordinal, summary_id or message_id) for ordinal, message_id, summary_id in rows]
+
+
+async def context_rows(
+    reader: Reader, conversation_id: ConversationId, first: int | None = None, last: int | None = None
+) -> list[StoredRow]:
+    """The whole rows of a context by ordinal; from *first* to *last*, both included, where they are given."""
+    between = "" if first is None else "AND ordinal BETWEEN ? AND ?"
+    rows = await reader.stored(
+        f"SELECT * FROM context_items WHERE conversation_id = ? {between} ORDER BY ordinal",
+        conversation_id,
+        *(() if first is None else (first, last)),
+    )
+    return [dict(row) for row in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -168,3 +168,89 @@ async def summary_depths(reader: Reader, conversation_id: ConversationId) -> lis
         conversation_id,
     )
     return [DepthCount(row["kind"] or "", row["depth"] or 0, row["count"]) for row in rows]
+
+
+# -- sessions with several conversations ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SeqBounds:
+    """The first and the last message of a conversation by seq."""
+
+    first: int
+    last: int
+    first_at: Timestamp
+    last_at: Timestamp
+
+
+async def seq_bounds(reader: Reader, conversation_id: ConversationId) -> SeqBounds | None:
+    """Where the messages of a conversation begin and end; None when it has none."""
+    ends = []
+    for order in ("ASC", "DESC"):
+        row = await reader.row(
+            f"""SELECT m.seq, {reader.schema.select("messages", ("created_at",), "m")} FROM messages AS m
+            WHERE m.conversation_id = ? ORDER BY m.seq {order} LIMIT 1""",
+            conversation_id,
+        )
+        if row is None:
+            return None
+        ends.append((int(row["seq"]), Timestamp(row["created_at"] or "")))
+    (first, first_at), (last, last_at) = ends
+    return SeqBounds(first, last, first_at, last_at)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMember:
+    """One conversation of a session, with what it holds."""
+
+    conversation: Conversation
+    messages: int
+    summaries: int
+    context_items: int
+    first_at: Timestamp | None  #: of its messages by seq
+    last_at: Timestamp | None
+
+    @property
+    def id(self) -> ConversationId:
+        """The conversation's id."""
+        return self.conversation.conversation_id
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return not (self.messages or self.summaries or self.context_items)
+
+
+def records_archiving(reader: Reader) -> bool:
+    """Whether this version knows archived conversations of a session at all (0.6 on)."""
+    return reader.schema.has("conversations", "session_key") and reader.schema.has("conversations", "active")
+
+
+async def shared_sessions(reader: Reader) -> Mapping[str, Sequence[SessionMember]]:
+    """The sessions with more than one conversation by their key, each one's conversations by id."""
+    if not records_archiving(reader):
+        return {}
+    rows = await reader.rows(
+        f"""SELECT {reader.schema.select("conversations", COLUMNS, "c")} FROM conversations AS c
+        WHERE c.session_key IN (SELECT session_key FROM conversations WHERE session_key IS NOT NULL
+                                GROUP BY session_key HAVING count(*) > 1)
+        ORDER BY c.conversation_id"""
+    )
+    found: dict[str, list[SessionMember]] = {}
+    for row in rows:
+        member = await _member(reader, conversation_of(row))
+        found.setdefault(member.conversation.session_key or "", []).append(member)
+    return found
+
+
+async def _member(reader: Reader, conversation: Conversation) -> SessionMember:
+    [counts] = await count_rows(reader, [conversation.conversation_id])
+    bounds = await seq_bounds(reader, conversation.conversation_id)
+    return SessionMember(
+        conversation,
+        counts.messages,
+        sum(one.count for one in counts.summaries),
+        counts.context_items,
+        bounds.first_at if bounds else None,
+        bounds.last_at if bounds else None,
+    )

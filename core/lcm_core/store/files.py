@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lcm_core.errors import NotFoundError
@@ -125,3 +126,15 @@ async def _summaries_naming(reader: Reader, file: LargeFile) -> tuple[SummaryId,
         f'"{file.file_id}"',
     )
     return tuple(SummaryId(row["summary_id"]) for row in rows)
+
+
+async def files_by_id(reader: Reader, file_ids: Sequence[str]) -> dict[str, LargeFile]:
+    """Some files by their id; those without a row are left out."""
+    if not file_ids or not reader.schema.has("large_files"):
+        return {}
+    rows = await reader.rows_in(
+        f"""SELECT {reader.schema.select("large_files", COLUMNS, "f")} FROM large_files AS f
+        WHERE f.file_id IN (?*)""",
+        file_ids,
+    )
+    return {row["file_id"]: file_of(row) for row in rows}

@@ -77,10 +77,10 @@ async def find_holding(reader: Reader, session_id: str, session_key: str | None)
             session_key,
             session_key,
         )
-    return None if found is None else await holding_of(reader, ConversationId(found))
+    return None if found is None else await _holding_of(reader, ConversationId(found))
 
 
-async def holding_of(reader: Reader, conversation_id: ConversationId) -> Holding:
+async def _holding_of(reader: Reader, conversation_id: ConversationId) -> Holding:
     """What an import needs to know of a conversation that is there."""
     [row] = await rows_by(reader, "conversations", "conversation_id", [conversation_id])
     seqs = await reader.row(
@@ -147,41 +147,13 @@ async def known_entry_ids(reader: Reader, conversation_id: ConversationId) -> fr
     return frozenset(row[0] for row in rows)
 
 
-async def known_among(
-    reader: Reader, conversation_id: ConversationId, entry_ids: list[str]
-) -> frozenset[str]:
-    """Which of some transcript entries are stored. Empty before 0.13.0."""
-    if not entry_ids or not reader.schema.has("messages", "transcript_entry_id"):
-        return frozenset()
-    rows = await reader.rows_in(
-        """SELECT transcript_entry_id FROM messages
-        WHERE conversation_id = ? AND transcript_entry_id IN (?*)""",
-        entry_ids,
-        conversation_id,
-    )
-    return frozenset(row[0] for row in rows)
-
-
-async def known_events(reader: Reader, conversation_id: ConversationId, keys: list[str]) -> frozenset[str]:
-    """Which of some event keys are stored; none before 0.15.2."""
-    if not keys or not reader.schema.has("messages", "stable_event_key"):
-        return frozenset()
-    rows = await reader.rows_in(
-        """SELECT stable_event_key FROM messages
-        WHERE conversation_id = ? AND stable_event_key IN (?*)""",
-        keys,
-        conversation_id,
-    )
-    return frozenset(row[0] for row in rows)
-
-
 async def holds_reasoning(reader: Reader, message_id: int) -> bool:
     """Whether a message has a part of reasoning, or says beside its content what it thought."""
     rows = await reader.rows("SELECT part_type, metadata FROM message_parts WHERE message_id = ?", message_id)
-    return any(row[0] == "reasoning" or is_reasoned_metadata(row[1]) for row in rows)
+    return any(row[0] == "reasoning" or _is_reasoned_metadata(row[1]) for row in rows)
 
 
-def is_reasoned_metadata(text: object) -> bool:
+def _is_reasoned_metadata(text: object) -> bool:
     """Whether the metadata of a part holds what a message thought beside its content."""
     if not isinstance(text, str) or "topLevelReasoningContent" not in text:
         return False

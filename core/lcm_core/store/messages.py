@@ -336,3 +336,64 @@ async def _in_context(reader: Reader, messages: Sequence[Message]) -> frozenset[
         max(ids),
     )
     return frozenset(row["message_id"] for row in rows)
+
+
+async def whole_messages(
+    reader: Reader, message_ids: Sequence[MessageId]
+) -> list[tuple[Message, tuple[MessagePart, ...]]]:
+    """Some messages with their parts, texts whole, in the order asked; those that are gone are left out."""
+    columns = reader.schema.select("messages", (*COLUMNS, "content"), "m")
+    rows = await reader.rows_in(
+        f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids
+    )
+    parts = await parts_of(reader, [row["message_id"] for row in rows])
+    if len(rows) < MANY:
+        return _put_together(message_ids, rows, parts)
+    return await asyncio.to_thread(_put_together, message_ids, rows, parts)
+
+
+def _put_together(
+    message_ids: Sequence[MessageId], rows: Sequence[Row], parts: Sequence[MessagePart]
+) -> list[tuple[Message, tuple[MessagePart, ...]]]:
+    found = {one.message_id: one for one in map(whole_message_of, rows)}
+    parts_of: dict[MessageId, list[MessagePart]] = {}
+    for part in parts:
+        parts_of.setdefault(part.message_id, []).append(part)
+    return [(found[one], tuple(parts_of.get(one, ()))) for one in message_ids if one in found]
+
+
+async def contents_of(reader: Reader, message_ids: Sequence[MessageId]) -> dict[MessageId, str]:
+    """What some messages say, whole."""
+    rows = await reader.rows_in(
+        "SELECT message_id, CAST(content AS TEXT) AS content FROM messages WHERE message_id IN (?*)",
+        message_ids,
+    )
+    return {MessageId(row["message_id"]): row["content"] or "" for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class UncalledPart:
+    """A part that may be of a tool and has no tool call id in its column."""
+
+    part_id: str
+    role: str  #: of its message
+    part_type: str
+    metadata: str | None
+
+
+async def parts_without_call(reader: Reader, conversation_id: ConversationId) -> list[UncalledPart]:
+    """The parts of tools in a conversation whose column for the tool call id is empty."""
+    if not reader.schema.has("message_parts", "tool_call_id"):
+        return []
+    rows = await reader.rows(
+        """SELECT p.part_id, CAST(m.role AS TEXT) AS role, CAST(p.part_type AS TEXT) AS part_type,
+        CAST(p.metadata AS TEXT) AS metadata
+        FROM messages AS m CROSS JOIN message_parts AS p ON p.message_id = m.message_id
+        WHERE m.conversation_id = ? AND p.tool_call_id IS NULL AND p.part_id IS NOT NULL
+        AND (p.part_type IN ('tool', 'agent') OR m.role = 'tool')""",
+        conversation_id,
+    )
+    return [
+        UncalledPart(row["part_id"], row["role"] or "", row["part_type"] or "", row["metadata"])
+        for row in rows
+    ]

@@ -22,8 +22,8 @@ from lcm_core.meaning import MEDIA, message_says, plain, summary_says, type_of, 
 from lcm_core.records import Message, MessageId, MessagePart, SummaryId, SummaryText, Timestamp
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
+from lcm_core.store.messages import whole_messages
 from lcm_core.store.previous import previous_context
-from lcm_core.store.standing import whole_messages
 from lcm_core.times import engine_label, engine_moment
 from lcm_core.tokens import as_engine_read, has_surrogates
 

@@ -33,10 +33,10 @@ from lcm_core.operations.compaction.reading import Chunk, read_source
 from lcm_core.operations.rows import context_item, recorded_files, update
 from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store import conversations as conversation_store
+from lcm_core.store.context import CompactionRow, compaction_rows, context_refs, context_rows
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.schema import Schema
-from lcm_core.store.standing import StandingRow, context_rows, standing_refs, standing_rows
 from lcm_core.store.state import MAINTENANCE, TELEMETRY
 from lcm_core.store.typed import GREATEST, LEAST
 from lcm_core.summarize.escalate import Escalated, Level
@@ -71,7 +71,7 @@ async def plan_pass(
             draft was made from it.
     """
     chunk = draft.chunk
-    standing = await standing_refs(reader, conversation_id)
+    standing = await context_refs(reader, conversation_id)
     start = _place(standing, chunk)
     source = await read_source(reader, chunk.refs, rendering)
     if source.text != chunk.source.text:
@@ -91,7 +91,7 @@ async def plan_pass(
     edits += await still_resting(reader, conversation_id, now)
     edits += await _splice(reader, conversation_id, standing, start, draft, stamp)
     if rendering.rules.compaction.writes_events:
-        rows = await standing_rows(reader, conversation_id)
+        rows = await compaction_rows(reader, conversation_id)
         edits += await _event(reader, conversation_id, draft, rows, rendering, stamp)
     return Plan(
         kind="compact",
@@ -238,7 +238,7 @@ async def _event(
     reader: Reader,
     conversation_id: ConversationId,
     draft: PassDraft,
-    rows: Sequence[StandingRow],
+    rows: Sequence[CompactionRow],
     rendering: Rendering,
     stamp: str,
 ) -> list[Edit]:

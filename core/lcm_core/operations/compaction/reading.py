@@ -14,10 +14,11 @@ from lcm_core.operations.compaction.selection import Context, compact_ordinals
 from lcm_core.operations.compaction.sweep import Pass
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
+from lcm_core.store.context import compaction_rows
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
+from lcm_core.store.messages import contents_of
 from lcm_core.store.rows import rows_by
-from lcm_core.store.standing import contents_of, standing_rows
 from lcm_core.store.state import MAINTENANCE, batches_of
 from lcm_core.summarize.source import (
     Rendering,
@@ -54,7 +55,7 @@ async def load_for_compaction(
     reader: Reader, conversation_id: ConversationId, rendering: Rendering
 ) -> LoadedContext:
     """The whole context with what selection needs to know (docs/engine/compaction.md, "Weights")."""
-    rows = await standing_rows(reader, conversation_id)
+    rows = await compaction_rows(reader, conversation_id)
     if not rows:
         return LoadedContext(conversation_id, Context.of([]))
     # Column by column: of a long context, what is done for each item is felt.

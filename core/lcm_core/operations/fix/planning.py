@@ -33,8 +33,9 @@ from lcm_core.operations.fix.requests import NOTHING, Chosen, Requests, requests
 from lcm_core.operations.fix.rows import deletes, items_of, line_edits, summary_updates, updates
 from lcm_core.operations.fix.texts import filled_tool_columns, recounted, relisted
 from lcm_core.records import SummaryId
-from lcm_core.store import mending
+from lcm_core.store import loose_ends
 from lcm_core.store.connecting import SqlValue
+from lcm_core.store.context import context_rows
 from lcm_core.store.database import Reader
 from lcm_core.times import sql_utc
 from lcm_core.wording import counted, phrase
@@ -75,7 +76,7 @@ async def plan_fixes(
     }
     asked = {owner for owner in requests.by_conversation if isinstance(owner, int)}
     if everywhere:
-        asked.update(await mending.conversations_with_loose_ends(reader))
+        asked.update(await loose_ends.conversations_with_loose_ends(reader))
     for owner in sorted(asked):
         fixes = {**everywhere, **requests.by_conversation.get(owner, {})}
         structure = await load_structure(reader, owner)
@@ -131,9 +132,9 @@ class _Done:
 async def _rows_of_nobody(reader: Reader, requests: Requests, done: _Done) -> None:
     """Rows that no structure holds: parts without message, lines without summary, sources of briefs."""
     for fix, load, noun in (
-        (FixId.DELETE_ORPHAN_PARTS, mending.orphan_part_rows, "orphan part"),
-        (FixId.DELETE_ORPHAN_LINKS, mending.brief_sources_gone, "lost source of a focus brief"),
-        (FixId.DELETE_ORPHAN_LINKS, mending.lines_of_no_summary, "orphan link or edge"),
+        (FixId.DELETE_ORPHAN_PARTS, loose_ends.orphan_part_rows, "orphan part"),
+        (FixId.DELETE_ORPHAN_LINKS, loose_ends.brief_sources_gone, "lost source of a focus brief"),
+        (FixId.DELETE_ORPHAN_LINKS, loose_ends.lines_of_no_summary, "orphan link or edge"),
     ):
         owners = requests.owners_of(fix)
         if owners is None or owners:
@@ -246,7 +247,7 @@ class _Fixing:
         self.done.count("correct", "summary", len(summaries))
 
     async def _context(self, now: Structure, spare: Collection[int]) -> None:
-        rows = items_of(await mending.context_rows(self.reader, now.id))
+        rows = items_of(await context_rows(self.reader, now.id))
         if rows is None:
             self.done.left.append(
                 f"the context of conversation {now.id} has items that no undo could write again (A15, or "

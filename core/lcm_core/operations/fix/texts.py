@@ -22,9 +22,8 @@ from lcm_core.operations.fix.rows import updates
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.mending import parts_without_call
+from lcm_core.store.messages import parts_without_call, whole_messages
 from lcm_core.store.rows import columns_by
-from lcm_core.store.standing import whole_messages
 from lcm_core.tokens import (
     Estimator,
     Verdict,

@@ -1,12 +1,73 @@
-"""What pruning asks of conversations: what belongs to one, in which order, and who else uses it."""
+"""What a conversation holds, for whoever copies, merges or deletes its rows, and what others need of it."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from lcm_core.records import ConversationId
+from lcm_core.records import ConversationId, MessageId
 from lcm_core.store.database import Reader
+from lcm_core.store.rows import StoredRow
+
+#: Columns of ``messages`` that hold a value once in a conversation (docs/format.md, "Indexes").
+UNIQUE_COLUMNS = ("transcript_entry_id", "stable_event_key")
+
+
+async def values_taken(
+    reader: Reader, conversation_id: ConversationId, column: str, values: Iterable[str]
+) -> frozenset[str]:
+    """Which of some values of one of the columns `UNIQUE_COLUMNS` a conversation's messages hold."""
+    if column not in UNIQUE_COLUMNS:
+        raise ValueError(f"{column} may be more than once in a conversation")
+    if not reader.schema.has("messages", column):
+        return frozenset()
+    rows = await reader.rows_in(
+        f"SELECT {column} FROM messages WHERE conversation_id = ? AND {column} IN (?*)",
+        values,
+        conversation_id,
+    )
+    return frozenset(row[0] for row in rows)
+
+
+async def messages_of_times(
+    reader: Reader, conversation_id: ConversationId, times: Collection[str]
+) -> list[StoredRow]:
+    """Id, role, text and time of the messages of a conversation that bear one of some stored times."""
+    if not reader.schema.has("messages", "created_at"):
+        return []
+    rows = await reader.rows(
+        "SELECT message_id, created_at FROM messages WHERE conversation_id = ? ORDER BY seq", conversation_id
+    )
+    wanted = [row["message_id"] for row in rows if row["created_at"] in times]
+    found = await reader.rows_in(
+        "SELECT message_id, role, content, created_at FROM messages WHERE message_id IN (?*)", wanted
+    )
+    return [dict(row) for row in found]
+
+
+async def message_seqs(reader: Reader, conversation_id: ConversationId) -> list[tuple[MessageId, int]]:
+    """The messages of a conversation with their seq, in its order."""
+    rows = await reader.rows(
+        "SELECT message_id, seq FROM messages WHERE conversation_id = ? ORDER BY seq", conversation_id
+    )
+    return [(MessageId(row[0]), int(row[1])) for row in rows]
+
+
+async def unique_values(
+    reader: Reader, conversation_id: ConversationId, column: str
+) -> list[tuple[MessageId, str]]:
+    """The values of one of the columns `UNIQUE_COLUMNS` in a conversation, with whose they are."""
+    if column not in UNIQUE_COLUMNS or not reader.schema.has("messages", column):
+        return []
+    rows = await reader.rows(
+        f"SELECT message_id, {column} FROM messages WHERE conversation_id = ? AND {column} IS NOT NULL",
+        conversation_id,
+    )
+    return [(MessageId(row[0]), str(row[1])) for row in rows]
+
+
+# -- what refers to them -------------------------------------------------------------------------------
 
 #: Of many uses this many are named.
 NAMED = 5
@@ -20,14 +81,6 @@ class ForeignUse:
     user: str  #: ``summary sum_...``, ``the context``, ``focus brief ...``
     used: str  #: ``message 17``, ``summary sum_...``
     file: bool = False  #: a large file that is only named: nothing breaks
-
-
-async def message_ids(reader: Reader, conversation_id: ConversationId) -> list[int]:
-    """The messages of a conversation in its order; index only."""
-    rows = await reader.rows(
-        "SELECT message_id FROM messages WHERE conversation_id = ? ORDER BY seq", conversation_id
-    )
-    return [row[0] for row in rows]
 
 
 async def consumers_first(reader: Reader, conversation_id: ConversationId) -> tuple[list[str], list[str]]:

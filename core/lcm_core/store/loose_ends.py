@@ -1,9 +1,8 @@
-"""Whole rows that a fix of a finding would change, as they are stored."""
+"""Rows whose other end is gone, whole and as they are stored: what a fix deletes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row, SqlValue
@@ -16,42 +15,6 @@ Owners = Collection[ConversationId | None] | None
 Named = tuple[str, StoredRow]
 #: Messages whose distinct ids are compared at a time.
 _STEP = 200_000
-
-
-@dataclass(frozen=True, slots=True)
-class UncalledPart:
-    """A part that may be of a tool and has no tool call id in its column."""
-
-    part_id: str
-    role: str  #: of its message
-    part_type: str
-    metadata: str | None
-
-
-async def context_rows(reader: Reader, conversation_id: ConversationId) -> list[StoredRow]:
-    """The whole items of a context, by ordinal."""
-    rows = await reader.stored(
-        "SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal", conversation_id
-    )
-    return [dict(row) for row in rows]
-
-
-async def parts_without_call(reader: Reader, conversation_id: ConversationId) -> list[UncalledPart]:
-    """The parts of tools in a conversation whose column for the tool call id is empty."""
-    if not reader.schema.has("message_parts", "tool_call_id"):
-        return []
-    rows = await reader.rows(
-        """SELECT p.part_id, CAST(m.role AS TEXT) AS role, CAST(p.part_type AS TEXT) AS part_type,
-        CAST(p.metadata AS TEXT) AS metadata
-        FROM messages AS m CROSS JOIN message_parts AS p ON p.message_id = m.message_id
-        WHERE m.conversation_id = ? AND p.tool_call_id IS NULL AND p.part_id IS NOT NULL
-        AND (p.part_type IN ('tool', 'agent') OR m.role = 'tool')""",
-        conversation_id,
-    )
-    return [
-        UncalledPart(row["part_id"], row["role"] or "", row["part_type"] or "", row["metadata"])
-        for row in rows
-    ]
 
 
 async def orphan_part_rows(reader: Reader, owners: Owners) -> list[Named]:
