@@ -119,6 +119,40 @@ def test_bottom_up_names_everything_once_even_on_cycles(graph: SummaryGraph) -> 
 
 
 @given(graphs())
+def test_sources_first_leaves_out_what_lies_on_a_cycle_or_above_one(graph: SummaryGraph) -> None:
+    order = {node: at for at, node in enumerate(graph.sources_first)}
+    others = {node: [one for one in graph.sources.get(node, ()) if one != node] for node in graph.nodes}
+    for node in graph.nodes:
+        known = [one for one in others[node] if one in graph.nodes]
+        assert (node in order) == all(one in order for one in known)
+        assert all(order[one] < order[node] for one in known if node in order)
+    assert graph.cyclic.isdisjoint(order)
+
+
+@given(graphs())
+def test_each_ring_leads_back_to_its_beginning_and_without_them_there_is_none(graph: SummaryGraph) -> None:
+    for ring in graph.rings:
+        assert len(set(ring)) == len(ring) > 1
+        assert all(after in graph.consumers[before] for before, after in pairwise((*ring, ring[0])))
+    taken = {node for ring in graph.rings for node in ring}
+    assert taken <= graph.cyclic
+    left = [(node, one) for node in graph.nodes for one in graph.sources.get(node, ()) if node != one]
+    assert not graph_of([edge for edge in left if taken.isdisjoint(edge)]).cyclic
+
+
+@given(graphs())
+def test_what_lies_above_is_what_has_it_below(graph: SummaryGraph) -> None:
+    assert graph.live == set(graph.walk(graph.in_context)) & graph.nodes.keys()
+    for start in (*graph.nodes, *graph.dangling):
+        made = {node for node in graph.nodes if node != start and start in set(graph.walk([node]))}
+        # What has no row leads no further up.
+        assert graph.above([start]) <= made
+        if not graph.dangling:
+            assert graph.above([start]) == made
+        assert set(graph.below([start])) == set(graph.walk([start])) & graph.nodes.keys()
+
+
+@given(graphs())
 def test_roots_come_newest_in_the_context_first_and_orphans_newest_first(graph: SummaryGraph) -> None:
     last = {name: ordinal for ordinal, name in enumerate(graph.in_context)}
     assert all(last[newer] > last[older] for newer, older in pairwise(graph.roots))
