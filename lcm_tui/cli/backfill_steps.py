@@ -13,7 +13,7 @@ from lcm_core.engine_rules import configured
 from lcm_core.errors import RefusedError
 from lcm_core.operations.backfill import Backfill
 from lcm_core.operations.compaction.reading import LoadedContext, load_for_compaction
-from lcm_core.operations.compaction.selection import Context, Standing
+from lcm_core.operations.compaction.selection import WeighedContext, WeighedItem
 from lcm_core.operations.compaction.sweep import Compaction
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId
@@ -227,8 +227,8 @@ def _with_import(loaded: LoadedContext, shown: Backfill) -> LoadedContext:
     number = shown.present
     for message in shown.messages:
         number += 1
-        items.append(Standing(number, message.tokens, is_user=message.role == "user"))
-    return LoadedContext(ConversationId(shown.conversation_id), Context.of(items))
+        items.append(WeighedItem(number, message.tokens, is_user=message.role == "user"))
+    return LoadedContext(ConversationId(shown.conversation_id), WeighedContext.of(items))
 
 
 def _joined(told: Answer, name: str, more: Answer) -> Answer:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.operations.compaction.reading import LoadedContext
 from lcm_core.operations.compaction.run import CompactionSetting
-from lcm_core.operations.compaction.selection import Context, Standing
+from lcm_core.operations.compaction.selection import WeighedContext, WeighedItem
 from lcm_core.operations.compaction.sweep import (
     Compaction,
     Outcome,
@@ -166,9 +166,9 @@ def played(
     answers: list[str | float],
 ) -> Played:
     """The code, with a context in memory."""
-    context = Context.of(
+    context = WeighedContext.of(
         [
-            Standing(
+            WeighedItem(
                 item.ref,
                 item.weight,
                 item.is_user,
@@ -202,7 +202,7 @@ def played(
             outcome = PassRefused()
         else:
             removed = context.removed(due.run, is_leaf=due.is_leaf)
-            context.replace(due.run, Standing(f"made_{number}", answer.tokens, depth=due.depth))
+            context.replace(due.run, WeighedItem(f"made_{number}", answer.tokens, depth=due.depth))
             outcome = PassMade(f"made_{number}", Level.NORMAL, removed - answer.tokens)
 
 

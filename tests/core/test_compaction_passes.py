@@ -12,7 +12,7 @@ from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.operations.compaction.forecast import forecast_passes
 from lcm_core.operations.compaction.reading import LoadedContext
 from lcm_core.operations.compaction.run import CompactionSetting
-from lcm_core.operations.compaction.selection import Bounds, Context, Standing, tail_start
+from lcm_core.operations.compaction.selection import Bounds, WeighedContext, WeighedItem, tail_start
 from lcm_core.operations.compaction.sweep import (
     Compaction,
     Outcome,
@@ -42,13 +42,13 @@ OPERATIONS: st.SearchStrategy[Operation] = st.sampled_from(
     ]
 )
 _MESSAGE = st.builds(
-    lambda tokens, is_user, sound: Standing(0, tokens, is_user, 0, sound),
+    lambda tokens, is_user, sound: WeighedItem(0, tokens, is_user, 0, sound),
     st.integers(0, 60),
     st.booleans(),
     st.integers(0, 15).map(bool),
 )
 _SUMMARY = st.builds(
-    lambda tokens, depth, sound, blank: Standing("", tokens, False, depth, sound, blank),
+    lambda tokens, depth, sound, blank: WeighedItem("", tokens, False, depth, sound, blank),
     st.integers(0, 60),
     st.integers(0, 3),
     st.integers(0, 15).map(bool),
@@ -60,14 +60,14 @@ _ITEMS = st.tuples(
 
 
 @st.composite
-def contexts(draw: st.DrawFn) -> Context:
+def contexts(draw: st.DrawFn) -> WeighedContext:
     """Summaries and then mostly messages, each with an id of its own."""
     summaries, rest = draw(_ITEMS)
     items = [
         item._replace(ref=number + 1 if isinstance(item.ref, int) else f"sum_{number}")
         for number, item in enumerate([*summaries, *rest])
     ]
-    return Context.of(items)
+    return WeighedContext.of(items)
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Driver:
     seen: list[Pass] = field(default_factory=list)
     now: int = 0
 
-    def run(self, context: Context) -> Any:
+    def run(self, context: WeighedContext) -> Any:
         """The result, with every pass checked before it is made."""
         rules = with_values(
             self.rules,
@@ -105,7 +105,7 @@ class Driver:
             self.check(context, due, tail_start(context, self.count, rules.tail))
             outcome = self.outcome(context, due)
 
-    def check(self, context: Context, due: Pass, tail: int) -> None:
+    def check(self, context: WeighedContext, due: Pass, tail: int) -> None:
         """A pass is a run of its kind before the tail, and within its limit."""
         items = context.items[due.run.start : due.run.stop]
         assert items
@@ -119,7 +119,7 @@ class Driver:
         self.seen.append(due)
         assert len(self.seen) <= 400
 
-    def outcome(self, context: Context, due: Pass) -> Outcome:
+    def outcome(self, context: WeighedContext, due: Pass) -> Outcome:
         """What is made of it."""
         kind = self.outcomes.pop(0) if self.outcomes else "saved"
         before = sum(item.weight for item in context.items[due.run.start : due.run.stop])
@@ -131,7 +131,7 @@ class Driver:
             return PassRefused()
         size = before + 1 if kind == "grown" else before // 3
         name = f"made_{len(self.seen)}"
-        context.replace(due.run, Standing(name, size, depth=due.depth))
+        context.replace(due.run, WeighedItem(name, size, depth=due.depth))
         return PassMade(name, Level.NORMAL, before - size)
 
 
@@ -142,7 +142,7 @@ KINDS = st.lists(
 
 @given(contexts(), RULES, OPERATIONS, st.integers(0, 12), KINDS)
 def test_every_pass_is_sound_and_there_is_an_end(
-    context: Context, rules: EngineRules, operation: Operation, count: int, outcomes: list[str]
+    context: WeighedContext, rules: EngineRules, operation: Operation, count: int, outcomes: list[str]
 ) -> None:
     messages = [item.ref for item in context.items if isinstance(item.ref, int)]
     driver = Driver(rules, operation, count, outcomes)
@@ -153,7 +153,7 @@ def test_every_pass_is_sound_and_there_is_an_end(
 
 
 @given(contexts(), RULES, st.integers(0, 12))
-def test_sweep_after_sweep_converges(context: Context, rules: EngineRules, count: int) -> None:
+def test_sweep_after_sweep_converges(context: WeighedContext, rules: EngineRules, count: int) -> None:
     for _ in range(40):
         driver = Driver(rules, Compaction.sweep, count, [])
         driver.run(context)
@@ -164,7 +164,7 @@ def test_sweep_after_sweep_converges(context: Context, rules: EngineRules, count
 
 @given(contexts(), RULES, OPERATIONS)
 def test_what_is_foreseen_leaves_the_context_alone(
-    context: Context, rules: EngineRules, operation: Operation
+    context: WeighedContext, rules: EngineRules, operation: Operation
 ) -> None:
     items = list(context.items)
     loaded = LoadedContext(ConversationId(1), context)

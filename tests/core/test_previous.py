@@ -17,7 +17,7 @@ from lcm_core.dag.markers import BrokenKind
 from lcm_core.dag.previous import Candidate, Making, PreviousContext, joined, reconstruct
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.errors import NotFoundError
-from lcm_core.operations.compaction.selection import Context, Standing, nearest_summaries
+from lcm_core.operations.compaction.selection import WeighedContext, WeighedItem, nearest_summaries
 from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
 from lcm_core.store.database import Database
 from lcm_core.summarize.source import previous_of, previous_rules
@@ -362,12 +362,12 @@ def test_one_rule_for_compaction_and_for_what_is_reconstructed(shape: list[tuple
     for rules in (RULES_0_1, RULES_PRESENT):
         reading = previous_rules(rules)
         items = [
-            Standing(f"sum_{at}", 1, depth=depth, blank=reading.passes_over and not reading.reading(text))
+            WeighedItem(f"sum_{at}", 1, depth=depth, blank=reading.passes_over and not reading.reading(text))
             if is_summary
-            else Standing(at + 1, 1)
+            else WeighedItem(at + 1, 1)
             for at, (is_summary, depth, text) in enumerate(shape)
         ]
-        context = Context.of([*items, Standing(99, 1)])
+        context = WeighedContext.of([*items, WeighedItem(99, 1)])
         taken = nearest_summaries(context, len(items))
         nearest = [candidate(int(one[4:]), text=text) for one, text in reversed(texts.items())]
         told = decide(Making.SINGLE, *nearest, rules=rules).as_given

@@ -14,7 +14,7 @@ from lcm_core.context_view import Totals
 from lcm_core.engine_rules import CompactionRules
 from lcm_core.operations.compaction.reading import LoadedContext
 from lcm_core.operations.compaction.run import CompactionSetting
-from lcm_core.operations.compaction.selection import Context, Standing
+from lcm_core.operations.compaction.selection import WeighedContext, WeighedItem
 from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, PassMade
 from lcm_core.summarize.escalate import Level, target_tokens
 
@@ -124,7 +124,7 @@ def forecast_passes(
             passes.append(seen)
             name = f"pass {seen.number}"
             saved = context.removed(due.run, is_leaf=due.is_leaf) - seen.assumed_tokens
-            context.replace(due.run, Standing(name, seen.assumed_tokens, depth=due.depth))
+            context.replace(due.run, WeighedItem(name, seen.assumed_tokens, depth=due.depth))
             due = running.send(PassMade(name, Level.NORMAL, saved))
     except StopIteration as ended:
         result = ended.value
@@ -139,7 +139,9 @@ def forecast_passes(
     )
 
 
-def _forecast_pass(context: Context, due: Pass, setting: CompactionSetting, number: int) -> ForecastPass:
+def _forecast_pass(
+    context: WeighedContext, due: Pass, setting: CompactionSetting, number: int
+) -> ForecastPass:
     run = slice(due.run.start, due.run.stop)
     tokens = sum(context.weights[run])
     target = target_tokens(due.depth, tokens, aggressive=False, rules=setting.rendering.rules)

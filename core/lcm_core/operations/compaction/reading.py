@@ -10,7 +10,7 @@ from functools import lru_cache
 from lcm_core.change.preview import STOP_THE_HOST
 from lcm_core.dag.previous import joined
 from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.compaction.selection import Context, compact_ordinals
+from lcm_core.operations.compaction.selection import WeighedContext, compact_ordinals
 from lcm_core.operations.compaction.sweep import Pass
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
@@ -37,7 +37,7 @@ class LoadedContext:
     """A context as it is in the database."""
 
     conversation_id: ConversationId
-    context: Context
+    context: WeighedContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ async def load_for_compaction(
     """The whole context with what selection needs to know (docs/engine/compaction.md, "Weights")."""
     rows = await compaction_rows(reader, conversation_id)
     if not rows:
-        return LoadedContext(conversation_id, Context.of([]))
+        return LoadedContext(conversation_id, WeighedContext.of([]))
     # Column by column: of a long context, what is done for each item is felt.
     ordinals, messages, summaries, owners, tokens, users, depths, senders = zip(*rows, strict=True)
     refs = [summary or message for summary, message in zip(summaries, messages, strict=True)]
@@ -75,7 +75,7 @@ async def load_for_compaction(
         for at, sender in enumerate(senders):
             if sender is not None:
                 weights[at] += _sender_tokens(sender, estimator)
-    context = Context(
+    context = WeighedContext(
         refs,
         weights,
         list(map(bool, users)),
@@ -152,7 +152,7 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
     return tuple(found)
 
 
-async def read_chunk(reader: Reader, context: Context, due: Pass, rendering: Rendering) -> Chunk:
+async def read_chunk(reader: Reader, context: WeighedContext, due: Pass, rendering: Rendering) -> Chunk:
     """What a pass on this context is made from."""
     run = slice(due.run.start, due.run.stop)
     refs = tuple(ref for ref in context.refs[run] if ref is not None)

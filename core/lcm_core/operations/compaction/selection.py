@@ -11,7 +11,7 @@ from lcm_core.engine_rules import CompactionRules, TailRules
 from lcm_core.fresh_tail import protected
 
 
-class Standing(NamedTuple):
+class WeighedItem(NamedTuple):
     """An item of a context with what selection needs to know of it."""
 
     ref: int | str | None  #: message id or summary id; None: the item names neither
@@ -25,10 +25,10 @@ class Standing(NamedTuple):
 
 
 @dataclass(slots=True)
-class Context:
-    """The items of one conversation in order; a pass replaces a run of them by a summary.
+class WeighedContext:
+    """The items of a context with what selection weighs; a pass replaces a run of them by a summary.
 
-    Column by column, as the fields of `Standing`: 46,000 objects take half as long to make, and to be gone
+    Column by column, as the fields of `WeighedItem`: 46,000 objects take half as long to make, and to be gone
     through by the garbage collector, as all else that a sweep is planned with.
     """
 
@@ -46,9 +46,9 @@ class Context:
         self.tokens = sum(self.stored)
 
     @classmethod
-    def of(cls, items: Sequence[Standing]) -> Self:
+    def of(cls, items: Sequence[WeighedItem]) -> Self:
         """A context of some items."""
-        whole: list[Standing] = []
+        whole: list[WeighedItem] = []
         for item in items:
             following = whole[-1].ordinal + 1 if whole and whole[-1].ordinal is not None else 0
             whole.append(
@@ -57,7 +57,7 @@ class Context:
                     ordinal=following if item.ordinal is None else item.ordinal,
                 )
             )
-        *columns, ordinals = zip(*whole, strict=True) if whole else [()] * len(Standing._fields)
+        *columns, ordinals = zip(*whole, strict=True) if whole else [()] * len(WeighedItem._fields)
         return cls._of_columns([list(column) for column in columns], compact_ordinals(ordinals))
 
     @classmethod
@@ -69,20 +69,20 @@ class Context:
         return len(self.refs)
 
     @property
-    def items(self) -> list[Standing]:
+    def items(self) -> list[WeighedItem]:
         """The items one by one."""
-        return list(map(Standing._make, zip(*self._columns, self.ordinals, strict=True)))
+        return list(map(WeighedItem._make, zip(*self._columns, self.ordinals, strict=True)))
 
     def copy(self) -> Self:
         """The same, to be changed."""
         return self._of_columns((column[:] for column in self._columns), self.ordinals)
 
-    def adopt(self, other: Context) -> None:
+    def adopt(self, other: WeighedContext) -> None:
         """Take over a context that was read again."""
         self.refs, self.weights, self.users, self.depths, self.sound, self.blank, self.stored = other._columns
         self.ordinals, self.tokens = other.ordinals, other.tokens
 
-    def replace(self, run: range, summary: Standing) -> None:
+    def replace(self, run: range, summary: WeighedItem) -> None:
         """A summary takes the place of a run, and the whole context is numbered from 0."""
         stored = summary.weight if summary.stored is None else summary.stored
         self.tokens += stored - sum(self.stored[run.start : run.stop])
@@ -122,7 +122,7 @@ class Bounds:
     leaf_chunk_tokens: int
 
 
-def tail_start(context: Context, count: int, rules: TailRules) -> int:
+def tail_start(context: WeighedContext, count: int, rules: TailRules) -> int:
     """The index from which on everything is protected; one past the end when nothing is (Fresh tail)."""
     places: list[int] = []
 
@@ -141,7 +141,7 @@ def tail_start(context: Context, count: int, rules: TailRules) -> int:
     return places[size - 1] if size else len(context)
 
 
-def leaf_chunk(context: Context, tail: int, limit: int, above: int | None = None) -> range:
+def leaf_chunk(context: WeighedContext, tail: int, limit: int, above: int | None = None) -> range:
     """The oldest run of raw messages before the tail, at least one, of at most *limit* tokens; maybe empty.
 
     Only items with an ordinal *above* that of the last chunk that was skipped are looked at (Leaf chunk).
@@ -160,12 +160,12 @@ def leaf_chunk(context: Context, tail: int, limit: int, above: int | None = None
     return range(first, end)
 
 
-def raw_tokens(context: Context, tail: int) -> int:
+def raw_tokens(context: WeighedContext, tail: int) -> int:
     """What the raw messages before the tail weigh."""
     return sum(context.weights[at] for at in range(tail) if context.is_message(at))
 
 
-def condensed_chunk(context: Context, tail: int, depth: int, limit: int) -> range:
+def condensed_chunk(context: WeighedContext, tail: int, depth: int, limit: int) -> range:
     """The oldest run of summaries of one depth before the tail, of at most *limit* tokens; maybe empty.
 
     Those that say nothing are passed over at its beginning, and weigh nothing within it (Condensed chunk).
@@ -175,12 +175,12 @@ def condensed_chunk(context: Context, tail: int, depth: int, limit: int) -> rang
     return _condensed_run(context, first, tail, limit, belongs)
 
 
-def _belongs(context: Context, depth: int) -> Callable[[int], bool]:
+def _belongs(context: WeighedContext, depth: int) -> Callable[[int], bool]:
     return lambda at: context.is_summary(at) and context.depths[at] == depth
 
 
 def _condensed_run(
-    context: Context, first: int, tail: int, limit: int, belongs: Callable[[int], bool]
+    context: WeighedContext, first: int, tail: int, limit: int, belongs: Callable[[int], bool]
 ) -> range:
     end, spent = first, 0
     while end < tail and belongs(end):
@@ -192,7 +192,7 @@ def _condensed_run(
     return range(first, end)
 
 
-def runs(context: Context, tail: int, depth: int, limit: int) -> Iterator[range]:
+def runs(context: WeighedContext, tail: int, depth: int, limit: int) -> Iterator[range]:
     """All runs of summaries of one depth before the tail, two at least where two are neighbours."""
     belongs = _belongs(context, depth)
     at = 0
@@ -207,7 +207,7 @@ def runs(context: Context, tail: int, depth: int, limit: int) -> Iterator[range]
         at = found.stop
 
 
-def depths_before(context: Context, tail: int) -> list[int]:
+def depths_before(context: WeighedContext, tail: int) -> list[int]:
     """The depths of summaries before the tail, shallowest first."""
     return sorted({context.depths[at] for at in range(tail) if context.is_summary(at)})
 
@@ -219,7 +219,7 @@ def fanout(depth: int, rules: CompactionRules, *, hard: bool) -> int:
     return rules.leaf_min_fanout if depth == 0 else rules.condensed_min_fanout
 
 
-def is_enough(context: Context, run: range, depth: int, rules: CompactionRules, *, hard: bool) -> bool:
+def is_enough(context: WeighedContext, run: range, depth: int, rules: CompactionRules, *, hard: bool) -> bool:
     """Whether a run has the count and the tokens to be condensed; what says nothing has neither."""
     counted = [context.weights[at] for at in run if not context.blank[at]]
     return (
@@ -229,12 +229,12 @@ def is_enough(context: Context, run: range, depth: int, rules: CompactionRules, 
     )
 
 
-def prefix_tokens(context: Context, tail: int) -> int:
+def prefix_tokens(context: WeighedContext, tail: int) -> int:
     """What the summaries before the tail weigh."""
     return sum(context.weights[at] for at in range(tail) if context.is_summary(at))
 
 
-def nearest_summaries(context: Context, before: int) -> list[str]:
+def nearest_summaries(context: WeighedContext, before: int) -> list[str]:
     """The summaries before an index that a leaf pass of its own is given, in order."""
     standing = [(at, ref) for at, ref in enumerate(context.refs[:before]) if isinstance(ref, str)][::-1]
     return [standing[place][1] for place in reversed(given(context.blank[at] for at, _ in standing))]

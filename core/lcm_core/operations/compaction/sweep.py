@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lcm_core.engine_rules import EngineRules
 from lcm_core.operations.compaction import selection
-from lcm_core.operations.compaction.selection import Bounds, Context
+from lcm_core.operations.compaction.selection import Bounds, WeighedContext
 from lcm_core.summarize.escalate import Level
 
 
@@ -97,7 +97,7 @@ Clock = Callable[[], int]  #: milliseconds
 class _Running:
     """One operation on its way."""
 
-    context: Context
+    context: WeighedContext
     rules: EngineRules
     bounds: Bounds
     clock: Clock
@@ -189,7 +189,7 @@ class _Goal:
 class Compaction:
     """How one conversation is compacted: rules, and what a caller overrides."""
 
-    context: Context
+    context: WeighedContext
     rules: EngineRules
     budget: int  #: tokens of the model's context
     clock: Clock
