@@ -6,7 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from lcm_core.change.plan import (
     Cell,
@@ -139,22 +139,24 @@ def _edit(edit: Edit) -> Json:
 
 
 def _cells(cells: Cells) -> Json:
-    return {name: encode_cell(value) for name, value in cells.values}
+    return dict(zip(cells.columns, map(encode_cell, cells.cells), strict=True))
 
 
 def encode_cell(value: Cell) -> Json:
     """One value: text that is not valid Unicode and blobs are tagged and in base64."""
-    if isinstance(value, Symbol):
-        return {"$new": value.name, "of": value.kind.value}
-    if isinstance(value, bytes):
-        return {"$blob": base64.b64encode(value).decode("ascii")}
     if isinstance(value, str):
         try:
-            value.encode("utf-8")
+            value.isascii() or value.encode("utf-8")
         except UnicodeEncodeError:
             raw = value.encode("utf-8", "surrogateescape")
             return {"$text": base64.b64encode(raw).decode("ascii")}
         return value
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, Symbol):
+        return {"$new": value.name, "of": value.kind.value}
+    if isinstance(value, bytes):
+        return {"$blob": base64.b64encode(value).decode("ascii")}
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return {"$real": repr(value)}
     return value
@@ -210,7 +212,14 @@ def _read_move(value: dict[str, Json]) -> Move:
 
 
 def _read_cells(value: Json) -> Cells:
-    return Cells.of({name: _read_cell(cell) for name, cell in _object(value).items()})
+    found = _object(value)
+    if _NESTED.isdisjoint(map(type, found.values())):  # as most rows
+        return Cells.of(cast(Mapping[str, Cell], found))
+    return Cells.of({name: _read_cell(cell) for name, cell in found.items()})
+
+
+#: What stands for a value that JSON cannot hold, or for none.
+_NESTED: Final = frozenset({dict, list})
 
 
 def _read_cell(value: Json) -> Cell:

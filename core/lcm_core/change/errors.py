@@ -5,7 +5,7 @@ Nothing was written when any of these is raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -104,14 +104,17 @@ def said(reasons: Iterable[str]) -> str:
 # -- what moved between a plan and its commit -----------------------------------------------------------
 
 
-def differences(what: str, before: Cells, standing: Cells) -> Iterable[Moved]:
-    """The columns that do not hold what was recorded: by value and by type, as ``IS`` and ``typeof`` tell."""
-    held = standing.as_dict()
-    for column, expected in before.values:
+def differences(name: Callable[[], str], before: Cells, now: Cells) -> Iterable[Moved]:
+    """The columns that do not hold what was recorded: by value and by type, as ``IS`` and ``typeof`` tell.
+
+    *name* says what they are columns of; mostly nobody has to know.
+    """
+    held = now.as_dict()
+    for column, expected in zip(before.columns, before.cells, strict=True):
         if column not in held:
-            yield Moved(f"{what}: column {column}", "there", "gone")
+            yield Moved(f"{name()}: column {column}", "there", "gone")
         elif (found := held[column]) != expected or type(found) is not type(expected):
-            yield Moved(f"{what}: {column}", _shown(expected), _shown(found))
+            yield Moved(f"{name()}: {column}", _shown(expected), _shown(found))
 
 
 def _shown(value: Cell) -> str:

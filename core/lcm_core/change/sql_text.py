@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from lcm_core.change.plan import (
@@ -93,22 +94,24 @@ def _splice(edit: Splice, step: Step) -> Iterator[str]:
 
 
 def _insert(table: str, row: Cells) -> str:
-    given = [
-        (name, value)
-        for name, value in row.values
-        if not (isinstance(value, Symbol) and value.kind is SymbolKind.ID and _names_the_row(table, name))
-    ]
-    new = [
-        value.name for name, value in row.values if isinstance(value, Symbol) and (name, value) not in given
-    ]
-    names = ", ".join(quoted(name) for name, _ in given)
-    values = ", ".join(literal(value) for _, value in given)
-    note = f" -- its id is {_parameter(new[0])}" if new else ""
-    return f"INSERT INTO {quoted(table)} ({names}) VALUES ({values});{note}"
+    own = _GIVEN_IDS.get(table, "")
+    new = row.get(own)
+    if isinstance(new, Symbol) and new.kind is SymbolKind.ID:
+        return f"{_insertion(table, row.without(own))} -- its id is {_parameter(new.name)}"
+    return _insertion(table, row)
 
 
-def _names_the_row(table: str, column: str) -> bool:
-    return (table, column) in (("messages", "message_id"), ("conversations", "conversation_id"))
+#: Columns that the database itself fills where a plan leaves them open.
+_GIVEN_IDS: Final = {"messages": "message_id", "conversations": "conversation_id"}
+
+
+def _insertion(table: str, row: Cells) -> str:
+    return f"{_beginning(table, row.columns)}{', '.join(map(literal, row.cells))});"
+
+
+@lru_cache(maxsize=128)
+def _beginning(table: str, columns: tuple[str, ...]) -> str:
+    return f"INSERT INTO {quoted(table)} ({', '.join(map(quoted, columns))}) VALUES ("
 
 
 def _where(*cells: Cells) -> str:
@@ -120,6 +123,10 @@ def _where(*cells: Cells) -> str:
 def literal(value: Cell) -> str:
     """A value in SQL."""
     match value:
+        case str():
+            if _UNPRINTABLE.search(value):
+                return f"CAST(x'{value.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
+            return "'" + value.replace("'", "''") + "'"
         case None:
             return "NULL"
         case Symbol():
@@ -130,16 +137,12 @@ def literal(value: Cell) -> str:
             return {float("inf"): "9e999", float("-inf"): "-9e999"}.get(value, repr(value))
         case int():
             return str(value)
-        case str():
-            raw = value.encode("utf-8", "surrogateescape")
-            if _UNPRINTABLE.search(value) or raw.decode("utf-8", "replace") != value:
-                return f"CAST(x'{raw.hex()}' AS TEXT)"
-            return "'" + value.replace("'", "''") + "'"
 
 
-#: Controls but tab and newline, and characters that turn, hide or join what is around them.
+#: Controls but tab and newline, characters that turn, hide or join what is around them, and what stands for
+#: a byte that is no UTF-8.
 _UNPRINTABLE: Final = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 
 

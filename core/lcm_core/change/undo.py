@@ -364,12 +364,13 @@ def moved_of(db: Rows, backs: Iterable[Back], tables: Tables) -> tuple[Moved, ..
 
 def _may_stand(db: Rows, wanted: Sequence[Back]) -> tuple[Back, ...]:
     """Later operations that name a row of these, or of one another; newest first."""
-    named = {one for back in wanted for one in _named(back.edits)}
     known = {back.last.id for back in wanted}
+    later = [one for one in _later(db, min(back.last.place for back in wanted)) if one.id not in known]
+    if not later:
+        return ()
+    named = {one for back in wanted for one in _named(back.edits)}
     found: list[Back] = []
-    for last in reversed(_later(db, min(back.last.place for back in wanted))):
-        if last.id in known:
-            continue
+    for last in reversed(later):
         first, redo = _first(db, last)
         back = back_of(db, first, last, redo=redo)
         names = set(_named(back.edits))

@@ -8,7 +8,8 @@ planned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 
 from lcm_core.change.errors import Moved, context_name, differences, item_name, row_name
 from lcm_core.change.place import (
@@ -174,13 +175,13 @@ def _change(state: _State, edit: RowChange) -> Step | None:
     if standing is None:
         state.moved.append(Moved(row_name(filled.table, filled.key), "there", "gone"))
         return None
-    moved = list(differences(row_name(filled.table, filled.key), filled.before, standing))
+    moved = list(differences(partial(row_name, filled.table, filled.key), filled.before, standing))
     if moved:
         state.moved += moved
         return None
     state.rows[filled.table, filled.key] = None
     if filled.after is None:
-        return Step(replace(filled, before=standing))
+        return Step(RowChange(filled.table, filled.key, standing, None))
     row = Cells.of({**standing.as_dict(), **filled.after.as_dict()})
     state.rows[filled.table, key_of(filled.table, row)] = row
     return Step(filled)
@@ -312,7 +313,7 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
     for at, planned in enumerate(edit.removed, place.start):
         standing = _context_row(state.db, listing, at)
         name = f"{context_name(owner)}: {item_name(listing.refs[at])}"
-        state.moved += differences(name, planned.without("ordinal"), standing)
+        state.moved += differences(partial(str, name), planned.without("ordinal"), standing)
         removed.append(standing)
     done = carry_out(listing, owner, place, removed, edit.inserted)
     return Step(done.splice, done.shifts, done.rowids)
