@@ -259,10 +259,10 @@ class LcmDatabase:
 
     async def parts(self, message_ids: Sequence[MessageId]) -> dict[MessageId, list[MessagePart]]:
         """The blocks of messages, each message's in order; those without any are left out."""
-        from lcm_core.store.messages import parts_of
+        from lcm_core.store.messages import message_parts
 
         found: dict[MessageId, list[MessagePart]] = {}
-        for part in await self._database.read(parts_of, message_ids):
+        for part in await self._database.read(message_parts, message_ids):
             found.setdefault(part.message_id, []).append(part)
         return found
 

@@ -538,7 +538,7 @@ async def read_context(
         view, fresh = await asyncio.to_thread(_laid_out, *arguments) if long else _laid_out(*arguments)
     selected = _line_of(view, select) if select else None
     places = _places(view, before, sight, fresh, selected)
-    entries = await store.entries_of(reader, [items.item(place) for place in places])
+    entries = await store.context_entries(reader, [items.item(place) for place in places])
     found = {items.refs[place]: entry for place, entry in zip(places, entries, strict=True)}
     weights.update({item: entry.weight for item, entry in found.items()})
     return Fetched(view, weights, found, fresh, over, view.keys[selected] if selected is not None else None)
@@ -620,7 +620,7 @@ def _places(
 async def find_item(reader: Reader, items: ContextItems, needle: str, places: Sequence[int]) -> int | None:
     """The first of some *places* whose id, kind, role or preview holds *needle*, ignoring case."""
     folded = needle.casefold()
-    entries = await store.entries_of(reader, [items.item(place) for place in places])
+    entries = await store.context_entries(reader, [items.item(place) for place in places])
     found = zip(places, entries, strict=True)
     return next((place for place, entry in found if folded in searched_text(entry).casefold()), None)
 

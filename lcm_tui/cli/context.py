@@ -12,7 +12,7 @@ from lcm_core.context_view import Found, findings_at, gap_text
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.records import Conversation, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import focus_overlay, list_briefs
-from lcm_core.store.context import ContextEntry, Weight, context_items, entries_of
+from lcm_core.store.context import ContextEntry, Weight, context_entries, context_items
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import summaries_created
 from lcm_core.store.schema import Schema
@@ -107,7 +107,7 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
     items = await context_items(reader, key)
-    entries = await entries_of(reader, list(items))
+    entries = await context_entries(reader, list(items))
     machine = run.presentation.json or run.presentation.engine_table
     first = 0 if machine else max(0, len(entries) - MOST_LISTED)  # the others are only counted
     entries[first:] = [as_text(entry) for entry in entries[first:]]

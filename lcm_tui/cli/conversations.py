@@ -13,7 +13,7 @@ from lcm_core.store.briefs import active_brief, list_briefs
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, conversation_page
 from lcm_core.store.schema import Schema
-from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, ConversationState, StateRow, state_of
+from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, EngineState, StateRow, engine_state
 from lcm_core.store.statistics import (
     ConversationStatistics,
     DepthTotal,
@@ -49,7 +49,7 @@ class _Shown:
     conversation: _Counted
     depths: list[DepthTotal]
     context: list[ItemTotal]
-    state: ConversationState
+    state: EngineState
     briefs: int
     active: FocusBrief | None
 
@@ -156,7 +156,7 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> _Shown:
         _Counted(record, counted, tail_of(counted.context_messages, reader.schema, settings)),
         await depth_totals(reader, record.conversation_id),
         await item_totals(reader, record.conversation_id),
-        await state_of(reader, record.conversation_id),
+        await engine_state(reader, record.conversation_id),
         len(await list_briefs(reader, record.conversation_id)),
         None if active is None else as_text(active),
     )

@@ -20,7 +20,7 @@ async def part_texts(reader: Reader, messages: Sequence[Message]) -> PartTexts:
     """What stands in the parts of those messages that have no text."""
     blank = [message.message_id for message in messages if not message.content.strip()]
     texts: dict[MessageId, str] = {}
-    for part in await store.parts_of(reader, blank, head=store.HEAD):
+    for part in await store.message_parts(reader, blank, head=store.HEAD):
         words = (part.tool_name, part.text or part.tool_output or part.tool_input or part.file_name)
         text = ": ".join(word for word in words if word) or f"[{part.part_type}]"
         texts[part.message_id] = f"{texts[part.message_id]} {text}" if part.message_id in texts else text

@@ -125,7 +125,7 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         items, ordinal = self.known.view.items, self.ordinal()
         place = bisect_left(items.ordinals, ordinal) if ordinal is not None else len(items)
         if place < len(items) and items.refs[place] == self.linked_item():
-            self._learn_entries(await self.session.read(store.entries_of, [items.item(place)]))
+            self._learn_entries(await self.session.read(store.context_entries, [items.item(place)]))
             self.refresh_bars()
 
     def show_text(self) -> None:

@@ -248,7 +248,7 @@ class ContextList(Dissolving, Rewriting, ItemLinks, DataScreen[Fetched]):
         places = [place for _, item, place in lines if item in self._outdated or item not in self._entries]
         if not places:
             return
-        entries = await self.session.read(store.entries_of, [items.item(place) for place in places])
+        entries = await self.session.read(store.context_entries, [items.item(place) for place in places])
         before = {item: self._entries.get(item) for _, item, _ in lines}
         self._learn_entries(entries)
         weights = {items.refs[place]: entry.weight for place, entry in zip(places, entries, strict=True)}

@@ -232,7 +232,7 @@ focus (tab); n and N go on from match to match.
 
     async def _read_rows(self) -> None:
         while wanted := self.lines.unread_rows():
-            entries = await self.session.read(store.entries_of, wanted)
+            entries = await self.session.read(store.summary_entries, wanted)
             if self.lines.learn_rows(wanted, entries):
                 self._refresh_keys()
 

@@ -281,7 +281,7 @@ class PlanView(DataScreen[D]):
         rows = [row for row in self.ordinals.visible_keys if isinstance(row, Shifted)]
         wanted = [item for row in rows if row.ref not in self._entries and (item := _item(row.ref))]
         if wanted:
-            for entry in await self.session.read(store.entries_of, wanted):
+            for entry in await self.session.read(store.context_entries, wanted):
                 item = entry.item
                 ref: Ref = item.message_id if item.summary_id is None else item.summary_id
                 self._entries[ref] = entry

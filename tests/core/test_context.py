@@ -421,7 +421,7 @@ async def test_values_of_the_wrong_type_are_no_defect(database_copy: DatabaseFac
         connection.execute("UPDATE context_items SET ordinal = 7.5 WHERE conversation_id = 1 AND ordinal = 7")
     async with await Database.open(path) as database:
         known = await known_context(database, 1)
-        entries = await database.read(store.entries_of, list(known.view.items))
+        entries = await database.read(store.context_entries, list(known.view.items))
         checks = [await database.read(store.check_tokens, item) for item in known.view.items.refs]
     assert known.totals is not None
     assert known.totals.tokens == 3304 - 85

@@ -14,7 +14,7 @@ from lcm_core.operations.compaction.reading import load_for_compaction
 from lcm_core.operations.compaction.selection import tail_start
 from lcm_core.settings import EngineSettings, SettingSource, Sourced
 from lcm_core.settings.engine import KEYS
-from lcm_core.store.context import context_items, entries_of
+from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
 from lcm_core.summarize.source import Rendering
@@ -135,7 +135,7 @@ async def test_the_tail_is_that_of_the_context_screen(version: str, database_fil
             pairs = []
             for row in await reader.rows("SELECT DISTINCT conversation_id FROM context_items"):
                 loaded = await load_for_compaction(reader, row[0], Rendering(rules))
-                entries = await entries_of(reader, list(await context_items(reader, row[0])))
+                entries = await context_entries(reader, list(await context_items(reader, row[0])))
                 items = [_Item(one.item.ordinal, one.role, one.tokens or 0) for one in entries]
                 for count in (1, 7, 64):
                     start = tail_start(loaded.context, count, rules.tail)

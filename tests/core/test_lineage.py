@@ -24,7 +24,7 @@ from lcm_core.store.lineage import (
     summary_detail,
     whole_tree,
 )
-from lcm_core.store.summaries import entries_of
+from lcm_core.store.summaries import summary_entries
 
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
@@ -213,7 +213,7 @@ async def test_a_detail_names_everything_around_a_summary(database_copy: Databas
     )
     async with await Database.open(path) as database:
         detail = await database.read(summary_detail, SummaryId(ITS_SOURCES[0]))
-        [entry] = await database.read(entries_of, [SummaryId(ITS_SOURCES[0])])
+        [entry] = await database.read(summary_entries, [SummaryId(ITS_SOURCES[0])])
     assert detail.entry == entry
     assert detail.text.content.startswith(entry.preview)
     assert len(detail.sources) == 5

@@ -84,7 +84,7 @@ QUESTIONS: Mapping[str, Callable[[Reader], Awaitable[object]]] = {
     "files": lambda reader: files.list_files(reader, MAIN),
     "briefs": lambda reader: briefs.list_briefs(reader, MAIN),
     "overlay": lambda reader: briefs.focus_overlay(reader, MAIN, None),
-    "state": lambda reader: state.state_of(reader, MAIN),
+    "state": lambda reader: state.engine_state(reader, MAIN),
     "statistics": lambda reader: statistics.statistics_of(reader, [MAIN]),
     "whole": statistics.database_statistics,
     "totals": lambda reader: statistics.item_totals(reader, MAIN),
@@ -98,13 +98,13 @@ async def ask_everything(reader: Reader) -> dict[str, object]:
     """The answers to all questions, and to those about what was found."""
     answers = {name: await question(reader) for name, question in QUESTIONS.items()}
     items = await context.context_items(reader, MAIN)
-    answers["entries"] = await context.entries_of(reader, list(items))
+    answers["entries"] = await context.context_entries(reader, list(items))
     answers["weights"] = await context.weights_of(
         reader, [item.message_id or item.summary_id or 0 for item in items]
     )
     if reader.schema.has("summaries"):
         ids = [SummaryId(row["summary_id"]) for row in await reader.rows("SELECT summary_id FROM summaries")]
-        answers["summary entries"] = await summaries.entries_of(reader, ids)
+        answers["summary entries"] = await summaries.summary_entries(reader, ids)
         for summary_id in ids[:5]:
             answers[f"detail {summary_id}"] = await lineage.summary_detail(reader, summary_id)
             answers[f"previous {summary_id}"] = await previous_of(reader, summary_id)

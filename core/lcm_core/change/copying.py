@@ -194,7 +194,7 @@ def _connected(way: Way) -> Iterator[Source]:
         raise DisturbedError from error
     except sqlite3.Error as error:
         found = file_state(path)
-        if immutable and state and found and not state.stood_still(found):
+        if immutable and state and found and not state.unchanged_until(found):
             raise DisturbedError from error
         if (instead := way.instead(error, found)) is not None:
             raise _UnreadableWalError(instead) from error

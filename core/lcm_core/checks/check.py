@@ -77,7 +77,7 @@ def hit(
     return Hit(confidence, sentence, rows, len(rows) if count is None else count, fix, owner)
 
 
-class Rows:
+class FaultRows:
     """Rows with one fault: as many as a finding names, and how many there are."""
 
     def __init__(
@@ -184,7 +184,7 @@ class Gathering(Generic[Seen]):
     def __init__(self, rules: Iterable[TextRule[Seen]], limits: Limits) -> None:
         self._rules, self._limits = tuple(rules), limits
         self._hits: dict[str, list[Hit]] = {}
-        self._rows: dict[Fault, Rows] = {}
+        self._rows: dict[Fault, FaultRows] = {}
 
     def look(self, seen: Seen) -> None:
         """Ask all rules of one text."""
@@ -197,7 +197,7 @@ class Gathering(Generic[Seen]):
 
     def note(self, fault: Fault, key: KeyPart) -> None:
         """Note a row with a fault."""
-        self._rows.setdefault(fault, Rows(self._limits)).add(fault.table, key)
+        self._rows.setdefault(fault, FaultRows(self._limits)).add(fault.table, key)
 
     def findings(self, owner: ConversationId) -> Iterator[Finding]:
         """What was found, check by check."""

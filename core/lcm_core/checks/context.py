@@ -12,9 +12,9 @@ from lcm_core.checks.check import (
     INFO,
     SUSPICIOUS,
     WARNING,
+    FaultRows,
     Hit,
     Limits,
-    Rows,
     Rule,
     conversation_row,
     hit,
@@ -41,10 +41,10 @@ from lcm_core.wording import counted, phrase, some
 _OTHER_TOOL: Final = "Another tool wrote it, and only that can tell what was meant."
 
 
-def _at(structure: Structure, limits: Limits, places: Iterable[int]) -> Rows:
+def _at(structure: Structure, limits: Limits, places: Iterable[int]) -> FaultRows:
     """The items at some places of a context."""
     ordinals = structure.items.ordinals
-    return Rows(limits, "context_items", ((structure.id, ordinals[place]) for place in sorted(places)))
+    return FaultRows(limits, "context_items", ((structure.id, ordinals[place]) for place in sorted(places)))
 
 
 def dangling(structure: Structure) -> list[int]:
@@ -212,7 +212,7 @@ def _behind_newer_summary(structure: Structure, limits: Limits) -> Iterator[Hit]
     return _out_of_order(structure, rows, "raw message", words)
 
 
-def _out_of_order(structure: Structure, rows: Rows, noun: str, words: str) -> Iterator[Hit]:
+def _out_of_order(structure: Structure, rows: FaultRows, noun: str, words: str) -> Iterator[Hit]:
     """A hit about disorder, with the fix when what the items cover tells one order."""
     if not rows:
         return
@@ -247,9 +247,9 @@ def _holes(structure: Structure, limits: Limits) -> Iterator[Hit]:
         elif structure.archived and not structure.items:
             confidence = BY_DESIGN
             why = f"are out of the context ({where}): the conversation is archived and has none."
-        yield from Rows(limits, "messages", ids).hits(confidence, "message", structure.id, why, fix)
+        yield from FaultRows(limits, "messages", ids).hits(confidence, "message", structure.id, why, fix)
     why = "are out of the context and copies of others that the context reaches."
-    rows = Rows(limits, "messages", (messages.ids[place] for place in copies_outside(structure)))
+    rows = FaultRows(limits, "messages", (messages.ids[place] for place in copies_outside(structure)))
     yield from rows.hits(BY_DESIGN, "message", structure.id, why)
 
 

@@ -18,9 +18,9 @@ from lcm_core.checks.check import (
     INFO,
     SUSPICIOUS,
     WARNING,
+    FaultRows,
     Hit,
     Limits,
-    Rows,
     Rule,
 )
 from lcm_core.checks.summaries import known_files
@@ -86,19 +86,19 @@ class Files:
 def _missing(seen: Files, limits: Limits) -> Iterator[Hit]:
     """When not one file is there, it is more likely that this is not their folder."""
     wrong_folder = bool(seen.looks) and all(look.state is StoredFileState.MISSING for look in seen.looks)
-    groups: dict[tuple[ConversationId, StoredFileState], Rows] = {}
-    misplaced: dict[ConversationId, Rows] = {}
+    groups: dict[tuple[ConversationId, StoredFileState], FaultRows] = {}
+    misplaced: dict[ConversationId, FaultRows] = {}
     for look in seen.looks:
         owner = look.file.conversation_id
         if look.state is not StoredFileState.FOUND:
-            groups.setdefault((owner, look.state), Rows(limits)).add("large_files", look.file.file_id)
+            groups.setdefault((owner, look.state), FaultRows(limits)).add("large_files", look.file.file_id)
         elif (
             look.folder is not None
             and look.folder.isdecimal()
             and int(look.folder) != owner
             and (look.file.storage_uri, int(look.folder)) not in seen.homes
         ):
-            misplaced.setdefault(owner, Rows(limits)).add("large_files", look.file.file_id)
+            misplaced.setdefault(owner, FaultRows(limits)).add("large_files", look.file.file_id)
     for (owner, state), rows in groups.items():
         gone = state is StoredFileState.MISSING
         what = f"{counted(rows.count, 'large file')} of conversation {owner}: {state.value}"
@@ -109,13 +109,13 @@ def _missing(seen: Files, limits: Limits) -> Iterator[Hit]:
 
 
 def _resized(seen: Files, limits: Limits) -> Iterator[Hit]:
-    groups: dict[ConversationId, Rows] = {}
+    groups: dict[ConversationId, FaultRows] = {}
     for look in seen.looks:
         file = look.file
         size = look.size is not None and file.byte_size is not None and look.size != file.byte_size
         lines = look.lines is not None and file.line_count is not None and look.lines != file.line_count
         if size or lines:
-            groups.setdefault(file.conversation_id, Rows(limits)).add("large_files", file.file_id)
+            groups.setdefault(file.conversation_id, FaultRows(limits)).add("large_files", file.file_id)
     for owner, rows in groups.items():
         what = f"{counted(rows.count, 'large file')} of conversation {owner}"
         words = "have another size on the disk than when they were stored."
@@ -125,21 +125,23 @@ def _resized(seen: Files, limits: Limits) -> Iterator[Hit]:
 def _unknown_references(seen: Files, limits: Limits) -> Iterator[Hit]:
     words = "refer to a large file that the database does not know."
     for owner, message_ids in sorted(seen.uses.unknown.items()):
-        yield from Rows(limits, "messages", message_ids).hits(SUSPICIOUS, "message", owner, words)
+        yield from FaultRows(limits, "messages", message_ids).hits(SUSPICIOUS, "message", owner, words)
 
 
 def _unused(seen: Files, limits: Limits) -> Iterator[Hit]:
     """Stored files that nothing names, and files on the disk that the database does not know."""
-    groups: dict[ConversationId, Rows] = {}
+    groups: dict[ConversationId, FaultRows] = {}
     named = seen.uses.named & seen.uses.known
     for look in seen.looks:
         if look.file.file_id.lower() not in named:
-            groups.setdefault(look.file.conversation_id, Rows(limits)).add("large_files", look.file.file_id)
+            groups.setdefault(look.file.conversation_id, FaultRows(limits)).add(
+                "large_files", look.file.file_id
+            )
     for owner, rows in groups.items():
         words = "are named by no message and no summary."
         yield from rows.hits(BY_DESIGN, "large file", owner, words)
     names = ((path, path.rsplit("/", 1)[-1].split(".", 1)[0].lower()) for path in seen.on_disk)
-    strays = Rows(limits, "disk", (path for path, name in names if name not in seen.uses.known))
+    strays = FaultRows(limits, "disk", (path for path, name in names if name not in seen.uses.known))
     if strays:
         what = f"{counted(strays.count, 'file')} in the folder of large files"
         yield strays.hit(BY_DESIGN, f"{what}: the database knows nothing of it.")

@@ -15,9 +15,9 @@ from lcm_core.checks.check import (
     INFO,
     SUSPICIOUS,
     WARNING,
+    FaultRows,
     Hit,
     Limits,
-    Rows,
     Rule,
     hit,
     summary_row,
@@ -136,7 +136,7 @@ def _across_conversations(structure: Structure, limits: Limits) -> Iterator[Hit]
         **false_sources(structure),
         **false_messages(structure),
     }
-    proven, others = Rows(limits), Rows(limits)
+    proven, others = FaultRows(limits), FaultRows(limits)
     for summary_id, links in structure.links.items():
         for message_id in links.message_ids:
             if structure.foreign_messages.get(message_id) is not None:
@@ -204,7 +204,7 @@ def _mixed_depths(structure: Structure, limits: Limits) -> Iterator[Hit]:
     nodes = structure.nodes.values()
     mixed = (one.summary_id for one in nodes if len(set(_depths_of_sources(structure, one))) > 1)
     words = "have sources of several depths, as databases have that are older than depths."
-    return Rows(limits, "summaries", mixed).hits(BY_DESIGN, "summary", structure.id, words)
+    return FaultRows(limits, "summaries", mixed).hits(BY_DESIGN, "summary", structure.id, words)
 
 
 def _inverted_edges(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -256,7 +256,7 @@ def _reached_otherwise(structure: Structure, orphan: SummaryId) -> bool:
 
 
 def _unused_in_archive(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    rows = Rows(limits, "summaries", structure.orphans if structure.archived else ())
+    rows = FaultRows(limits, "summaries", structure.orphans if structure.archived else ())
     return rows.hits(BY_DESIGN, "summary", structure.id, "are used by nothing; it is archived.")
 
 
@@ -304,7 +304,7 @@ def _summarised_twice(structure: Structure, limits: Limits) -> Iterator[Hit]:
             if set(shared) <= false_ones.get(one, frozenset()) | false_ones.get(other, frozenset()):
                 fix = FixId.DELETE_FALSE_LINES
                 why = "the model reads both, and the counters prove one of them wrong."
-        rows = Rows(limits, "summary_messages", ((other, message_id) for message_id in shared))
+        rows = FaultRows(limits, "summary_messages", ((other, message_id) for message_id in shared))
         words = f"went into leaf {one} and into leaf {other}; {why}"
         yield from rows.hits(confidence, "message", structure.id, words, fix)
 
@@ -319,7 +319,7 @@ def _leaf_with_gap(structure: Structure, limits: Limits) -> Iterator[Hit]:
         if last - first + 1 == len(places):
             continue
         between = (at for at in range(first, last) if at not in places and not messages.events[at])
-        rows = Rows(limits, "messages", (messages.ids[at] for at in between))
+        rows = FaultRows(limits, "messages", (messages.ids[at] for at in between))
         if rows:
             number = counted(rows.count, "message")
             what = f"Leaf {leaf} covers {structure.span_text(first, last)}, but {number} in between"
@@ -327,7 +327,7 @@ def _leaf_with_gap(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _source_order(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    proven, doubtful = Rows(limits), Rows(limits)
+    proven, doubtful = FaultRows(limits), FaultRows(limits)
     for summary_id in dict.fromkeys(misnumbered(structure)):
         (proven if can_be_numbered(structure, summary_id) else doubtful).add("summaries", summary_id)
     for rows, why, fix in (
@@ -365,10 +365,10 @@ def _single_source(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _abnormal_ids(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    nameless = Rows(limits, "summaries", structure.nameless)
+    nameless = FaultRows(limits, "summaries", structure.nameless)
     words = "have no id: nothing can refer to such a row."
     yield from nameless.hits(BROKEN, "summary", structure.id, words)
-    odd = Rows(limits, "summaries", (one for one in structure.nodes if not _ID_FORM.fullmatch(one)))
+    odd = FaultRows(limits, "summaries", (one for one in structure.nodes if not _ID_FORM.fullmatch(one)))
     words = "have an id of another form than the engine's, which does not find it in texts."
     yield from odd.hits(SUSPICIOUS, "summary", structure.id, words)
 
@@ -395,7 +395,7 @@ def _shape(structure: Structure, limits: Limits) -> Iterator[Hit]:
         if (node.depth or 0) > _DEEP or len(structure.edges.get(name, ())) > _WIDE
     )
     words = f"lie above depth {_DEEP} or on more than {_WIDE} sources."
-    return Rows(limits, "summaries", extreme).hits(BY_DESIGN, "summary", structure.id, words)
+    return FaultRows(limits, "summaries", extreme).hits(BY_DESIGN, "summary", structure.id, words)
 
 
 CHECKS: Final[tuple[Rule[Structure], ...]] = (

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 from lcm_core.checks.asking import Run
-from lcm_core.checks.check import BROKEN, ERROR, Hit, Limits, Rows, Rule
+from lcm_core.checks.check import BROKEN, ERROR, FaultRows, Hit, Limits, Rule
 from lcm_core.findings import FixId
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.rows import KeyRange, key_ranges
 
-#: Rows that one transaction looks at.
+#: FaultRows that one transaction looks at.
 _STEP: Final = 200_000
 #: Each table with what its rows have lost where their summary is there.
 _LINES: Final = (
@@ -53,13 +53,13 @@ class LooseEnds:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._rows: dict[tuple[str, ConversationId | None], Rows] = {}
+        self._rows: dict[tuple[str, ConversationId | None], FaultRows] = {}
 
     def take(self, check: str, owner: ConversationId | None, table: str, *key: int | str | None) -> None:
         """Note a row."""
-        self._rows.setdefault((check, owner), Rows(self._limits)).add(table, *key)
+        self._rows.setdefault((check, owner), FaultRows(self._limits)).add(table, *key)
 
-    def of(self, check: str) -> Iterator[tuple[ConversationId | None, Rows]]:
+    def of(self, check: str) -> Iterator[tuple[ConversationId | None, FaultRows]]:
         """The rows that a check is about, conversation by conversation."""
         return ((owner, rows) for (of, owner), rows in self._rows.items() if of == check)
 

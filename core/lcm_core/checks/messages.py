@@ -24,10 +24,10 @@ from lcm_core.checks.check import (
     SUSPICIOUS,
     WARNING,
     Fault,
+    FaultRows,
     Gathering,
     Hit,
     Limits,
-    Rows,
     Rule,
     TextRule,
     conversation_row,
@@ -280,10 +280,10 @@ class Messages:
         self.sessions: set[str | None] = set()
         self.calls: dict[str, list[int]] = {}  #: places by tool call id
         self.results: dict[str, list[int]] = {}
-        self.unfilled = Rows(limits)  #: parts whose call id only the metadata holds
+        self.unfilled = FaultRows(limits)  #: parts whose call id only the metadata holds
         self._limits, self._wanted = limits, wanted
         self._gathering = Gathering([rule for rule in TEXT_CHECKS if rule.id in wanted], limits)
-        self._miscounted = Rows(limits)
+        self._miscounted = FaultRows(limits)
         self._texts = array("Q", bytes(8 * size))
         self._call_keys = array("Q", bytes(8 * size))
         self._weights = bytearray(size)
@@ -429,7 +429,7 @@ def _duplicates(seen: Messages, limits: Limits) -> Iterator[Hit]:
 
 def _stored_again(seen: Messages, limits: Limits, one: Repetition) -> Hit:
     owner = seen.structure.id
-    rows = Rows(limits, "messages", one.copy_ids)
+    rows = FaultRows(limits, "messages", one.copy_ids)
     held = f"{len(one.in_context):,} of them" if one.in_context else "none of them"
     cost = f"{one.tokens:,} tokens too many, {held} in the context"
     if one.proof is not None:
@@ -463,7 +463,7 @@ def _unpaired_tools(seen: Messages, limits: Limits) -> Iterator[Hit]:
         (seen.calls, seen.results, "call a tool without getting a result", "makes up an error as result"),
         (seen.results, seen.calls, "are tool results without a call", "leaves them out"),
     ):
-        rows, cut_off = Rows(limits), Rows(limits)
+        rows, cut_off = FaultRows(limits), FaultRows(limits)
         for call_id, places in own.items():
             if call_id in other or (own is seen.calls and places[-1] >= open_from):
                 continue
@@ -480,7 +480,7 @@ def _repeated_call_ids(seen: Messages, limits: Limits) -> Iterator[Hit]:
     """Models use ids again, so this alone is no damage."""
     several = [one for known in (seen.calls, seen.results) for one in known.values() if len(one) > 1]
     ids = seen.structure.messages.ids
-    rows = Rows(limits, "messages", (ids[place] for places in several for place in places[1:]))
+    rows = FaultRows(limits, "messages", (ids[place] for places in several for place in places[1:]))
     if rows:
         words = "stand on several messages: a model that uses ids again, or copies of messages."
         yield rows.hit(BY_DESIGN, phrase(len(several), "tool call id", seen.structure.id, words))
@@ -495,14 +495,14 @@ def _unfilled_columns(seen: Messages, limits: Limits) -> Iterator[Hit]:
     return seen.unfilled.hits(confidence, "part", seen.structure.id, words, fix)
 
 
-def _without_parts(seen: Messages, limits: Limits, *, tools: bool) -> tuple[Rows, Rows]:
+def _without_parts(seen: Messages, limits: Limits, *, tools: bool) -> tuple[FaultRows, FaultRows]:
     """The messages without parts, of tools or of others; those before the first that has some apart.
 
     These are an old import, or copies.
     """
     messages = seen.structure.messages
     first = seen.parts.find(1, seen.structure.copied)
-    bare, imported = Rows(limits), Rows(limits)
+    bare, imported = FaultRows(limits), FaultRows(limits)
     for place, parts in enumerate(seen.parts):
         if not parts and (messages.role(place) == "tool") is tools:
             (imported if first < 0 or place < first else bare).add("messages", messages.ids[place])
@@ -523,7 +523,7 @@ def _bare_messages(seen: Messages, limits: Limits) -> Iterator[Hit]:
 
 
 def _heartbeat_leaves(seen: Messages, limits: Limits) -> Iterator[Hit]:
-    rows = Rows(limits)
+    rows = FaultRows(limits)
     for summary_id, node in seen.structure.nodes.items():
         places = list(seen.structure.places(summary_id)) if node.is_leaf else []
         if places and all(seen.heartbeats[place] for place in places):

@@ -17,9 +17,9 @@ from lcm_core.checks.check import (
     INFO,
     SUSPICIOUS,
     WARNING,
+    FaultRows,
     Hit,
     Limits,
-    Rows,
     Rule,
     hit,
     summary_row,
@@ -170,10 +170,10 @@ def _wrong_range(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _skewed_range(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    by_skew: dict[int, Rows] = {}
+    by_skew: dict[int, FaultRows] = {}
     for node, skew in _differing_ranges(structure):
         if skew is not None:
-            by_skew.setdefault(round(skew * 96), Rows(limits)).add("summaries", node.summary_id)
+            by_skew.setdefault(round(skew * 96), FaultRows(limits)).add("summaries", node.summary_id)
     for quarters, rows in sorted(by_skew.items()):
         words = (
             f"have a time range that is off by {quarters / 4:+g} hours, as a host in that time zone left "
@@ -186,7 +186,7 @@ def _time_out_of_place(structure: Structure, limits: Limits) -> Iterator[Hit]:
     latest = limits.today + 1.0
     messages = structure.messages
     late = (messages.ids[place] for place, day in enumerate(messages.days) if day > latest)
-    future, early = Rows(limits, "messages", late), Rows(limits)
+    future, early = FaultRows(limits, "messages", late), FaultRows(limits)
     for node in structure.nodes.values():
         if max(_day(node.latest), node.created) > latest:
             future.add("summaries", node.summary_id)
@@ -205,7 +205,7 @@ def _day(value: float | None) -> float:
 def _unreadable_times(structure: Structure, limits: Limits) -> Iterator[Hit]:
     messages = structure.messages
     unread = (messages.ids[place] for place, day in enumerate(messages.days) if not day)
-    rows, known = Rows(limits, "messages", unread), Rows(limits)
+    rows, known = FaultRows(limits, "messages", unread), FaultRows(limits)
     for node in structure.nodes.values():
         ends = [moment for moment in (node.earliest, node.latest) if moment is not None]
         if math.isnan(node.created):
@@ -220,13 +220,13 @@ def _unreadable_times(structure: Structure, limits: Limits) -> Iterator[Hit]:
 def _unknown_model(structure: Structure, limits: Limits) -> Iterator[Hit]:
     unknown = (name for name, node in structure.nodes.items() if node.model == "unknown")
     words = "have no record of the model that made it."
-    return Rows(limits, "summaries", unknown).hits(BY_DESIGN, "summary", structure.id, words)
+    return FaultRows(limits, "summaries", unknown).hits(BY_DESIGN, "summary", structure.id, words)
 
 
 def _negative(structure: Structure, limits: Limits) -> Iterator[Hit]:
     messages = structure.messages
     below = (messages.ids[place] for place, count in enumerate(messages.tokens) if count < 0)
-    tokens, sums = Rows(limits, "messages", below), Rows(limits)
+    tokens, sums = FaultRows(limits, "messages", below), FaultRows(limits)
     for node in structure.nodes.values():
         if node.tokens < 0:
             tokens.add("summaries", node.summary_id)
@@ -246,7 +246,7 @@ class Miscounted:
 
     owner: ConversationId
     noun: str
-    rows: Rows
+    rows: FaultRows
 
 
 def _token_count(seen: Miscounted, limits: Limits) -> Iterator[Hit]:

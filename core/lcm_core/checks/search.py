@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.checks.asking import Run
-from lcm_core.checks.check import BROKEN, ERROR, SUSPICIOUS, WARNING, Hit, Limits, Rows, Rule, hit
+from lcm_core.checks.check import BROKEN, ERROR, SUSPICIOUS, WARNING, FaultRows, Hit, Limits, Rule, hit
 from lcm_core.errors import DatabaseError, SearchUnavailableError
 from lcm_core.findings import CheckScope, FixId, RowRef
 from lcm_core.javascript import BLANKS
@@ -48,9 +48,9 @@ class Differences:
     """How a search table differs from what it was filled from."""
 
     def __init__(self, limits: Limits) -> None:
-        self.missing = Rows(limits)
-        self.extra = Rows(limits)  #: of rows that are gone, or twice
-        self.stale = Rows(limits)  #: with another text
+        self.missing = FaultRows(limits)
+        self.extra = FaultRows(limits)  #: of rows that are gone, or twice
+        self.stale = FaultRows(limits)  #: with another text
 
 
 class SearchTables:
@@ -75,7 +75,7 @@ def is_stale(text: str, searched: str) -> bool:
 
 
 def _differs(
-    noun: str, *parts: tuple[Callable[[SearchTables], Rows], str]
+    noun: str, *parts: tuple[Callable[[SearchTables], FaultRows], str]
 ) -> Callable[[SearchTables, Limits], Iterator[Hit]]:
     """A rule about kinds of differences, each with what is said of its rows."""
 

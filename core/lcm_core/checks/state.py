@@ -18,10 +18,10 @@ from lcm_core.checks.check import (
     INFO,
     SUSPICIOUS,
     WARNING,
+    FaultRows,
     Hit,
     Limits,
     ReadingRule,
-    Rows,
     Rule,
     conversation_row,
     days_of,
@@ -42,7 +42,7 @@ _MIN_SHARED: Final = 20
 _MIN_SHARE: Final = 0.5
 #: A text that stands in more conversations than this tells nothing about any two of them.
 _MOST_OWNERS: Final = 8
-#: Rows of an index that one transaction groups.
+#: FaultRows of an index that one transaction groups.
 _STEP: Final = 100_000
 _DIGITS: Final = "0123456789abcdef"
 _NUMBERS: Final = (
@@ -186,7 +186,7 @@ def _of_conversations(
     table: str = "conversations",
 ) -> Iterator[Hit]:
     """The hit about some conversations; it belongs to the one when it is about one only."""
-    rows = Rows(limits, table, ids)
+    rows = FaultRows(limits, table, ids)
     if rows:
         key = rows.rows[0].key[0]
         only = ConversationId(key) if rows.count == 1 and isinstance(key, int) else None
@@ -311,7 +311,7 @@ async def _briefs(reader: Reader, limits: Limits) -> list[Hit]:
         for briefs, applies in ((active, row["active"]), (beyond, row["beyond"])):
             if applies:
                 briefs.setdefault(row["owner"], []).append(row["brief_id"])
-    lost: dict[ConversationId, Rows] = {}
+    lost: dict[ConversationId, FaultRows] = {}
     if reader.schema.has("summaries"):
         for row in await reader.rows(
             """SELECT s.brief_id, s.summary_id, s.role, b.conversation_id AS owner
@@ -320,14 +320,14 @@ async def _briefs(reader: Reader, limits: Limits) -> list[Hit]:
             WHERE NOT EXISTS (SELECT 1 FROM summaries AS one WHERE one.summary_id = s.summary_id)"""
         ):
             key = (row["brief_id"], row["summary_id"], row["role"])
-            lost.setdefault(row["owner"], Rows(limits)).add("focus_brief_sources", *key)
+            lost.setdefault(row["owner"], FaultRows(limits)).add("focus_brief_sources", *key)
     found: list[Hit] = []
     for owner in sorted({*active, *beyond, *lost}):
         if len(several := active.get(owner, [])) > 1:
             what = f"{len(several):,} focus briefs of conversation {owner} are active; the engine uses one."
             rows = (RowRef("focus_briefs", (brief,)) for brief in several[: limits.rows])
             found.append(hit(BROKEN, what, *rows, owner=owner))
-        found += Rows(limits, "focus_briefs", beyond.get(owner, ())).hits(
+        found += FaultRows(limits, "focus_briefs", beyond.get(owner, ())).hits(
             SUSPICIOUS, "focus brief", owner, "cover more messages than there are."
         )
         fix = FixId.DELETE_ORPHAN_LINKS
@@ -373,7 +373,7 @@ def _entries_twice(seen: Entries, limits: Limits) -> Iterator[Hit]:
     """Within a conversation only a missing index makes it possible."""
     for owner, column, message_ids in seen.collisions:
         words = f"have one and the same {column}."
-        yield from Rows(limits, "messages", message_ids).hits(BROKEN, "message", owner, words)
+        yield from FaultRows(limits, "messages", message_ids).hits(BROKEN, "message", owner, words)
     for pair in seen.shared:
         where = f"in conversation {pair.one.id} and in {pair.other.id}"
         yield pair.hit(f"{pair.count:,} entries of a transcript stand {where}.")

@@ -27,7 +27,7 @@ from lcm_core.store.moments import moment
 from lcm_core.store.rows import KeyRange, next_range
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 from lcm_core.store.typed import LEAST, NO_MESSAGE
-from lcm_core.store.walks import Named, Walks
+from lcm_core.store.walks import NodeId, Walks
 from lcm_core.tokens import MOST_PER_CHARACTER
 
 #: Two stored times this close are the same (days); the formats keep milliseconds.
@@ -534,5 +534,5 @@ async def reached_at_home(reader: Reader, owners: Mapping[int | str, int]) -> fr
     )
 
 
-def _above(db: Rows, tables: Collection[str], refs: Iterable[Named]) -> Mapping[Named, frozenset[str]]:
+def _above(db: Rows, tables: Collection[str], refs: Iterable[NodeId]) -> Mapping[NodeId, frozenset[str]]:
     return Walks(db, tables).above(refs)

@@ -24,10 +24,10 @@ from lcm_core.checks.check import (
     SUSPICIOUS,
     WARNING,
     Fault,
+    FaultRows,
     Gathering,
     Hit,
     Limits,
-    Rows,
     Rule,
     TextRule,
     hit,
@@ -428,7 +428,7 @@ class Summaries:
         self.files_of_messages: Mapping[int, tuple[str, ...]] = {}  #: ids that their texts name
         self._limits, self._wanted = limits, wanted
         self._gathering = Gathering([rule for rule in TEXT_CHECKS if rule.id in wanted], limits)
-        self._miscounted = Rows(limits)
+        self._miscounted = FaultRows(limits)
 
     def take(self, bodies: Iterable[Body]) -> list[SummaryId]:
         """Look at some texts; the ids returned may be copies and want `compare`."""
@@ -510,7 +510,7 @@ def _same_texts(seen: Summaries, limits: Limits) -> Iterator[Hit]:
 
 
 def _wrong_file_ids(seen: Summaries, limits: Limits) -> Iterator[Hit]:
-    stray, unknown, lacking, circling = (Rows(limits) for _ in range(4))
+    stray, unknown, lacking, circling = (FaultRows(limits) for _ in range(4))
     known = seen.known_files
     for summary_id, listed in seen.listed.items():
         named = frozenset(seen.files_of_sources(summary_id))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from lcm_core.checks.check import BY_DESIGN, INFO, SUSPICIOUS, WARNING, Hit, Limits, Rows, Rule, hit
+from lcm_core.checks.check import BY_DESIGN, INFO, SUSPICIOUS, WARNING, FaultRows, Hit, Limits, Rule, hit
 from lcm_core.checks.structure import SECOND, Structure
 from lcm_core.findings import RowRef
 from lcm_core.wording import counted, phrase
@@ -22,7 +22,7 @@ _WITHOUT_USER: Final = 10
 
 def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
     seqs, ids = structure.messages.seqs, structure.messages.ids
-    pruned, odd = Rows(limits), Rows(limits)
+    pruned, odd = FaultRows(limits), FaultRows(limits)
     of_pruned = of_odd = 0
     where: list[str] = []
     for place in range(1, len(seqs)):
@@ -54,7 +54,7 @@ def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _times_back(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    coarse, far, copied = Rows(limits), Rows(limits), Rows(limits)
+    coarse, far, copied = FaultRows(limits), FaultRows(limits), FaultRows(limits)
     days = structure.messages.days
     newest = 0.0
     for place, day in enumerate(days):
@@ -76,7 +76,9 @@ def _times_back(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 def _events(structure: Structure, limits: Limits) -> Iterator[Hit]:
     messages = structure.messages
-    rows = Rows(limits, "messages", (messages.ids[at] for at, event in enumerate(messages.events) if event))
+    rows = FaultRows(
+        limits, "messages", (messages.ids[at] for at, event in enumerate(messages.events) if event)
+    )
     words = "were recorded as a message, as 0.1 to 0.6.0 did; the model never sees it."
     return rows.hits(BY_DESIGN, "compaction", structure.id, words)
 
@@ -87,7 +89,7 @@ def _stamped_at_import(structure: Structure, limits: Limits) -> Iterator[Hit]:
         if place < len(days) and abs(days[place] - days[start]) < SECOND / 2:
             continue
         if place - start >= _STAMPED and days[start]:
-            rows = Rows(limits, "messages", structure.messages.ids[start:place])
+            rows = FaultRows(limits, "messages", structure.messages.ids[start:place])
             words = (
                 f"have one and the same second ({structure.span_text(start, place - 1)}): they "
                 "were stamped when they were imported."
@@ -108,7 +110,7 @@ def _one_sided(structure: Structure, limits: Limits) -> Iterator[Hit]:
             f"stand in a row without any of the user's ({structure.span_text(before + 1, after - 1)}): "
             "some may never have been stored."
         )
-        rows = Rows(limits, "messages", messages.ids[before + 1 : after])
+        rows = FaultRows(limits, "messages", messages.ids[before + 1 : after])
         yield rows.hit(SUSPICIOUS, phrase(alone, "message", structure.id, words))
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import Cell, Cells, Edit, Owner, Ref, RowChange, deletion, key_of, ref_of
-from lcm_core.store.context import tokens_of
+from lcm_core.store.context import stored_tokens
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow
 
@@ -87,7 +87,7 @@ async def over_budget(
     """A warning when a context of *refs*, and *added* tokens, would not fit; nothing without a *budget*."""
     if budget is None:
         return []
-    total = added + await tokens_of(reader, refs)
+    total = added + await stored_tokens(reader, refs)
     if total <= budget:
         return []
     return [

@@ -140,7 +140,7 @@ async def weights_of(reader: Reader, ids: Sequence[ItemId]) -> dict[ItemId, Weig
     return found
 
 
-async def tokens_of(reader: Reader, refs: Iterable[object]) -> int:
+async def stored_tokens(reader: Reader, refs: Iterable[object]) -> int:
     """The stored tokens of what some items name, as often as it is named; what is gone counts none."""
     ids: list[ItemId] = [
         SummaryId(ref) if isinstance(ref, str) else MessageId(ref)
@@ -151,7 +151,7 @@ async def tokens_of(reader: Reader, refs: Iterable[object]) -> int:
     return sum(weight.tokens for one in ids if (weight := weights.get(one)))
 
 
-async def entries_of(reader: Reader, items: Sequence[ContextItem]) -> list[ContextEntry]:
+async def context_entries(reader: Reader, items: Sequence[ContextItem]) -> list[ContextEntry]:
     """Some items with what they stand for, in the order given."""
     messages = {
         row["message_id"]: row

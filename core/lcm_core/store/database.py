@@ -213,7 +213,7 @@ class Database:
             handle = await self._with_all_commits()
             try:
                 found = await self._read_with(handle, load, *args, **kwargs)
-                if await handle.stood_still():
+                if await handle.read_is_whole():
                     return found
             except WayInChanged:
                 pass

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from lcm_core.findings import KeyPart, RowRef
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
-from lcm_core.store.context import ContextEntry, entries_of
+from lcm_core.store.context import ContextEntry, context_entries
 from lcm_core.store.database import Reader
 
 T = TypeVar("T")
@@ -64,8 +64,8 @@ async def found_rows(reader: Reader, refs: Sequence[RowRef]) -> list[FoundRow]:
     """Some rows of findings with what they stand for; of texts only the beginning is read."""
     rows = [await _named(reader, ref) for ref in refs]
     items = [_item(row) for row in rows]
-    told = [item for item in items if item.message_id is not None or item.summary_id is not None]
-    entries = iter(await entries_of(reader, told))
+    named = [item for item in items if item.message_id is not None or item.summary_id is not None]
+    entries = iter(await context_entries(reader, named))
     found = []
     for row, item in zip(rows, items, strict=True):
         if item.message_id is None and item.summary_id is None:

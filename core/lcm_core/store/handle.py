@@ -157,12 +157,12 @@ class Handle:
         self.schema = listed_schema(listed)
         check_essential(self.schema, str(self.path))
 
-    async def stood_still(self) -> bool:
+    async def read_is_whole(self) -> bool:
         """Whether what was read so far is whole: an immutable connection takes no lock."""
         if self.access is not Access.IMMUTABLE or self.state is None:
             return True
         now = await asyncio.to_thread(file_state, self.path)
-        return now is None or self.state.stood_still(now)  # one that is gone is not written any more
+        return now is None or self.state.unchanged_until(now)  # one that is gone is not written any more
 
     async def sees_all(self, state: FileState) -> bool:
         """Whether these connections, and the schema as it was read, fit the file in its new *state*.
@@ -277,7 +277,7 @@ async def _opened(handle: Handle, state: FileState | None) -> Handle:
     handle.state = state
     try:
         await handle.read_schema()
-        if not await handle.stood_still():
+        if not await handle.read_is_whole():
             raise _WrittenMeanwhileError
     except BaseException:
         await handle.end()

@@ -208,7 +208,7 @@ async def messages_under(
 async def _part_heads(reader: Reader, message_ids: Sequence[MessageId]) -> dict[MessageId, str]:
     """What stands in the parts of messages whose own text is blank (tool calls, results)."""
     found: dict[MessageId, list[str]] = {}
-    for part in await message_store.parts_of(reader, message_ids, head=HEAD):
+    for part in await message_store.message_parts(reader, message_ids, head=HEAD):
         said = part.text or part.tool_output or part.tool_input or part.file_name or part.part_type
         found.setdefault(part.message_id, []).append(f"{part.tool_name}: {said}" if part.tool_name else said)
     return {message_id: " ".join(said) for message_id, said in found.items()}
@@ -221,7 +221,7 @@ async def summary_detail(reader: Reader, summary_id: SummaryId) -> SummaryDetail
         NotFoundError: no summary has this id.
     """
     text = await store.get_summary(reader, summary_id)
-    [entry] = await store.entries_for(reader, [text])
+    [entry] = await store.entries_of_texts(reader, [text])
     sources = await store.sources_of(reader, summary_id)
     consumers = await store.consumers_of(reader, summary_id)
     around = [edge.source for edge in sources] + [edge.consumer for edge in consumers]

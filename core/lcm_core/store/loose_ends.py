@@ -12,12 +12,12 @@ from lcm_core.store.rows import StoredRow, next_range, rows_by
 #: Conversations that are asked for; None: all of them, and rows of none.
 Owners = Collection[ConversationId | None] | None
 #: A whole row and its table.
-Named = tuple[str, StoredRow]
+TableRow = tuple[str, StoredRow]
 #: Messages whose distinct ids are compared at a time.
 _STEP = 200_000
 
 
-async def orphan_part_rows(reader: Reader, owners: Owners) -> list[Named]:
+async def orphan_part_rows(reader: Reader, owners: Owners) -> list[TableRow]:
     """The parts whose message is gone, of the conversations whose session they name."""
     if not reader.schema.has("message_parts"):
         return []
@@ -36,9 +36,9 @@ async def orphan_part_rows(reader: Reader, owners: Owners) -> list[Named]:
     return [("message_parts", row) for row in await rows_by(reader, "message_parts", "part_id", lost)]
 
 
-async def lines_of_no_summary(reader: Reader, owners: Owners) -> list[Named]:
+async def lines_of_no_summary(reader: Reader, owners: Owners) -> list[TableRow]:
     """Links and edges whose summary is gone, of the conversations of their other end."""
-    found: list[Named] = []
+    found: list[TableRow] = []
     for table, target, column, key in (
         ("summary_messages", "messages", "message_id", "message_id"),
         ("summary_parents", "summaries", "parent_summary_id", "summary_id"),
@@ -53,7 +53,7 @@ async def lines_of_no_summary(reader: Reader, owners: Owners) -> list[Named]:
     return found
 
 
-async def brief_sources_gone(reader: Reader, owners: Owners) -> list[Named]:
+async def brief_sources_gone(reader: Reader, owners: Owners) -> list[TableRow]:
     """The sources of focus briefs whose summary is gone."""
     if not (reader.schema.has("focus_brief_sources") and reader.schema.has("focus_briefs")):
         return []

@@ -84,7 +84,7 @@ def message_of(row: Row) -> Message:
     )
 
 
-def whole_message_of(row: Row) -> Message:
+def _whole_message_of(row: Row) -> Message:
     """A row of `COLUMNS` and ``content``, in this order, as a record: by place, where many are read."""
     message_id, conversation_id, seq, role, tokens, created_at, large_content, sender, content = row
     return Message(
@@ -100,7 +100,7 @@ def whole_message_of(row: Row) -> Message:
     )
 
 
-def part_of(row: Row) -> MessagePart:
+def _part_of(row: Row) -> MessagePart:
     """A row of `PART_COLUMNS`, `PART_TEXTS` and ``part_id``, in this order, as a record."""
     message_id, ordinal, part_type, call_id, tool_name, tool_status, text, *others = row
     return MessagePart(
@@ -148,17 +148,17 @@ async def get_message(reader: Reader, message_id: int) -> MessageEntry:
     )
     if row is None:
         raise NotFoundError(f"No message matched id {message_id}.", code="MESSAGE_NOT_FOUND")
-    [entry] = await entries_of(reader, [message_of(row)], head=None)
+    [entry] = await message_entries(reader, [message_of(row)], head=None)
     return entry
 
 
-async def entries_of(
+async def message_entries(
     reader: Reader, messages: Sequence[Message], *, head: int | None = HEAD
 ) -> list[MessageEntry]:
     """Put their parts, coverage and place in the context beside some messages."""
     ids = [message.message_id for message in messages]
     parts: dict[MessageId, list[MessagePart]] = {}
-    for part in await parts_of(reader, ids, head=head):
+    for part in await message_parts(reader, ids, head=head):
         parts.setdefault(part.message_id, []).append(part)
     covered: dict[MessageId, list[SummaryId]] = {}
     if reader.schema.has("summary_messages"):
@@ -191,7 +191,7 @@ def _was_cut(message: Message, parts: Iterable[MessagePart], head: int) -> bool:
     )
 
 
-async def parts_of(
+async def message_parts(
     reader: Reader, message_ids: Sequence[MessageId], *, head: int | None = None
 ) -> list[MessagePart]:
     """The parts of some messages, by message and ordinal; texts cut after *head* characters."""
@@ -209,7 +209,7 @@ async def parts_of(
 
 
 def _sorted_parts(rows: Iterable[Row]) -> list[MessagePart]:
-    return sorted(map(part_of, rows), key=attrgetter("message_id", "ordinal"))
+    return sorted(map(_part_of, rows), key=attrgetter("message_id", "ordinal"))
 
 
 def _text_column(reader: Reader, name: str, head: int | None) -> str:
@@ -309,7 +309,7 @@ async def _page(
     messages = [message_of(row) for row in rows[:limit]]
     if newest:
         messages.reverse()
-    entries = tuple(await entries_of(reader, messages))
+    entries = tuple(await message_entries(reader, messages))
     behind = bound is not None and bool(
         await reader.value(
             f"""SELECT EXISTS (SELECT 1 FROM messages
@@ -346,7 +346,7 @@ async def whole_messages(
     rows = await reader.rows_in(
         f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids
     )
-    parts = await parts_of(reader, [row["message_id"] for row in rows])
+    parts = await message_parts(reader, [row["message_id"] for row in rows])
     if len(rows) < MANY:
         return _put_together(message_ids, rows, parts)
     return await asyncio.to_thread(_put_together, message_ids, rows, parts)
@@ -355,11 +355,11 @@ async def whole_messages(
 def _put_together(
     message_ids: Sequence[MessageId], rows: Sequence[Row], parts: Sequence[MessagePart]
 ) -> list[tuple[Message, tuple[MessagePart, ...]]]:
-    found = {one.message_id: one for one in map(whole_message_of, rows)}
-    parts_of: dict[MessageId, list[MessagePart]] = {}
+    found = {one.message_id: one for one in map(_whole_message_of, rows)}
+    by_message: dict[MessageId, list[MessagePart]] = {}
     for part in parts:
-        parts_of.setdefault(part.message_id, []).append(part)
-    return [(found[one], tuple(parts_of.get(one, ()))) for one in message_ids if one in found]
+        by_message.setdefault(part.message_id, []).append(part)
+    return [(found[one], tuple(by_message.get(one, ()))) for one in message_ids if one in found]
 
 
 async def contents_of(reader: Reader, message_ids: Sequence[MessageId]) -> dict[MessageId, str]:

@@ -67,7 +67,7 @@ class FileState:
     wal_modified_ns: int
     looked_at_ns: int = field(compare=False, default=0)  #: when this was so
 
-    def stood_still(self, now: FileState) -> bool:
+    def unchanged_until(self, now: FileState) -> bool:
         """Whether what was read without a lock from this look to that of *now* is whole.
 
         A WAL that appeared meanwhile is no harm: such a reader does not see it.

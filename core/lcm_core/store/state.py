@@ -92,7 +92,7 @@ class FileTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationState:
+class EngineState:
     """The engine's own notes on one conversation; None where there is no row."""
 
     telemetry: StateRow | None
@@ -101,9 +101,9 @@ class ConversationState:
     files: FileTotals
 
 
-async def state_of(reader: Reader, conversation_id: ConversationId) -> ConversationState:
+async def engine_state(reader: Reader, conversation_id: ConversationId) -> EngineState:
     """Everything that the engine notes beside a conversation."""
-    return ConversationState(
+    return EngineState(
         await _row(reader, TELEMETRY, conversation_id),
         await _row(reader, MAINTENANCE, conversation_id),
         await _row(reader, BOOTSTRAP, conversation_id),

@@ -104,12 +104,12 @@ async def texts_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[Sum
     return [found[summary_id] for summary_id in summary_ids if summary_id in found]
 
 
-async def entries_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[SummaryEntry]:
+async def summary_entries(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[SummaryEntry]:
     """Some summaries as lines of a list, in the order asked; those that are gone are left out."""
-    return await entries_for(reader, await texts_of(reader, summary_ids))
+    return await entries_of_texts(reader, await texts_of(reader, summary_ids))
 
 
-async def entries_for(reader: Reader, texts: Sequence[SummaryText]) -> list[SummaryEntry]:
+async def entries_of_texts(reader: Reader, texts: Sequence[SummaryText]) -> list[SummaryEntry]:
     """Some summaries whose texts have been read as lines of a list, in their order."""
     ids = [text.summary.summary_id for text in texts]
     consumers: dict[str, list[SummaryId]] = {}

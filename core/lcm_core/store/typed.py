@@ -94,7 +94,7 @@ _PROMISED: Final[Mapping[str, tuple[_Kinds, _Repair]]] = {
 _OTHER: Final = (_NO_BYTES, _no_bytes)
 
 
-class _MendedRow(tuple[Any, ...]):
+class _RepairedRow(tuple[Any, ...]):
     """A row of which a value did not fit, as `sqlite3.Row` would have it."""
 
     names: tuple[str, ...]
@@ -125,13 +125,13 @@ def typed(rows: list[Any]) -> list[Any]:
         for column, (kinds, repair) in enumerate(_PROMISED.get(name, _OTHER) for name in names)
         if not kinds.issuperset(map(type, map(itemgetter(column), rows)))
     }
-    return [_mended(row, names, wrong) for row in rows] if wrong else rows
+    return [_repaired(row, names, wrong) for row in rows] if wrong else rows
 
 
-def _mended(row: Sequence[object], names: tuple[str, ...], wrong: Mapping[int, _Repair]) -> _MendedRow:
-    mended = _MendedRow(wrong[at](value) if at in wrong else value for at, value in enumerate(row))
-    mended.names = names
-    return mended
+def _repaired(row: Sequence[object], names: tuple[str, ...], wrong: Mapping[int, _Repair]) -> _RepairedRow:
+    repaired = _RepairedRow(wrong[at](value) if at in wrong else value for at, value in enumerate(row))
+    repaired.names = names
+    return repaired
 
 
 def parameter(value: object) -> object:

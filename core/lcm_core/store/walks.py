@@ -15,7 +15,7 @@ from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.typed import place
 
-Named = int | str  #: the id of a message, or of a summary
+NodeId = int | str  #: the id of a message, or of a summary
 #: Links that a leaf has, about: below it they are asked for by message, above by summary.
 LINKS_PER_SUMMARY: Final = 8
 
@@ -44,10 +44,10 @@ class Walks:
         )
         return frozenset(row[0] for row in rows)
 
-    def above(self, refs: Iterable[Named]) -> Mapping[Named, frozenset[str]]:
+    def above(self, refs: Iterable[NodeId]) -> Mapping[NodeId, frozenset[str]]:
         """By message or summary, everything that was made from it, directly or through others."""
         wanted = list(refs)
-        found: dict[Named, set[str]] = {ref: set() for ref in wanted}
+        found: dict[NodeId, set[str]] = {ref: set() for ref in wanted}
         messages = [ref for ref in wanted if isinstance(ref, int)]
         summaries = [ref for ref in wanted if isinstance(ref, str)]
         if self._links:
@@ -59,7 +59,7 @@ class Walks:
             self._collect(found, edges, summaries)
         return {ref: frozenset(over) for ref, over in found.items()}
 
-    def _collect(self, found: dict[Named, set[str]], first: str, refs: Iterable[SqlValue]) -> None:
+    def _collect(self, found: dict[NodeId, set[str]], first: str, refs: Iterable[SqlValue]) -> None:
         wanted = list(refs)
         if not wanted:
             return
