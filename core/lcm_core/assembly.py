@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from lcm_core.assemble.assembler import AssemblySettings, ConversationState, assemble, is_degraded
 from lcm_core.assemble.cache import cache_policy
 from lcm_core.assemble.elements import FocusOverlay
-from lcm_core.assemble.fill import protected_tail
+from lcm_core.assemble.fill import Tail, protected_tail
 from lcm_core.assemble.message import Role, SentMessage
 from lcm_core.assemble.resolve import (
     LoadedItem,
@@ -47,11 +47,11 @@ PAGE: Final = 200
 #: Tokens of an item in a conversation of the usual kind, to guess of how many items the counts are looked at.
 TYPICAL_TOKENS: Final = 120
 #: What part of a budget is read beyond it: an item may weigh a little less as sent than its row says.
-SLACK: Final = 20
+_SLACK: Final = 20
 #: Messages, at most, of which it is kept what they were read as: of a context of the usual kind all that fit.
 KEPT: Final = 2_000
 #: Calls, at most, whose results are looked for in what is not read: the newest that have none.
-ASKED: Final = 100
+_ASKED: Final = 100
 
 #: Messages as they were read, and what became of each, by ordinal.
 ReadMessages: TypeAlias = Mapping[int, tuple[LoadedMessage, ResolvedItem]]
@@ -188,11 +188,11 @@ async def assembly_basis(
     """
     how = rules or engine_rules(reader.schema)
     resolver = Resolver(how, zone, known.read if known is not None and known.rules == how else {})
-    context = await load_resolved(reader, conversation_id, settings, resolver)
+    context = await _load_resolved(reader, conversation_id, settings, resolver)
     telemetry = await cache_telemetry(reader, conversation_id)
     around = ConversationState(cache=cache_policy(telemetry, now or datetime.now(UTC)))
     if with_history:
-        tail = protected_tail(context.items, how, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+        tail = _tail(context, settings, how)
         around = replace(
             around,
             raw_history_tokens=await history_tokens(reader, conversation_id),
@@ -213,7 +213,7 @@ async def with_history(reader: Reader, conversation_id: ConversationId, assemble
     return replace(assembled, metadata=metadata)
 
 
-async def load_resolved(
+async def _load_resolved(
     reader: Reader,
     conversation_id: ConversationId,
     settings: AssemblySettings,
@@ -232,7 +232,7 @@ async def load_resolved(
     while True:
         most = None if whole else max(PAGE, int(missing / average * 1.2))
         end = await context_end(
-            reader, conversation_id, before=before, tokens=missing + missing // SLACK, least=PAGE, most=most
+            reader, conversation_id, before=before, tokens=missing + missing // _SLACK, least=PAGE, most=most
         )
         stored = await stored_items(reader, end.items, payloads=payloads)
         resolving = asyncio.to_thread(resolver.resolved, stored, overlay)
@@ -255,7 +255,7 @@ async def load_resolved(
             if not rules.assembly.sends_static_policy:  # then it fits the summaries, read or not
                 deepest, condensed = await context_depths(reader, conversation_id, before=before)
                 unread = replace(unread, deepest=deepest, condensed=condensed)
-            waiting = _waiting(context, settings, rules)[:ASKED]
+            waiting = _waiting(context, settings, rules)[:_ASKED]
             named = await tool_rows_before(reader, conversation_id, waiting, before=before)
             answered = {
                 one.sent.call_id or "" for one in resolve_items(named, None, rules, resolver.zone).items
@@ -269,13 +269,15 @@ async def load_resolved(
     return replace(context, items=items)
 
 
+def _tail(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> Tail:
+    return protected_tail(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+
+
 def _weight(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> int:
     """What the items of a context weigh as they would be sent: before the tail payloads as references."""
     if not (settings.stub_large_tool_payloads and rules.assembly.stubs_payloads):
         return sum(item.tokens for item in context.items)
-    first = protected_tail(
-        context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens
-    ).first_ordinal
+    first = _tail(context, settings, rules).first_ordinal
     return sum(
         (item if first is not None and item.ordinal >= first else stub(item, rules)).tokens
         for item in context.items
@@ -289,7 +291,7 @@ def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: Engine
     """
     if not rules.assembly.mends_messages:
         return []
-    tail = protected_tail(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+    tail = _tail(context, settings, rules)
     known = {item.sent.call_id for item in context.items if item.sent.role is Role.TOOL_RESULT}
     called = [call.call_id or "" for item in reversed(tail.items) for call in item.sent.calls]
     return [call_id for call_id in dict.fromkeys(called) if call_id not in known]
@@ -301,7 +303,7 @@ def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings
     *tokens* are those of all items and of the focus brief.
     """
     items = context.items
-    tail = protected_tail(items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+    tail = _tail(context, settings, rules)
     first = tail.first_ordinal
     counted = [item for item in items if item.is_message or rules.assembly.tail_of_items]
     if first is None and tail.count > 0:

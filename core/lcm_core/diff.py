@@ -171,13 +171,13 @@ def _pairs(old: Sequence[str], new: Sequence[str], hunks: Iterable[Edit]) -> Ite
             budget -= cells
             found: Iterable[Span] = _best_pairs(left, right)
         else:
-            found = ((at, at) for at in range(min(len(left), len(right))) if likeness(left[at], right[at]))
+            found = ((at, at) for at in range(min(len(left), len(right))) if _likeness(left[at], right[at]))
         yield from ((hunk.old_start + i, hunk.new_start + j) for i, j in found)
 
 
 def _best_pairs(left: Sequence[str], right: Sequence[str]) -> list[Span]:
     """The pairs in order that have most in common."""
-    shared = [[likeness(one, other) for other in right] for one in left]
+    shared = [[_likeness(one, other) for other in right] for one in left]
     best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
     for i in range(len(left) - 1, -1, -1):
         row, below, alike = best[i], best[i + 1], shared[i]
@@ -291,7 +291,7 @@ _WHOLE_CELLS: Final = 16 * _CELLS
 #: ... then by the distance that needs little memory, and beyond 50,000 by 50,000 lines not at all.
 _MOST_CELLS: Final = 2_500_000_000
 #: Two lines with less in common (percent) are two lines, and none that was changed.
-ALIKE: Final = 45.0
+_ALIKE: Final = 45.0
 #: Characters of a line by which likeness is judged.
 _JUDGED: Final = 600
 
@@ -317,9 +317,9 @@ class Edit:
         return self.new_end - self.new_start
 
 
-def likeness(one: str, other: str) -> float:
-    """How alike two lines are, in percent; 0 below `ALIKE`."""
-    return fuzz.ratio(one[:_JUDGED], other[:_JUDGED], score_cutoff=ALIKE)
+def _likeness(one: str, other: str) -> float:
+    """How alike two lines are, in percent; 0 below `_ALIKE`."""
+    return fuzz.ratio(one[:_JUDGED], other[:_JUDGED], score_cutoff=_ALIKE)
 
 
 def line_edits(old: Sequence[str], new: Sequence[str]) -> tuple[Edit, ...]:
@@ -460,7 +460,7 @@ def _reworded(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether one side of a change reads like the other, by its first lines."""
     if not old or not new:
         return False
-    return likeness("\n".join(old[:3]), "\n".join(new[:3])) >= ALIKE
+    return _likeness("\n".join(old[:3]), "\n".join(new[:3])) >= _ALIKE
 
 
 def _slid(

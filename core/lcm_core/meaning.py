@@ -15,11 +15,11 @@ from typing import Final
 from lcm_core.javascript import BLANKS, Json, JsonObject, js_json, read_json, trimmed
 
 #: What replaces a payload that was embedded in a text.
-MEDIA_OMITTED: Final = "[embedded media omitted]"
+_MEDIA_OMITTED: Final = "[embedded media omitted]"
 #: What is nested so deep is not read.
-DEEPEST: Final = 8
+_DEEPEST: Final = 8
 #: Types of blocks that say nothing at all, and of those whose texts alone are read.
-REASONING: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
+_REASONING: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 MEDIA: Final = frozenset({"file", "image", "snapshot"})
 _TEXTS: Final = ("text", "caption", "alt", "title", "summary")
 _NESTED: Final = (
@@ -77,7 +77,7 @@ def _joined(value: Json, reading: Reading) -> str:
 
 
 def _fragments(value: Json, depth: int, reading: Reading) -> Iterator[str]:
-    if depth >= DEEPEST:
+    if depth >= _DEEPEST:
         return
     if isinstance(value, str):
         yield reading(value)
@@ -86,7 +86,7 @@ def _fragments(value: Json, depth: int, reading: Reading) -> Iterator[str]:
             yield from _fragments(each, depth + 1, reading)
     elif isinstance(value, Mapping):
         types = {type_of(value, "type"), type_of(value, "rawType")}
-        if types & REASONING:
+        if types & _REASONING:
             return
         for key in _TEXTS:
             if isinstance(text := value.get(key), str):
@@ -132,7 +132,7 @@ def _without_embedded(text: str) -> str:
         start = _start_of_embedded(text, done, middle.start())
         if start is None:
             continue
-        kept += (text[done:start], MEDIA_OMITTED)
+        kept += (text[done:start], _MEDIA_OMITTED)
         payload = _PAYLOAD.match(text, middle.end())
         done = payload.end() if payload else middle.end()
     return "".join([*kept, text[done:]]) if done else text

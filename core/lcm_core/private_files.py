@@ -24,7 +24,7 @@ from lcm_core.errors import RefusedError
 
 PROGRAM = "lcm-tui"
 #: Only this user.
-PRIVATE = 0o700
+_PRIVATE = 0o700
 
 
 def roots() -> tuple[Path, ...]:
@@ -51,12 +51,12 @@ def make_private(folder: Path) -> Path:
     """
     root = next((one for one in roots() if folder == one or one in folder.parents), None)
     if root is None:
-        folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         return folder
     root.parent.mkdir(parents=True, exist_ok=True)
     inner = [one for one in (folder, *folder.parents) if one == root or root in one.parents]
     for one in reversed(inner):
-        one.mkdir(mode=PRIVATE, exist_ok=True)
+        one.mkdir(mode=_PRIVATE, exist_ok=True)
         _close(one)
     return folder
 
@@ -66,9 +66,9 @@ def _close(folder: Path) -> None:
     if (
         stat.S_ISDIR(found.st_mode)
         and found.st_uid == os.geteuid()
-        and stat.S_IMODE(found.st_mode) != PRIVATE
+        and stat.S_IMODE(found.st_mode) != _PRIVATE
     ):
-        folder.chmod(PRIVATE)
+        folder.chmod(_PRIVATE)
 
 
 # -- a text to a file that an operator named ---------------------------------------------------------------

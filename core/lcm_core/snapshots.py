@@ -76,7 +76,7 @@ async def rebuild_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -
     )
 
 
-def sent_then(one: Snapshot, found: RebuiltSnapshot) -> SentContext:
+def _sent_then(one: Snapshot, found: RebuiltSnapshot) -> SentContext:
     """A snapshot as one side of a comparison: what is left of its messages, and what was noted of them."""
     taken = SnapshotOrigin(one.id, one.created_at, found.exact, len(found.gone), found.not_kept)
     return SentContext(
@@ -213,7 +213,7 @@ async def read_sides(
         if side.assembled is not None:
             found.append(side.assembled)
         elif one is not None:
-            found.append(sent_then(one, await rebuild_snapshot(reader, one, zone)))
+            found.append(_sent_then(one, await rebuild_snapshot(reader, one, zone)))
         else:
             settings = side.settings
             if side.budget_of_snapshot and budget is not None:

@@ -137,7 +137,7 @@ def cut_before(text: str, at: int, start: int = 0) -> int:
 
 ELLIPSIS: Final = "…"
 TAB_COLUMNS: Final = 4
-MARKS_KEPT: Final = 4  #: combining marks shown on one character; Vietnamese and Hebrew need 3
+_MARKS_KEPT: Final = 4  #: combining marks shown on one character; Vietnamese and Hebrew need 3
 
 _ASTRAL: Final = r"(?=[\U00010000-\U0010ffff])"  # spares the rest of a text the long lists that follow it
 _UNSAFE_BMP: Final = (
@@ -176,7 +176,7 @@ def _unsafe() -> re.Pattern[str]:
 @cache
 def _odd_marks() -> re.Pattern[str]:
     mark = _mark_class()
-    return re.compile(rf"(?<!\S){mark}+|{mark}{{{MARKS_KEPT + 1},}}")
+    return re.compile(rf"(?<!\S){mark}+|{mark}{{{_MARKS_KEPT + 1},}}")
 
 
 #: Not one of the common characters that stay as they are: most text is found safe by this one fast pass.
@@ -241,8 +241,8 @@ def _visible(match: re.Match[str]) -> str:
 def _tamed(match: re.Match[str]) -> str:
     marks = match[0]
     base = "◌" if match.start() == 0 or match.string[match.start() - 1].isspace() else ""
-    excess = len(marks) - MARKS_KEPT
-    return base + marks if excess <= 0 else f"{base}{marks[:MARKS_KEPT]}‹+{excess} marks›"
+    excess = len(marks) - _MARKS_KEPT
+    return base + marks if excess <= 0 else f"{base}{marks[:_MARKS_KEPT]}‹+{excess} marks›"
 
 
 def _expanded(line: str) -> str:

@@ -53,8 +53,3 @@ def test_what_was_observed_decides_and_not_who_was_asked(
 def test_nothing_observed_is_unknown():
     policy = cache_policy(None, NOW)
     assert (policy.state, policy.mutation_sensitive) == UNKNOWN
-
-
-def test_a_warm_cache_says_until_when():
-    policy = cache_policy(CacheTelemetry(retention="long", cache_read=1, touch_at=TOUCHED), NOW)
-    assert policy.warm_until == datetime(2026, 4, 29, 8, 48, 4, 137_000, tzinfo=UTC)

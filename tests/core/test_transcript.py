@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.errors import CancelledError
 from lcm_core.ingest import jsonl
-from lcm_core.ingest.content import ContentPart, PartKind, host_parts, row_parts, text_of
+from lcm_core.ingest.content import ContentPart, PartKind, host_parts, row_parts
 from lcm_core.ingest.jsonl import (
     HEAD_BYTES,
     LINE_LIMIT,
@@ -60,6 +60,11 @@ def write(path: Path, *lines: object) -> Path:
     raw = (line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
     path.write_bytes(b"".join(line + b"\n" for line in raw))
     return path
+
+
+def text_of(parts: tuple[ContentPart, ...]) -> str:
+    """The plain text in parts, one below the other."""
+    return "\n".join(part.text for part in parts if part.kind is PartKind.TEXT)
 
 
 def everything(index: TranscriptIndex) -> list[TranscriptEntry]:

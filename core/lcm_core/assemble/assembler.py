@@ -58,14 +58,14 @@ class ConversationState:
     degraded: bool = False  #: compaction is due, the context too large, and compaction cannot run
 
 
-NOTHING_KNOWN: Final = ConversationState()
+_NOTHING_KNOWN: Final = ConversationState()
 
 
 def assemble(
     context: ResolvedContext,
     settings: AssemblySettings,
     rules: EngineRules,
-    around: ConversationState = NOTHING_KNOWN,
+    around: ConversationState = _NOTHING_KNOWN,
 ) -> Assembled:
     """Turn a context into messages; the same records always give the same messages."""
     choice = _choose(context, settings, rules)
@@ -147,11 +147,11 @@ def is_degraded(*, debt_pending: bool, tokens: int, budget: int) -> bool:
 
     Source: docs/engine/tokens.md, "When compaction is due and cannot run".
     """
-    return debt_pending and tokens > DEGRADED_SHARE * budget
+    return debt_pending and tokens > _DEGRADED_SHARE * budget
 
 
 #: Of the budget, above which a context with pending debt counts as too large.
-DEGRADED_SHARE: Final = 0.75
+_DEGRADED_SHARE: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,20 +24,20 @@ class NoValue(Enum):
     MISSING = "missing"
 
 
-NO_VALUE: Final = NoValue.MISSING
+_NO_VALUE: Final = NoValue.MISSING
 #: How hosts name a block that calls a tool, and one that answers; spelt otherwise it is neither.
-CALL_TYPES: Final = frozenset(
+_CALL_TYPES: Final = frozenset(
     {"toolCall", "tool_use", "tool-use", "toolUse", "functionCall", "function_call"}
 )
-RESULT_TYPES: Final = frozenset({"function_call_output", "toolResult", "tool_result"})
-TOOL_TYPES: Final = CALL_TYPES | RESULT_TYPES
-REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_RESULT_TYPES: Final = frozenset({"function_call_output", "toolResult", "tool_result"})
+_TOOL_TYPES: Final = _CALL_TYPES | _RESULT_TYPES
+_REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 #: Calls whose input is named ``arguments``; that of others is named ``input``.
 _WITH_ARGUMENTS: Final = frozenset({"toolCall", "functionCall"})
 _FUNCTION_CALL: Final = "function_call"
 _FUNCTION_OUTPUT: Final = "function_call_output"
 #: The prefix of the id of a part where a call has no id of its own.
-MADE_ID: Final = "toolu_lcm_"
+_MADE_ID: Final = "toolu_lcm_"
 #: The signature of a block that only repeats a field beside the content.
 _NO_SIGNATURE: Final = "reasoning_content"
 
@@ -89,7 +89,7 @@ def blocks_of(parts: Sequence[Part], rules: AssemblyRules, *, vouched: bool) -> 
         if part.metadata.get("topLevelReasoningOnly") is True:
             continue
         document = _document(part, rules, vouched=vouched)
-        if document is not NO_VALUE:
+        if document is not _NO_VALUE:
             found.append(host_block(document))
     return tuple(found)
 
@@ -108,9 +108,9 @@ def host_block(document: Json) -> Block:
     if kind == "text":
         says = document.get("text")
         return Block(
-            BlockKind.TEXT if isinstance(says, str) else BlockKind.OTHER, document, read_as_text(says)
+            BlockKind.TEXT if isinstance(says, str) else BlockKind.OTHER, document, _read_as_text(says)
         )
-    if kind in CALL_TYPES:
+    if kind in _CALL_TYPES:
         return Block(
             _TOOL_CALL,
             document,
@@ -118,22 +118,24 @@ def host_block(document: Json) -> Block:
             word(document.get("id")) or word(document.get("call_id")),
             word(document.get("name")),
         )
-    if kind in REASONING_TYPES:
+    if kind in _REASONING_TYPES:
         return Block(
-            BlockKind.REASONING, document, read_as_text(document.get("thinking") or document.get("text"))
+            BlockKind.REASONING, document, _read_as_text(document.get("thinking") or document.get("text"))
         )
-    if kind in RESULT_TYPES:
+    if kind in _RESULT_TYPES:
         output = document.get("output")
         return Block(
             BlockKind.TOOL_RESULT,
             document,
-            read_as_text(document.get("content") if output is None else output),
+            _read_as_text(document.get("content") if output is None else output),
         )
     if kind in _IMAGES:
         return Block(BlockKind.IMAGE, document)
     if kind in _FILES:
-        return Block(BlockKind.FILE, document, read_as_text(document.get("name") or document.get("fileName")))
-    return Block(BlockKind.OTHER, document, read_as_text(document.get("text")))
+        return Block(
+            BlockKind.FILE, document, _read_as_text(document.get("name") or document.get("fileName"))
+        )
+    return Block(BlockKind.OTHER, document, _read_as_text(document.get("text")))
 
 
 def word(value: Json) -> str | None:
@@ -141,12 +143,12 @@ def word(value: Json) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def read_as_text(value: Json) -> str:
+def _read_as_text(value: Json) -> str:
     """What a value says to a reader: a text, the texts of blocks, else its JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        texts = [read_as_text(one.get("text")) for one in value if isinstance(one, dict)]
+        texts = [_read_as_text(one.get("text")) for one in value if isinstance(one, dict)]
         return "\n".join(filter(None, texts))
     return "" if value is None else stringify(value)
 
@@ -155,14 +157,14 @@ def read_as_text(value: Json) -> str:
 
 
 def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | NoValue:
-    """What a part is sent as; `NO_VALUE` for one that is not sent."""
+    """What a part is sent as; `_NO_VALUE` for one that is not sent."""
     if isinstance(part.raw, list):
         return part.raw
     if isinstance(part.raw, dict):
         named = word(part.raw.get("type")) or part.raw_type
         if named == "thinking" and isinstance(signed := part.raw.get("thinkingSignature"), str):
             return _signed(part.raw, signed, rules, vouched=vouched)
-        if named not in TOOL_TYPES:
+        if named not in _TOOL_TYPES:
             return part.raw
     row = part.row
     if row.part_type == "reasoning":
@@ -170,9 +172,9 @@ def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | NoVa
     if row.part_type == "tool":
         answers = part.original_role == "toolResult" or part.raw_type == _FUNCTION_OUTPUT
         return _result(part) if answers else _call(part)
-    if part.raw_type in CALL_TYPES:
+    if part.raw_type in _CALL_TYPES:
         return _call(part)
-    if part.raw_type in RESULT_TYPES:
+    if part.raw_type in _RESULT_TYPES:
         return _result(part)
     if row.part_type == "text":
         return _text(row.text or "")
@@ -189,7 +191,7 @@ def _signed(raw: JsonObject, signature: str, rules: AssemblyRules, *, vouched: b
     if vouched:
         return raw
     if signature == _NO_SIGNATURE:
-        return NO_VALUE
+        return _NO_VALUE
     return {name: value for name, value in raw.items() if name != "thinkingSignature"}
 
 
@@ -202,17 +204,17 @@ def _reasoning(part: Part) -> JsonObject:
 
 def _call(part: Part) -> JsonObject:
     """A tool call by columns and block together; what else the host noted in its block is gone."""
-    named = part.raw_type if part.raw_type in CALL_TYPES else "toolCall"
+    named = part.raw_type if part.raw_type in _CALL_TYPES else "toolCall"
     call: dict[str, Json] = {"type": named}
     call_id = _call_id(part)
     if named != _FUNCTION_CALL:
-        call["id"] = call_id or f"{MADE_ID}{part.row.part_id}"
+        call["id"] = call_id or f"{_MADE_ID}{part.row.part_id}"
     elif call_id:
         call["call_id"] = call_id
     if name := _tool_name(part):
         call["name"] = name
     given = _input(part)
-    if given is not NO_VALUE:
+    if given is not _NO_VALUE:
         call["arguments" if named in _WITH_ARGUMENTS or named == _FUNCTION_CALL else "input"] = given
     return call
 
@@ -224,7 +226,7 @@ def _result(part: Part) -> JsonObject:
     bare = "output" not in raw and "content" not in raw and not row.tool_output
     if bare and isinstance(says, str) and (row.text is None or row.text == says):
         return _text(says)
-    named = part.raw_type if part.raw_type in RESULT_TYPES else "tool_result"
+    named = part.raw_type if part.raw_type in _RESULT_TYPES else "tool_result"
     result: dict[str, Json] = {"type": named}
     if name := _tool_name(part):
         result["name"] = name
@@ -257,7 +259,7 @@ def _tool_name(part: Part) -> str | None:
 
 
 def _input(part: Part) -> Json | NoValue:
-    """What a tool is called with; JSON in a text becomes a value. `NO_VALUE` without any."""
+    """What a tool is called with; JSON in a text becomes a value. `_NO_VALUE` without any."""
     given: Json = part.row.tool_input
     if not given:
         given = part.block.get("arguments")
@@ -265,32 +267,32 @@ def _input(part: Part) -> Json | NoValue:
             given = part.block.get("input")
     if isinstance(given, str) and given:
         return _value_or(given, given)
-    return NO_VALUE if given is None or given == "" else given
+    return _NO_VALUE if given is None or given == "" else given
 
 
 #: How deep JSON in a row may be nested; to write it again takes a call for every level.
-DEEPEST: Final = 200
+_DEEPEST: Final = 200
 
 
 def _value_or(text: str, otherwise: str | None) -> Json:
     found = _value(text)
-    return otherwise if found is NO_VALUE else found
+    return otherwise if found is _NO_VALUE else found
 
 
 def _value(text: str) -> Json | NoValue:
-    """The value that a text writes; `NO_VALUE` when it is no JSON, or deeper than any host's."""
+    """The value that a text writes; `_NO_VALUE` when it is no JSON, or deeper than any host's."""
     try:
         found = read_json(text)
     except ValueError:
-        return NO_VALUE
+        return _NO_VALUE
     # So deep it can only be when it is long.
-    deep = len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and _is_deep(found)
-    return NO_VALUE if deep else found
+    deep = len(text) > 2 * _DEEPEST and text.count("[") + text.count("{") > _DEEPEST and _is_deep(found)
+    return _NO_VALUE if deep else found
 
 
 def _is_deep(value: Json) -> bool:
     level: list[Json] = [value]
-    for _ in range(DEEPEST):
+    for _ in range(_DEEPEST):
         inner: list[Json] = []
         for one in level:
             if isinstance(one, dict):
@@ -325,8 +327,8 @@ def _block_of_0_1(part: Part) -> Json:
     if row.part_type in ("text", "reasoning"):
         return _text(row.text or "")
     if row.part_type == "tool":
-        output = _value(row.tool_output) if row.tool_output else NO_VALUE
-        if output is not NO_VALUE:
+        output = _value(row.tool_output) if row.tool_output else _NO_VALUE
+        if output is not _NO_VALUE:
             return output
         texts = (row.text, row.tool_output, row.tool_input)
         return _text(next((text for text in texts if text is not None), ""))

@@ -45,18 +45,17 @@ class CachePolicy:
     state: CacheState
     mutation_sensitive: bool  #: changing the prompt now throws a warm cache away
     reason: str
-    warm_until: datetime | None = None  #: UTC; None: no time is known
 
 
 UNOBSERVED = CachePolicy(CacheState.UNKNOWN, False, "this file holds no cache telemetry")
 
 #: How long a provider keeps what it was told to keep long; the short one is a setting.
-LONG_RETENTION = timedelta(hours=1)
-SHORT_RETENTION = timedelta(seconds=300)
+_LONG_RETENTION = timedelta(hours=1)
+_SHORT_RETENTION = timedelta(seconds=300)
 
 
 def cache_policy(
-    telemetry: CacheTelemetry | None, now: datetime, *, short: timedelta = SHORT_RETENTION
+    telemetry: CacheTelemetry | None, now: datetime, *, short: timedelta = _SHORT_RETENTION
 ) -> CachePolicy:
     """Judge a cache at *now* (aware); *short* is how long one of no stated retention stays warm."""
     if telemetry is None:
@@ -72,17 +71,16 @@ def cache_policy(
     if not (used or hot or touched):
         state = CacheState.COLD if telemetry.state == CacheState.COLD else CacheState.UNKNOWN
         return CachePolicy(state, False, "no use of a cache was seen")
-    window = LONG_RETENTION if (telemetry.retention or "").lower() == "long" else short
+    window = _LONG_RETENTION if (telemetry.retention or "").lower() == "long" else short
     since = touched or (parse_utc(telemetry.call_at) if used or hot else None)
     if since is None:
         return CachePolicy(CacheState.HOT, True, "the cache was used; nobody noted when")
-    until = since + window
-    if now >= until:
-        return CachePolicy(CacheState.COLD, False, "the cache was last used too long ago", until)
+    if now >= since + window:
+        return CachePolicy(CacheState.COLD, False, "the cache was last used too long ago")
     if telemetry.state == CacheState.COLD and not used:
-        return CachePolicy(CacheState.COLD, False, "the last call found the cache cold", until)
+        return CachePolicy(CacheState.COLD, False, "the last call found the cache cold")
     what = "read from" if telemetry.cache_read else "written to" if telemetry.cache_write else "used"
-    return CachePolicy(CacheState.HOT, True, f"the cache was {what} and is still kept", until)
+    return CachePolicy(CacheState.HOT, True, f"the cache was {what} and is still kept")
 
 
 def _latest(*stamps: str | None) -> datetime | None:

@@ -15,7 +15,7 @@ from lcm_core.diff import Diff, compare_lines
 from lcm_core.javascript import stringify
 
 #: JSON longer than this is compared as one line.
-PRETTY: Final = 200_000
+_PRETTY: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ def write_lines(messages: Sequence[SentMessage]) -> MessageLines:
     starts: list[int] = []
     for message in messages:
         starts.append(len(lines))
-        lines += (heading_of(message), *_lines_of(message), "")
+        lines += (_heading_of(message), *_lines_of(message), "")
     return MessageLines(tuple(lines), tuple(starts), tuple(message_keys(messages)))
 
 
-def heading_of(message: SentMessage) -> str:
+def _heading_of(message: SentMessage) -> str:
     """The line that names a message: the same for the same message of any assembly."""
     stored = message.origin.kind not in (OriginKind.SYNTHETIC, OriginKind.LIVE)
     call_id = "" if stored else f" {message.call_id or ''}".rstrip()
@@ -143,7 +143,7 @@ def _lines_of(message: SentMessage) -> Iterator[str]:
             continue
         yield " ".join(word for word in (f"-- {block.kind}", block.tool_name, block.call_id) if word)
         written = stringify(block.document)
-        if len(written) > PRETTY:
+        if len(written) > _PRETTY:
             yield written
         else:
             yield from json.dumps(json.loads(written), indent=2, ensure_ascii=False).split("\n")

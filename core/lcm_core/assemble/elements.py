@@ -16,20 +16,20 @@ from lcm_core.times import format_local, parse_utc
 from lcm_core.tokens import as_engine_read
 
 
-def time_attribute(name: str, stored: str | None, zone: tzinfo | None) -> str:
+def _time_attribute(name: str, stored: str | None, zone: tzinfo | None) -> str:
     """``name="YYYY-MM-DDTHH:MM:SS"`` in *zone*, which it does not name; empty for no readable time."""
     moment = parse_utc(stored)
     return f'{name}="{format_local(moment, zone).replace(" ", "T")}"' if moment else ""
 
 
-def escaped(text: str) -> str:
+def _escaped(text: str) -> str:
     """*text* between the tags of an element; quotes stay (as recorded)."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def escaped_attribute(text: str) -> str:
+def _escaped_attribute(text: str) -> str:
     """*text* between the quotes of an attribute."""
-    return escaped(text).replace('"', "&quot;")
+    return _escaped(text).replace('"', "&quot;")
 
 
 # -- summaries ---------------------------------------------------------------------------------------------
@@ -43,22 +43,22 @@ def wrap_summary(
     *sources* are those that have a row, in the order of condensation; times are shown in *zone* (None: that
     of this machine). A time that is not recorded or cannot be read leaves its attribute out.
     """
-    in_attribute = escaped_attribute if rules.wrapper.escapes else str
+    in_attribute = _escaped_attribute if rules.wrapper.escapes else str
     attributes = [
         f'id="{in_attribute(summary.summary_id)}"',
         f'kind="{in_attribute(summary.kind)}"',
         f'depth="{summary.depth}"',
         f'descendant_count="{max(0, summary.descendant_count or 0)}"',
         'trust="untrusted"' if rules.wrapper.has_trust else "",
-        time_attribute("earliest_at", summary.earliest_at, zone),
-        time_attribute("latest_at", summary.latest_at, zone),
+        _time_attribute("earliest_at", summary.earliest_at, zone),
+        _time_attribute("latest_at", summary.latest_at, zone),
     ]
     lines = [f"<summary {' '.join(one for one in attributes if one)}>"]
     if sources and summary.kind == "condensed":
         lines.append("  <parents>")
         lines += [f'    <summary_ref id="{in_attribute(source)}" />' for source in sources]
         lines.append("  </parents>")
-    text = escaped(content) if rules.wrapper.escapes else content
+    text = _escaped(content) if rules.wrapper.escapes else content
     lines += ["  <content>", text, "  </content>", "</summary>"]
     return "\n".join(lines)
 
@@ -118,12 +118,12 @@ def wrap_brief(brief: FocusBrief, zone: tzinfo | None) -> str:
     """A brief as the model gets it, in a message of the role user; times in *zone*."""
     seq = brief.covered_message_seq
     attributes = [
-        f'id="{escaped_attribute(brief.brief_id)}"',
-        f'prompt="{escaped_attribute(as_engine_read(brief.prompt))}"',
+        f'id="{_escaped_attribute(brief.brief_id)}"',
+        f'prompt="{_escaped_attribute(as_engine_read(brief.prompt))}"',
         f'token_count="{brief.tokens}"',
         f'target_tokens="{brief.target_tokens}"',
-        time_attribute("created_at", brief.created_at, zone),
-        time_attribute("covered_latest_at", brief.covered_latest_at, zone),
+        _time_attribute("created_at", brief.created_at, zone),
+        _time_attribute("covered_latest_at", brief.covered_latest_at, zone),
         "" if seq is None else f'covered_message_seq="{seq}"',
     ]
     head = f"<focus_brief {' '.join(one for one in attributes if one)}>"

@@ -73,7 +73,7 @@ def rebuilt_content(text: str, rows: Sequence[MessagePart], role: Role, rules: A
     return _content(text, parts, role, rules, _identity(parts) if role is Role.ASSISTANT else None)
 
 
-def reasoning_of(rows: Sequence[MessagePart]) -> str | None:
+def _reasoning_of(rows: Sequence[MessagePart]) -> str | None:
     """What a provider keeps as ``reasoning_content`` beside the content of a message."""
     return _reasoning(parts_with_metadata(rows))
 
@@ -208,20 +208,20 @@ def sender_fields(sender: JsonObject) -> JsonObject:
 #: The id of a part while it has none: a call without an id of its own is counted with it.
 PART_ID = "estimate-part-"
 #: What a message is counted as that has no content but reasoning beside it.
-REASONING_ALONE = '[{"type":"reasoning"}]'
+_REASONING_ALONE = '[{"type":"reasoning"}]'
 
 
 def tokens_as_sent(message: Message, parts: Sequence[MessagePart]) -> int:
     """The count that ``messages.token_count`` holds when the present engine stored *message*."""
     counted = [replace(part, part_id=f"{PART_ID}{ordinal}") for ordinal, part in enumerate(parts)]
     if [part.metadata.get("topLevelReasoningOnly") for part in parts_with_metadata(counted)] == [True]:
-        content = REASONING_ALONE
+        content = _REASONING_ALONE
     else:
         rebuilt = rebuilt_content(
             message.content, counted, _counted_role(message.role), RULES_PRESENT.assembly
         )
         content = counted_content(rebuilt)
-    reasoning = reasoning_of(counted)
+    reasoning = _reasoning_of(counted)
     return estimate_weighted(content) + (estimate_weighted(reasoning) if reasoning else 0)
 
 

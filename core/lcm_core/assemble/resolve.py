@@ -188,7 +188,7 @@ def resolve_items(
 
 
 #: The last line of a reference; the engine writes it so, without the id.
-FETCHING: Final = (
+_FETCHING: Final = (
     'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full output content from disk.'
 )
 
@@ -206,7 +206,7 @@ def stub(item: ResolvedItem, rules: EngineRules) -> ResolvedItem:
     text = (
         f"[LCM Tool Output: {payload.file_id} | tool={tool} | {payload.byte_size or 0:,} bytes]\n\n"
         f"Exploration Summary:\n{digest}\n\n"
-        f"{FETCHING}"
+        f"{_FETCHING}"
     )
     content: Content = text if isinstance(sent.content, str) else (text_block(text),)
     tokens = estimate(text, rules.assembly.estimator)

@@ -129,11 +129,6 @@ def shorten(part: ContentPart, limit: int) -> ContentPart:
     return replace(part, text=part.text[:limit], arguments=short, cut=part.cut + missing)
 
 
-def text_of(parts: tuple[ContentPart, ...]) -> str:
-    """The plain text in parts, one below the other."""
-    return "\n".join(part.text for part in parts if part.kind is PartKind.TEXT)
-
-
 def _plain(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 

@@ -162,7 +162,7 @@ def read_messages(
             said_at = value.get("timestamp")
             entry_time = said_at if isinstance(said_at, str) and not entry.is_bare else None
             created_at = stored_time(message, entry_time)
-            if inherit and created_at is None and not has_time(message, entry_time):
+            if inherit and created_at is None and not _has_time(message, entry_time):
                 created_at = last
             last = created_at or last
             yield HostMessage(message, created_at, entry_id_of(entry), entry.line, entry.end)
@@ -462,10 +462,10 @@ def stored_time(message: JsonObject, entry_time: Json = None) -> str | None:
     given = next((message[name] for name in _NAMES if message.get(name) is not None), None)
     if not _is_given(given):
         given = entry_time
-    return time_of(given)
+    return _time_of(given)
 
 
-def has_time(message: JsonObject, entry_time: Json = None) -> bool:
+def _has_time(message: JsonObject, entry_time: Json = None) -> bool:
     """Whether anything says when a message was said, be it unreadable."""
     return any(_is_given(message.get(name)) for name in _NAMES) or _is_given(entry_time)
 
@@ -476,7 +476,7 @@ def _is_given(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def time_of(value: Json) -> str | None:
+def _time_of(value: Json) -> str | None:
     """The same of a value: milliseconds since 1970, or a text."""
     if isinstance(value, str) and _USUAL.fullmatch(value) is not None:
         try:

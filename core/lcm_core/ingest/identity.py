@@ -15,7 +15,7 @@ from lcm_core.javascript import BLANKS, Json, JsonObject, js_json, read_json, we
 _MINTED: Final = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
 
 
-def plain_hash(role: str, content: str) -> str:
+def _plain_hash(role: str, content: str) -> str:
     """SHA-256 of role, NUL and content, in hexadecimal digits."""
     text = f"{role}\0{well_formed(content)}"
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
@@ -23,7 +23,7 @@ def plain_hash(role: str, content: str) -> str:
 
 def identity_of(role: str, content: str) -> str:
     """``messages.identity_hash``: the same of the content without what changes whenever a host sends it."""
-    return plain_hash(role, canonical(role, content))
+    return _plain_hash(role, canonical(role, content))
 
 
 def entry_hash(role: str, content: str) -> str:

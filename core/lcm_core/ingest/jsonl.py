@@ -115,7 +115,7 @@ def open_regular(path: Path) -> BinaryIO:
         raise
 
 
-def packed_suffix(path: Path) -> str | None:
+def _packed_suffix(path: Path) -> str | None:
     """``.zst`` or ``.gz`` when the name says that the file is compressed."""
     return path.suffix if path.suffix in _UNPACK else None
 
@@ -124,7 +124,7 @@ def _refuse_packed(path: Path, file: BinaryIO) -> None:
     start = file.read(4)
     file.seek(0)
     suffix = next(
-        (found for magic, found in _PACKERS.items() if start.startswith(magic)), packed_suffix(path)
+        (found for magic, found in _PACKERS.items() if start.startswith(magic)), _packed_suffix(path)
     )
     if suffix is None:
         return

@@ -14,11 +14,11 @@ from lcm_core.javascript import BLANKS, Json, JsonObject, js_json, read_json
 
 REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 RESULTS: Final = frozenset({"function_call_output", "tool_result", "toolResult", "tool_use_result"})
-CALLS: Final = frozenset(
+_CALLS: Final = frozenset(
     {"tool_use", "toolUse", "tool-use", "toolCall", "tool_call", "functionCall", "function_call"}
 )
 #: Blocks that say nothing in ``messages.content``.
-TOOLS: Final = CALLS | RESULTS
+TOOLS: Final = _CALLS | RESULTS
 #: The members that hold the id of a tool call, the first one counts.
 CALL_IDS: Final = ("toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "call_id")
 #: The members that hold nested blocks, beside lists.

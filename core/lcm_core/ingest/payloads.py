@@ -132,7 +132,7 @@ def _native_pictures(taking: _Taking) -> None:
     content = taking.message.get("content")
     if not isinstance(content, list):
         return
-    found = [native_picture(block) for block in content]
+    found = [_native_picture(block) for block in content]
     if not any(found):
         return
     blocks: list[Json] = []
@@ -140,7 +140,7 @@ def _native_pictures(taking: _Taking) -> None:
         if picture is None:
             blocks.append(block)
             continue
-        name = attached_name(content, at) or f"{taking.role}-image.{picture.ending}"
+        name = _attached_name(content, at) or f"{taking.role}-image.{picture.ending}"
         payload = _picture_file(taking, picture, name)
         blocks.append(
             {
@@ -187,8 +187,8 @@ def _pure_picture(text: str) -> Picture | None:
     trimmed = text.strip(BLANKS)
     if len(trimmed) * MOST_PER_CHARACTER < _PICTURE_TOKENS:
         return None
-    picture = inline_picture(trimmed)
-    if picture is None or estimate_weighted(trimmed) < _PICTURE_TOKENS or not is_pure(trimmed):
+    picture = _picture_in_text(trimmed)
+    if picture is None or estimate_weighted(trimmed) < _PICTURE_TOKENS or not _is_pure(trimmed):
         return None
     return picture
 
@@ -224,7 +224,7 @@ def _after_media(text: str) -> tuple[str, str, Picture] | None:
     if line is None or name is None:
         return None
     data = text[line.start(1) :]
-    picture = inline_picture(data)
+    picture = _picture_in_text(data)
     if picture is None or estimate_weighted(data) < _PICTURE_TOKENS:
         return None
     return text[: line.start()].strip(BLANKS), name[1], picture
@@ -487,7 +487,7 @@ _TYPES: Final = ("mimeType", "mime_type", "mediaType", "media_type")
 _PURE: Final = 0.8
 
 
-def native_picture(block: Json) -> Picture | None:
+def _native_picture(block: Json) -> Picture | None:
     """The picture that a block of type image holds in base64; None when it stays as it is."""
     if not isinstance(block, dict) or type_of(block) != "image":
         return None
@@ -504,19 +504,19 @@ def native_picture(block: Json) -> Picture | None:
     return None if kind is None else Picture(decoded(digits), *kind)
 
 
-def inline_picture(text: str) -> Picture | None:
+def _picture_in_text(text: str) -> Picture | None:
     """The picture whose base64 a text begins with; None when it begins with none that is known."""
     kind = _kind_by_beginning(text)
     return None if kind is None else Picture(decoded(text), *kind)
 
 
-def is_pure(text: str) -> bool:
+def _is_pure(text: str) -> bool:
     """Whether a trimmed text is mostly base64."""
     digits = sum(len(run) for run in _DIGITS.findall(text))
     return digits >= _PURE * utf16_length(text)
 
 
-def attached_name(blocks: list[Json], before: int) -> str | None:
+def _attached_name(blocks: list[Json], before: int) -> str | None:
     """The name in the text block nearest before a picture that says what was attached."""
     for block in reversed(blocks[:before]):
         text = block.get("text") if isinstance(block, dict) and type_of(block) == "text" else None

@@ -35,8 +35,8 @@ from lcm_core.javascript import JsonObject
 from lcm_core.paths import host_databases
 
 #: A registry that is larger than this (bytes) is reported instead of read.
-REGISTRY_LIMIT = 64 * 1024 * 1024
-REGISTRY_NAME = "sessions.json"
+_REGISTRY_LIMIT = 64 * 1024 * 1024
+_REGISTRY_NAME = "sessions.json"
 _FILE_NAME = re.compile(
     r"(?P<stem>.+?)\.jsonl(?:\.(?P<state>reset|deleted)\.(?P<stamp>.+?))?(?P<packed>\.zst|\.gz)?", re.DOTALL
 )
@@ -224,7 +224,7 @@ class _Finder:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     check_cancelled(self.cancelled)
-                    relevant = entry.name == REGISTRY_NAME or _FILE_NAME.fullmatch(entry.name)
+                    relevant = entry.name == _REGISTRY_NAME or _FILE_NAME.fullmatch(entry.name)
                     if not (relevant or entry.is_dir()):
                         continue
                     if entry.is_symlink() and not self._inside(folder / entry.name):
@@ -281,7 +281,7 @@ class _Finder:
         return cached[1]
 
     def _registry(self, folder: Path, entries: Mapping[str, os.stat_result]) -> _Registry:
-        status, path = entries.get(REGISTRY_NAME), folder / REGISTRY_NAME
+        status, path = entries.get(_REGISTRY_NAME), folder / _REGISTRY_NAME
         if status is None:
             return _Registry()
         stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
@@ -313,9 +313,9 @@ def _first_line(path: Path) -> TranscriptHeader | None:
 
 def _read_registry(path: Path) -> _Registry:
     with open_regular(path) as file:
-        data = file.read(REGISTRY_LIMIT + 1)
-    if len(data) > REGISTRY_LIMIT:
-        raise BadLineError(f"more than {REGISTRY_LIMIT:,} bytes")
+        data = file.read(_REGISTRY_LIMIT + 1)
+    if len(data) > _REGISTRY_LIMIT:
+        raise BadLineError(f"more than {_REGISTRY_LIMIT:,} bytes")
     by_file: dict[str, str] = {}
     by_id: dict[str, tuple[str, str | None]] = {}
     for key, entry in decode_object(data).items():

@@ -17,13 +17,12 @@ class Skipped(StrEnum):
 
     ROLE = "of roles that the engine does not store"
     FAILED = "empty answers of a turn that failed or was stopped"
-    MIRROR = "copies of answers that the host delivered elsewhere"
     RUNTIME = "runtime context of the host"
     HEARTBEAT = "heartbeats"
 
 
 #: How the engine stores the roles of a host; others are not stored.
-ROLES: Final = {
+_ROLES: Final = {
     "user": "user",
     "assistant": "assistant",
     "system": "system",
@@ -42,7 +41,7 @@ _MARKER: Final = "heartbeat.md"
 def stored_role(message: JsonObject) -> str | None:
     """The role under which a message is stored; None when it is not."""
     role = message.get("role")
-    return ROLES.get(role) if isinstance(role, str) else None
+    return _ROLES.get(role) if isinstance(role, str) else None
 
 
 def has_failed(message: JsonObject) -> bool:

@@ -66,7 +66,7 @@ def store_message(
     if is_runtime_context(role, content):
         return Skipped.RUNTIME
     parts = parts_of(message, top)
-    tokens = count_tokens(message, top, parts, content)
+    tokens = _count_tokens(message, top, parts, content)
     taken = take_out(
         message,
         role,
@@ -104,7 +104,7 @@ def message_tokens(message: JsonObject) -> int:
 
 
 def _count(message: JsonObject, top: TopLevel) -> int:
-    return count_tokens(message, top, parts_of(message, top), message_text(message))
+    return _count_tokens(message, top, parts_of(message, top), message_text(message))
 
 
 def _stored_before(
@@ -152,7 +152,7 @@ def _kept(name: str | None) -> str | None:
 # -- tokens ------------------------------------------------------------------------------------------------
 
 
-def count_tokens(message: JsonObject, top: TopLevel, parts: Sequence[StoredPart], content: str) -> int:
+def _count_tokens(message: JsonObject, top: TopLevel, parts: Sequence[StoredPart], content: str) -> int:
     """``messages.token_count`` of a message that says *content* and is stored as *parts*."""
     if "content" not in message:
         return estimate_weighted(content)

@@ -76,12 +76,12 @@ def read_entries(
     limit = max(HEAD_BYTES, index.line_limit if line_limit is None else line_limit)
     with open_transcript(index.path) as file:
         return [
-            _entry(index, read_line(index, file, number, limit, cancelled), number in on_path, text_limit)
+            _entry(index, _read_line(index, file, number, limit, cancelled), number in on_path, text_limit)
             for number in chosen
         ]
 
 
-def read_line(
+def _read_line(
     index: TranscriptIndex, file: BinaryIO, number: int, limit: int, cancelled: Cancelled = never_cancelled
 ) -> RawLine:
     """The line of an entry by its number; only its start when it has more than *limit* bytes.
@@ -103,14 +103,14 @@ def read_line(
 
 def _entry(index: TranscriptIndex, line: RawLine, on_path: bool, text_limit: int | None) -> TranscriptEntry:
     if line.too_long:
-        return unread_entry(line, peek_object(line.data), on_path=on_path)
+        return _unread_entry(line, peek_object(line.data), on_path=on_path)
     try:
         value = decode_object(line.data)
     except BadLineError as error:
         if line.size > index.line_limit:  # it is parsed for the first time: the caller raised the limit
-            return unread_entry(line, peek_object(line.data), on_path=on_path, reason=str(error))
+            return _unread_entry(line, peek_object(line.data), on_path=on_path, reason=str(error))
         raise _changed(index, line.number) from error
-    return read_entry(line, value, on_path=on_path, text_limit=text_limit)
+    return _read_entry(line, value, on_path=on_path, text_limit=text_limit)
 
 
 def _changed(index: TranscriptIndex, line: int) -> TranscriptChangedError:
@@ -418,7 +418,7 @@ class TranscriptEntry:
     problem: str | None  #: why it is not shown whole
 
 
-def read_entry(
+def _read_entry(
     line: RawLine, value: JsonObject, *, on_path: bool, text_limit: int | None = None
 ) -> TranscriptEntry:
     """The entry that a parsed line holds, each part's text at most *text_limit* code points long."""
@@ -431,7 +431,7 @@ def read_entry(
     return _entry_of(line, value, on_path, _message(inner, parts) if is_message else None, title, parts, None)
 
 
-def unread_entry(
+def _unread_entry(
     line: RawLine, head: JsonObject, *, on_path: bool, reason: str | None = None
 ) -> TranscriptEntry:
     """The entry of a line of which only the start was read; *reason* when it is not its length."""
