@@ -10,7 +10,7 @@ from lcm_core.diff import compare_texts, unified_text
 from lcm_core.operations.drafting.draft import Draft, DraftOrigin, Material
 from lcm_core.operations.drafting.items import BatchItem, BatchProgress, ItemState
 from lcm_core.records import SummaryId
-from lcm_core.summarize.acceptance import Fault, reversal_sentence
+from lcm_core.summarize.acceptance import DraftFault, reversal_sentence
 from lcm_core.summarize.cost import CallLoad, Forecast, Spent, total_forecast
 from lcm_core.summarize.prompts import SummaryPrompt
 from lcm_core.summarize.request import SummaryRequest, Usage
@@ -326,7 +326,7 @@ def draft_blocks(
     if draft.origin is DraftOrigin.FALLBACK:
         blocks.append(Note("This is a cut of the source: no answer could stand."))
     blocks += [Note(sentence) for sentence in draft.verdict.sentences]
-    if kept.reversed and Fault.REVERSED not in draft.verdict.faults:
+    if kept.reversed and DraftFault.REVERSED not in draft.verdict.faults:
         blocks.append(Note(reversal_sentence(kept.reversed)))
     of_messages = [] if below is None else [("and of the messages below", _share(below))]
     blocks.append(

@@ -9,7 +9,7 @@ from lcm_core.operations.drafting.draft import Draft, DraftOrigin
 from lcm_core.operations.drafting.items import BatchItem
 from lcm_core.operations.stale import stale_in
 from lcm_core.records import SummaryId
-from lcm_core.summarize.acceptance import Fault
+from lcm_core.summarize.acceptance import DraftFault
 
 from lcm_tui.screens.question import Question
 from lcm_tui.screens.review_comparing import Comparing
@@ -32,7 +32,7 @@ class Committing(Comparing):
             return
         if text != draft.text:
             draft = await self.work.batch.write(self.summary_id, text)
-            doubtful = Fault.REVERSED in draft.verdict.faults
+            doubtful = DraftFault.REVERSED in draft.verdict.faults
         else:
             doubtful = draft.origin is DraftOrigin.FALLBACK or not draft.verdict.accepted
         if doubtful:

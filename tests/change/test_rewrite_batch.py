@@ -29,7 +29,7 @@ from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedErro
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database
-from lcm_core.summarize.acceptance import Fault
+from lcm_core.summarize.acceptance import DraftFault
 from lcm_core.summarize.cost import LimitReachedError, Spent
 from lcm_core.summarize.request import (
     ProviderAuthError,
@@ -134,17 +134,17 @@ async def test_a_refused_key_and_a_limit_end_the_run_and_keep_what_is_done(
 @pytest.mark.parametrize(
     ("reply", "fault"),
     [
-        (SummaryReply("", "m"), Fault.EMPTY),
-        (good("Cut off in the mid", finished=False, stop_reason="max_tokens"), Fault.CUT_OFF),
-        (good("Kept it. [Truncated from 900 tokens]"), Fault.MARKER),
-        (good("<think>hm</think>"), Fault.REASONING),
-        (SummaryReply("I'm sorry, but I can't help with that.", "m"), Fault.REFUSED),
-        (SummaryReply('{"error": {"message": "overloaded"}}', "m"), Fault.ERROR),
-        (good("far too long " * 4000), Fault.NOT_SMALLER),
+        (SummaryReply("", "m"), DraftFault.EMPTY),
+        (good("Cut off in the mid", finished=False, stop_reason="max_tokens"), DraftFault.CUT_OFF),
+        (good("Kept it. [Truncated from 900 tokens]"), DraftFault.MARKER),
+        (good("<think>hm</think>"), DraftFault.REASONING),
+        (SummaryReply("I'm sorry, but I can't help with that.", "m"), DraftFault.REFUSED),
+        (SummaryReply('{"error": {"message": "overloaded"}}', "m"), DraftFault.ERROR),
+        (good("far too long " * 4000), DraftFault.NOT_SMALLER),
     ],
 )
 async def test_what_cannot_stand_is_asked_again_and_then_shown_but_never_taken(
-    path: Path, reply: SummaryReply, fault: Fault
+    path: Path, reply: SummaryReply, fault: DraftFault
 ) -> None:
     before = dump(path)
     async with await Database.open(path) as database:
@@ -393,7 +393,7 @@ class TestRules:
             await batch.run()
             [item] = batch.items
             assert item.state is ItemState.REVIEW
-            assert [draft.verdict.faults for draft in item.drafts[:2]] == [(Fault.REVERSED,)] * 2
+            assert [draft.verdict.faults for draft in item.drafts[:2]] == [(DraftFault.REVERSED,)] * 2
             assert "“You must not re-index the orders table.” became" in item.drafts[0].verdict.sentences[0]
             assert not any(draft.may_be_taken for draft in item.drafts)
             kept = replace(item.drafts[0], verdict=replace(item.drafts[0].verdict, faults=(), sentences=()))

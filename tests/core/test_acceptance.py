@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.summarize.acceptance import Fault, judge_text, without_wrapping
+from lcm_core.summarize.acceptance import DraftFault, judge_text, without_wrapping
 from lcm_core.tokens import Estimator
 
 BODY = (
@@ -90,7 +90,7 @@ def test_nothing_is_made_up_and_something_is_left(text: str):
     assert bool(found.strip()) == bool(text.strip())
 
 
-def faults(text: str) -> tuple[Fault, ...]:
+def faults(text: str) -> tuple[DraftFault, ...]:
     source = "Move the importer to the queue. " * 60
     return judge_text(text, source=source, target_tokens=400, estimator=Estimator.WEIGHTED).faults
 
@@ -99,7 +99,7 @@ def faults(text: str) -> tuple[Fault, ...]:
     "text", [".", "...", "…", "42", "1.\n2.\n", "🎉", "— — —", "N/A", "None.", "(null)", "TODO"]
 )
 def test_a_text_without_words_is_none(text: str):
-    assert faults(text) == (Fault.NO_WORDS,)
+    assert faults(text) == (DraftFault.NO_WORDS,)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_text_without_words_is_none(text: str):
     ],
 )
 def test_a_text_that_speaks_as_another_role_is_none(text: str):
-    assert Fault.ROLE in faults(text)
+    assert DraftFault.ROLE in faults(text)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.settings import SummarySettings
-from lcm_core.summarize.acceptance import Fault, judge
+from lcm_core.summarize.acceptance import DraftFault, judge
 from lcm_core.summarize.credentials import KeySource
 from lcm_core.summarize.models.extractive import extract
 from lcm_core.summarize.models.writer import choose_model, open_summary_writer
@@ -162,7 +162,7 @@ def test_any_text_gives_something_smaller_or_nothing(source: str, target: int):
 
 def test_what_says_nothing_gives_nothing():
     reply = SummaryReply(extract(asked("[2026-03-02 09:14 UTC]\n\n \n", 100)), "extractive")
-    assert judge(reply, asked("[2026-03-02 09:14 UTC]\n", 100)).faults == (Fault.EMPTY,)
+    assert judge(reply, asked("[2026-03-02 09:14 UTC]\n", 100)).faults == (DraftFault.EMPTY,)
 
 
 async def test_it_is_the_writer_where_no_key_is_and_costs_nothing():

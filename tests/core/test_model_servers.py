@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.settings import SummarySettings
-from lcm_core.summarize.acceptance import Fault, judge
+from lcm_core.summarize.acceptance import DraftFault, judge
 from lcm_core.summarize.cost import CallBudget, CallMeter, LimitReachedError, Price
 from lcm_core.summarize.credentials import (
     Credential,
@@ -581,7 +581,7 @@ async def test_an_answer_that_holds_our_key_is_kept_nowhere(api: type[ScriptedSe
     assert (reply.text, reply.finished, reply.stop_reason) == ("", False, HELD_KEY)
     assert reply.usage.input_tokens > 0, "it was paid for all the same"
     verdict = judge(reply, REQUEST)
-    assert verdict.faults == (Fault.HELD_KEY,)
+    assert verdict.faults == (DraftFault.HELD_KEY,)
     assert KEY not in repr(reply) + repr(verdict)
 
 

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import pytest
 from lcm_core.errors import ConfigurationError
 from lcm_core.settings import SummarySettings
-from lcm_core.summarize.acceptance import Caution, Fault, judge
+from lcm_core.summarize.acceptance import DraftCaution, DraftFault, judge
 from lcm_core.summarize.cost import CallBudget, CallMeter, LimitReachedError, Price
 from lcm_core.summarize.credentials import Credential, CredentialError, KeyKind, KeySource
 from lcm_core.summarize.models.providers import PROVIDERS, ModelChoice
@@ -233,31 +233,31 @@ async def test_what_is_no_answer_is_said_to_be_none(api: type[ScriptedServer], r
 @pytest.mark.parametrize(
     ("say", "faults"),
     [
-        (Say(""), {Fault.EMPTY}),
-        (Say("", thinking="Let me think about it."), {Fault.EMPTY}),
-        (Say("<think>Hm.</think>"), {Fault.EMPTY}),
-        (Say("So. <think>Hm.</think> Done."), {Fault.REASONING}),
-        (Say("Here is the summary of the conversation: it moved."), {Fault.REASONING}),
-        (Say("It moved.\n[Truncated from 5000 tokens]"), {Fault.MARKER}),
-        (Say("[LCM fallback summary; truncated for context management] It moved."), {Fault.MARKER}),
-        (Say("It moved.\n[Capped from 900 tokens to ~600]"), {Fault.MARKER}),
-        (Say("I'm sorry, but I cannot summarise this."), {Fault.REFUSED}),
-        (Say("It moved", stop="refusal"), {Fault.REFUSED}),
-        (Say("It moved", stop="max_tokens"), {Fault.CUT_OFF}),
-        (Say("never mind " * 400), {Fault.NOT_SMALLER}),
-        (Say('{"error": {"message": "quota"}}'), {Fault.ERROR}),
-        (Say("Move the importer to the queue. " * 20), {Fault.COPY}),
+        (Say(""), {DraftFault.EMPTY}),
+        (Say("", thinking="Let me think about it."), {DraftFault.EMPTY}),
+        (Say("<think>Hm.</think>"), {DraftFault.EMPTY}),
+        (Say("So. <think>Hm.</think> Done."), {DraftFault.REASONING}),
+        (Say("Here is the summary of the conversation: it moved."), {DraftFault.REASONING}),
+        (Say("It moved.\n[Truncated from 5000 tokens]"), {DraftFault.MARKER}),
+        (Say("[LCM fallback summary; truncated for context management] It moved."), {DraftFault.MARKER}),
+        (Say("It moved.\n[Capped from 900 tokens to ~600]"), {DraftFault.MARKER}),
+        (Say("I'm sorry, but I cannot summarise this."), {DraftFault.REFUSED}),
+        (Say("It moved", stop="refusal"), {DraftFault.REFUSED}),
+        (Say("It moved", stop="max_tokens"), {DraftFault.CUT_OFF}),
+        (Say("never mind " * 400), {DraftFault.NOT_SMALLER}),
+        (Say('{"error": {"message": "quota"}}'), {DraftFault.ERROR}),
+        (Say("Move the importer to the queue. " * 20), {DraftFault.COPY}),
     ],
 )
 async def test_what_is_no_draft_is_refused_with_the_reason(
-    api: type[ScriptedServer], say: Say, faults: set[Fault]
+    api: type[ScriptedServer], say: Say, faults: set[DraftFault]
 ):
     with api(say) as server:
         reply = await reply_of(server)
     verdict = judge(reply, REQUEST)
     assert set(verdict.faults) == faults
     assert not verdict.accepted
-    assert reply.is_missing is (faults == {Fault.EMPTY})
+    assert reply.is_missing is (faults == {DraftFault.EMPTY})
     assert len(verdict.sentences) == len(verdict.faults) + len(verdict.cautions)
 
 
@@ -272,7 +272,7 @@ async def test_an_answer_over_its_target_is_a_caution():
     with MessagesApi(Say("word " * 220 + "\nExpand for details about: it")) as server:
         verdict = judge(await reply_of(server), REQUEST)
     assert verdict.accepted
-    assert verdict.cautions == (Caution.OVER_TARGET,)
+    assert verdict.cautions == (DraftCaution.OVER_TARGET,)
 
 
 @SHAPES

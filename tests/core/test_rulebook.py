@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.summarize.acceptance import Fault, judge_text
+from lcm_core.summarize.acceptance import DraftFault, judge_text
 from lcm_core.summarize.modality import Force, clauses
 from lcm_core.summarize.rulebook import Rulebook
 from lcm_core.tokens import Estimator
@@ -84,7 +84,7 @@ def test_a_reversed_rule_is_named_and_cannot_stand(rule: str, draft: str):
     assert now in draft
     source = f"{HEADER}{rule}\n" + "Nothing else was said that day. " * 20
     verdict = judge_text(draft, source=source, target_tokens=500, estimator=Estimator.WEIGHTED)
-    assert verdict.faults == (Fault.REVERSED,)
+    assert verdict.faults == (DraftFault.REVERSED,)
     assert f"“{rule}” became" in verdict.sentences[0]
 
 

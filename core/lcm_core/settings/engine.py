@@ -5,11 +5,14 @@ source applies. Defaults are those of the newest engine; rules that depend on th
 (a fresh tail of 32 before 0.5.3) look at ``Sourced.is_set`` and decide by schema.
 """
 
+# What `_setting` returns is a `field`, no shared default.
+# ruff: noqa: RUF009
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from lcm_core.settings.hostfile import PluginConfig
 from lcm_core.settings.values import (
@@ -28,6 +31,8 @@ from lcm_core.settings.values import (
     text_list,
     time_zone,
 )
+
+T = TypeVar("T")
 
 #: Markup that memory plugins inject and the engine strips (docs/engine/texts.md, "Injected elements").
 INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
@@ -49,16 +54,18 @@ class Key:
         return self.plugin[0]
 
 
-def _row(
+def _setting(
+    default: T,
     parse: Callable[[Json], object],
     *,
     plugin: str = "",
     env: str = "",
     otherwise: str | None = None,
     has_effect: bool = True,
-) -> dict[str, tuple[object, ...]]:
-    """The rest of a row. Names separated by blanks; left out, they follow from the attribute's name."""
-    return {"row": (parse, plugin.split(), env.split(), otherwise, has_effect)}
+) -> Sourced[T]:
+    """A row of the table. Names separated by blanks; left out, they follow from the attribute's name."""
+    row = (parse, plugin.split(), env.split(), otherwise, has_effect)
+    return field(default=Sourced(default), metadata={"row": row})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,102 +76,72 @@ class EngineSettings:
     departs from that. A default of None means unset, or derived from other values where it is used.
     """
 
-    enabled: Sourced[bool] = field(default=Sourced(True), metadata=_row(boolean, has_effect=False))
-    host_fallback_mode: Sourced[str] = field(
-        default=Sourced("error"), metadata=_row(one_of("error", "capture-only"), has_effect=False)
-    )
+    enabled: Sourced[bool] = _setting(True, boolean, has_effect=False)
+    host_fallback_mode: Sourced[str] = _setting("error", one_of("error", "capture-only"), has_effect=False)
     #: One that is not known counts as UTC (docs/engine/texts.md, "Stamps").
-    timezone: Sourced[str | None] = field(
-        default=Sourced(None), metadata=_row(time_zone, env="TZ", otherwise="UTC")
-    )
+    timezone: Sourced[str | None] = _setting(None, time_zone, env="TZ", otherwise="UTC")
 
     # What the model sees.
-    fresh_tail_count: Sourced[int] = field(default=Sourced(64), metadata=_row(integer(1)))
-    fresh_tail_max_tokens: Sourced[int | None] = field(default=Sourced(None), metadata=_row(integer(1)))
-    max_assembly_token_budget: Sourced[int | None] = field(
-        default=Sourced(None), metadata=_row(integer(1000))
+    fresh_tail_count: Sourced[int] = _setting(64, integer(1))
+    fresh_tail_max_tokens: Sourced[int | None] = _setting(None, integer(1))
+    max_assembly_token_budget: Sourced[int | None] = _setting(None, integer(1000))
+    prompt_aware_eviction: Sourced[bool] = _setting(
+        False, boolean, env="LCM_PROMPT_AWARE_EVICTION_ENABLED", has_effect=False
     )
-    prompt_aware_eviction: Sourced[bool] = field(
-        default=Sourced(False),
-        metadata=_row(boolean, env="LCM_PROMPT_AWARE_EVICTION_ENABLED", has_effect=False),
-    )
-    stub_large_tool_payloads: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
+    stub_large_tool_payloads: Sourced[bool] = _setting(False, boolean)
 
     # When and how far the engine compacts.
-    context_threshold: Sourced[float] = field(default=Sourced(0.75), metadata=_row(real_number(0, 1)))
-    leaf_chunk_tokens: Sourced[int] = field(default=Sourced(20_000), metadata=_row(integer(1)))
-    leaf_target_tokens: Sourced[int] = field(default=Sourced(2_400), metadata=_row(integer(1)))
-    leaf_min_fanout: Sourced[int] = field(default=Sourced(8), metadata=_row(integer(2)))
-    condensed_target_tokens: Sourced[int] = field(default=Sourced(2_000), metadata=_row(integer(1)))
-    condensed_min_fanout: Sourced[int] = field(default=Sourced(4), metadata=_row(integer(2)))
-    condensed_min_fanout_hard: Sourced[int] = field(default=Sourced(2), metadata=_row(integer(2)))
-    sweep_max_depth: Sourced[int] = field(
-        default=Sourced(1),
-        metadata=_row(
-            integer(-1),
-            plugin="sweepMaxDepth incrementalMaxDepth",
-            env="LCM_SWEEP_MAX_DEPTH LCM_INCREMENTAL_MAX_DEPTH",
-        ),
+    context_threshold: Sourced[float] = _setting(0.75, real_number(0, 1))
+    leaf_chunk_tokens: Sourced[int] = _setting(20_000, integer(1))
+    leaf_target_tokens: Sourced[int] = _setting(2_400, integer(1))
+    leaf_min_fanout: Sourced[int] = _setting(8, integer(2))
+    condensed_target_tokens: Sourced[int] = _setting(2_000, integer(1))
+    condensed_min_fanout: Sourced[int] = _setting(4, integer(2))
+    condensed_min_fanout_hard: Sourced[int] = _setting(2, integer(2))
+    sweep_max_depth: Sourced[int] = _setting(
+        1,
+        integer(-1),
+        plugin="sweepMaxDepth incrementalMaxDepth",
+        env="LCM_SWEEP_MAX_DEPTH LCM_INCREMENTAL_MAX_DEPTH",
     )
-    summary_prefix_target_tokens: Sourced[int | None] = field(
-        default=Sourced(None), metadata=_row(integer(1))
-    )
-    max_sweep_iterations: Sourced[int] = field(default=Sourced(12), metadata=_row(integer(1)))
-    sweep_deadline_ms: Sourced[int] = field(default=Sourced(120_000), metadata=_row(integer(1)))
-    compact_until_under_deadline_ms: Sourced[int] = field(default=Sourced(300_000), metadata=_row(integer(1)))
-    proactive_threshold_compaction_mode: Sourced[str] = field(
-        default=Sourced("deferred"), metadata=_row(one_of("deferred", "inline"), has_effect=False)
+    summary_prefix_target_tokens: Sourced[int | None] = _setting(None, integer(1))
+    max_sweep_iterations: Sourced[int] = _setting(12, integer(1))
+    sweep_deadline_ms: Sourced[int] = _setting(120_000, integer(1))
+    compact_until_under_deadline_ms: Sourced[int] = _setting(300_000, integer(1))
+    proactive_threshold_compaction_mode: Sourced[str] = _setting(
+        "deferred", one_of("deferred", "inline"), has_effect=False
     )
 
     # Sessions and ingestion.
-    ignore_session_patterns: Sourced[tuple[str, ...]] = field(default=Sourced(()), metadata=_row(text_list))
-    stateless_session_patterns: Sourced[tuple[str, ...]] = field(
-        default=Sourced(()), metadata=_row(text_list)
+    ignore_session_patterns: Sourced[tuple[str, ...]] = _setting((), text_list)
+    stateless_session_patterns: Sourced[tuple[str, ...]] = _setting((), text_list)
+    skip_stateless_sessions: Sourced[bool] = _setting(True, boolean)
+    new_session_retain_depth: Sourced[int] = _setting(2, integer(-1))
+    bootstrap_max_tokens: Sourced[int | None] = _setting(None, integer(1))
+    large_file_token_threshold: Sourced[int] = _setting(
+        25_000, integer(1000), plugin="largeFileThresholdTokens largeFileTokenThreshold"
     )
-    skip_stateless_sessions: Sourced[bool] = field(default=Sourced(True), metadata=_row(boolean))
-    new_session_retain_depth: Sourced[int] = field(default=Sourced(2), metadata=_row(integer(-1)))
-    bootstrap_max_tokens: Sourced[int | None] = field(default=Sourced(None), metadata=_row(integer(1)))
-    large_file_token_threshold: Sourced[int] = field(
-        default=Sourced(25_000),
-        metadata=_row(integer(1000), plugin="largeFileThresholdTokens largeFileTokenThreshold"),
-    )
-    strip_injected_context_tags: Sourced[tuple[str, ...]] = field(
-        default=Sourced(INJECTED_TAGS), metadata=_row(text_list)
-    )
-    prune_heartbeat_ok: Sourced[bool] = field(default=Sourced(False), metadata=_row(boolean))
-    transcript_gc_enabled: Sourced[bool] = field(
-        default=Sourced(False), metadata=_row(boolean, has_effect=False)
-    )
-    replay_flood_threshold_external: Sourced[int] = field(default=Sourced(3), metadata=_row(integer(1)))
-    replay_flood_threshold_internal: Sourced[int] = field(default=Sourced(32), metadata=_row(integer(1)))
+    strip_injected_context_tags: Sourced[tuple[str, ...]] = _setting(INJECTED_TAGS, text_list)
+    prune_heartbeat_ok: Sourced[bool] = _setting(False, boolean)
+    transcript_gc_enabled: Sourced[bool] = _setting(False, boolean, has_effect=False)
+    replay_flood_threshold_external: Sourced[int] = _setting(3, integer(1))
+    replay_flood_threshold_internal: Sourced[int] = _setting(32, integer(1))
 
     # Models.
-    summary_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text))
-    summary_model: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text))
-    large_file_summary_provider: Sourced[str] = field(
-        default=Sourced(""), metadata=_row(plain_text, has_effect=False)
-    )
-    large_file_summary_model: Sourced[str] = field(
-        default=Sourced(""), metadata=_row(plain_text, has_effect=False)
-    )
-    expansion_provider: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text, has_effect=False))
-    expansion_model: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text, has_effect=False))
-    fallback_providers: Sourced[tuple[str, ...]] = field(
-        default=Sourced(()), metadata=_row(provider_models, has_effect=False)
-    )
-    custom_instructions: Sourced[str] = field(default=Sourced(""), metadata=_row(plain_text))
-    summary_max_overage_factor: Sourced[float] = field(default=Sourced(3.0), metadata=_row(real_number(1)))
-    fallback_max_tokens: Sourced[int] = field(default=Sourced(512), metadata=_row(integer(64)))
-    max_expand_tokens: Sourced[int] = field(
-        default=Sourced(4_000), metadata=_row(integer(1), has_effect=False)
-    )
-    enable_summary_thinking: Sourced[bool] = field(
-        default=Sourced(True), metadata=_row(boolean, has_effect=False)
-    )
-    summary_timeout_ms: Sourced[int] = field(default=Sourced(60_000), metadata=_row(integer(1)))
-    delegation_timeout_ms: Sourced[int] = field(
-        default=Sourced(120_000), metadata=_row(integer(1), has_effect=False)
-    )
+    summary_provider: Sourced[str] = _setting("", plain_text)
+    summary_model: Sourced[str] = _setting("", plain_text)
+    large_file_summary_provider: Sourced[str] = _setting("", plain_text, has_effect=False)
+    large_file_summary_model: Sourced[str] = _setting("", plain_text, has_effect=False)
+    expansion_provider: Sourced[str] = _setting("", plain_text, has_effect=False)
+    expansion_model: Sourced[str] = _setting("", plain_text, has_effect=False)
+    fallback_providers: Sourced[tuple[str, ...]] = _setting((), provider_models, has_effect=False)
+    custom_instructions: Sourced[str] = _setting("", plain_text)
+    summary_max_overage_factor: Sourced[float] = _setting(3.0, real_number(1))
+    fallback_max_tokens: Sourced[int] = _setting(512, integer(64))
+    max_expand_tokens: Sourced[int] = _setting(4_000, integer(1), has_effect=False)
+    enable_summary_thinking: Sourced[bool] = _setting(True, boolean, has_effect=False)
+    summary_timeout_ms: Sourced[int] = _setting(60_000, integer(1))
+    delegation_timeout_ms: Sourced[int] = _setting(120_000, integer(1), has_effect=False)
 
 
 def _key(

@@ -129,7 +129,7 @@ _REASONING_TAG: Final = re.compile(
 )
 
 
-class Fault(StrEnum):
+class DraftFault(StrEnum):
     """Why a text is no draft."""
 
     CUT_OFF = "cut off"
@@ -146,7 +146,7 @@ class Fault(StrEnum):
     REVERSED = "reversed"
 
 
-class Caution(StrEnum):
+class DraftCaution(StrEnum):
     """What an operator should know of a draft."""
 
     OVER_TARGET = "over target"
@@ -160,8 +160,8 @@ class DraftVerdict:
     """What was found of one text."""
 
     tokens: int
-    faults: tuple[Fault, ...]
-    cautions: tuple[Caution, ...]
+    faults: tuple[DraftFault, ...]
+    cautions: tuple[DraftCaution, ...]
     sentences: tuple[str, ...]  #: one for each fault and caution, in their order
 
     @property
@@ -198,34 +198,34 @@ def judge_text(
     *previous* is the previous context it was made with, whose rules it may repeat.
     """
     tokens, source_tokens = estimate(text, estimator), estimate(source, estimator)
-    faults: list[tuple[Fault, str]] = []
+    faults: list[tuple[DraftFault, str]] = []
     if stop_reason == HELD_KEY:
         said = "The answer held the key that it was asked with, and is not kept: the source may hold it too."
-        return DraftVerdict(tokens, (Fault.HELD_KEY,), (), (said,))
+        return DraftVerdict(tokens, (DraftFault.HELD_KEY,), (), (said,))
     if stop_reason == "refusal":
-        faults.append((Fault.REFUSED, "The model refused to answer."))
+        faults.append((DraftFault.REFUSED, "The model refused to answer."))
     elif not finished:
-        faults.append((Fault.CUT_OFF, f"The model did not finish ({stop_reason}): the end is missing."))
+        faults.append((DraftFault.CUT_OFF, f"The model did not finish ({stop_reason}): the end is missing."))
     if not text.strip(BLANKS):
-        faults.append((Fault.EMPTY, "There is no text."))
+        faults.append((DraftFault.EMPTY, "There is no text."))
     else:
         faults += [(fault, sentence) for fault, holds, sentence in _FAULTS if holds(text)]
         if tokens >= source_tokens:
             faults.append(
                 (
-                    Fault.NOT_SMALLER,
+                    DraftFault.NOT_SMALLER,
                     f"It is no smaller than its source ({tokens:,} of {source_tokens:,} tokens).",
                 )
             )
         elif texts.copied(text, [source]) is not None:
-            faults.append((Fault.COPY, "It is a copy of the beginning of its source, and no summary."))
+            faults.append((DraftFault.COPY, "It is a copy of the beginning of its source, and no summary."))
         turned = Rulebook(source, previous).compare(text).reversed
         if turned:
-            faults.append((Fault.REVERSED, reversal_sentence(turned)))
-    cautions: list[tuple[Caution, str]] = []
+            faults.append((DraftFault.REVERSED, reversal_sentence(turned)))
+    cautions: list[tuple[DraftCaution, str]] = []
     if tokens > target_tokens:
         sentence = f"It is longer than was asked for ({tokens:,} of {target_tokens:,} tokens)."
-        cautions.append((Caution.OVER_TARGET, sentence))
+        cautions.append((DraftCaution.OVER_TARGET, sentence))
     if text.strip(BLANKS):
         cautions += [(caution, sentence) for caution, holds, sentence in _CAUTIONS if holds(text)]
     return DraftVerdict(
@@ -302,24 +302,24 @@ def _speaks_as_another(text: str) -> bool:
     return first or len({turn["role"].lower() for turn in turns}) > 1
 
 
-_FAULTS: Final[tuple[tuple[Fault, Callable[[str], bool], str], ...]] = (
+_FAULTS: Final[tuple[tuple[DraftFault, Callable[[str], bool], str], ...]] = (
     (
-        Fault.MARKER,
+        DraftFault.MARKER,
         _holds_marker,
         "It holds a mark that says that something was cut; one in the source is copied.",
     ),
-    (Fault.NO_WORDS, _has_no_words, "There are no words in it."),
-    (Fault.ROLE, _speaks_as_another, "It speaks as somebody in the conversation: it goes on with it."),
-    (Fault.REASONING, _holds_reasoning, "It holds what the model thought or said before the summary."),
-    (Fault.REFUSED, texts.is_refusal, "It reads like a refusal."),
-    (Fault.ERROR, texts.is_error, "It is the message of an error."),
+    (DraftFault.NO_WORDS, _has_no_words, "There are no words in it."),
+    (DraftFault.ROLE, _speaks_as_another, "It speaks as somebody in the conversation: it goes on with it."),
+    (DraftFault.REASONING, _holds_reasoning, "It holds what the model thought or said before the summary."),
+    (DraftFault.REFUSED, texts.is_refusal, "It reads like a refusal."),
+    (DraftFault.ERROR, texts.is_error, "It is the message of an error."),
 )
-_CAUTIONS: Final[tuple[tuple[Caution, Callable[[str], bool], str], ...]] = (
+_CAUTIONS: Final[tuple[tuple[DraftCaution, Callable[[str], bool], str], ...]] = (
     (
-        Caution.NO_CLOSING,
+        DraftCaution.NO_CLOSING,
         lambda text: not texts.has_expansion_hint(text),
         "The last line does not say what can be expanded.",
     ),
-    (Caution.ORDERS, texts.gives_orders, "It holds a sentence that a model could take for an order."),
-    (Caution.BINARY, texts.has_binary, "It holds what looks like a file in text form."),
+    (DraftCaution.ORDERS, texts.gives_orders, "It holds a sentence that a model could take for an order."),
+    (DraftCaution.BINARY, texts.has_binary, "It holds what looks like a file in text form."),
 )

@@ -14,7 +14,7 @@ from typing import Final
 
 from lcm_core.errors import UsageError
 from lcm_core.operations.drafting.draft import Draft, DraftOrigin, DraftSetting, Material, retention_of
-from lcm_core.summarize.acceptance import Fault, reversal_sentence
+from lcm_core.summarize.acceptance import DraftFault, reversal_sentence
 from lcm_core.summarize.retention import Retention
 
 
@@ -56,7 +56,7 @@ class AcceptanceRule:
             yield f"{draft.gone} of its sources are gone, and no draft can cover them."
         if self.no_caution:
             yield from draft.verdict.sentences[len(draft.verdict.faults) :]
-        if new.reversed and Fault.REVERSED not in draft.verdict.faults:
+        if new.reversed and DraftFault.REVERSED not in draft.verdict.faults:
             yield reversal_sentence(new.reversed)
         if self.no_rule_lost and new.constraints_lost:
             lost = len(new.constraints_lost)

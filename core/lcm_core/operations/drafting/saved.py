@@ -27,7 +27,7 @@ from lcm_core.operations.drafting.draft import Draft, DraftBase, DraftOrigin
 from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
 from lcm_core.private_files import make_private
 from lcm_core.records import ConversationId, SummaryId
-from lcm_core.summarize.acceptance import Caution, DraftVerdict, Fault
+from lcm_core.summarize.acceptance import DraftCaution, DraftFault, DraftVerdict
 from lcm_core.summarize.cost import NOTHING_SPENT, Spent
 from lcm_core.summarize.request import Usage
 
@@ -135,8 +135,8 @@ def draft_from_json(summary_id: SummaryId, document: Mapping[str, Json]) -> Draf
     try:
         verdict = DraftVerdict(
             _number(document, "tokens"),
-            tuple(map(Fault, _texts(document, "faults"))),
-            tuple(map(Caution, _texts(document, "cautions"))),
+            tuple(map(DraftFault, _texts(document, "faults"))),
+            tuple(map(DraftCaution, _texts(document, "cautions"))),
             tuple(_texts(document, "sentences")),
         )
         origin = DraftOrigin(text_member(document, "origin"))
