@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lcm_core.errors import ConfigurationError
-from lcm_core.settings.values import Diagnostic, Json, JsonObject, Problem, is_unset
+from lcm_core.settings.values import Diagnostic, Json, JsonObject, Problem, is_unset, object_or_empty
 
 PLUGIN_ID = "lossless-claw"
 MASK = "***"
@@ -93,8 +93,8 @@ def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: li
         message = f"The config file {path} cannot be used: {reason}; the defaults apply."
         diagnostics.append(Diagnostic(Problem.UNREADABLE_FILE, str(path), message))
         return HostConfig()
-    plugins = _mapping(document.get("plugins"))
-    engine = _mapping(plugins.get("slots")).get("contextEngine")
+    plugins = object_or_empty(document.get("plugins"))
+    engine = object_or_empty(plugins.get("slots")).get("contextEngine")
     slot = engine if isinstance(engine, str) and engine.strip() else None
     return HostConfig(True, _plugin_block(plugins, slot, diagnostics), slot)
 
@@ -124,10 +124,10 @@ def _plugin_block(plugins: JsonObject, slot: str | None, diagnostics: list[Diagn
 
     The plugin's own id comes first, then whatever else fills the context engine's slot (a fork or beta).
     """
-    entries, config = _mapping(plugins.get("entries")), _mapping(plugins.get("config"))
+    entries, config = object_or_empty(plugins.get("entries")), object_or_empty(plugins.get("config"))
     for plugin_id in dict.fromkeys((PLUGIN_ID, slot or PLUGIN_ID)):
         for place, block in (
-            (f"plugins.entries.{plugin_id}.config", _mapping(entries.get(plugin_id)).get("config")),
+            (f"plugins.entries.{plugin_id}.config", object_or_empty(entries.get(plugin_id)).get("config")),
             (f"plugins.config.{plugin_id}", config.get(plugin_id)),
         ):
             if isinstance(block, Mapping):
@@ -136,10 +136,6 @@ def _plugin_block(plugins: JsonObject, slot: str | None, diagnostics: list[Diagn
                 message = f"{place} is not an object; it is ignored."
                 diagnostics.append(Diagnostic(Problem.INVALID_VALUE, place, message))
     return PluginConfig()
-
-
-def _mapping(value: Json) -> JsonObject:
-    return value if isinstance(value, Mapping) else {}
 
 
 def masked(value: Json, *, known: frozenset[str] = frozenset(), depth: int = 0) -> Json:

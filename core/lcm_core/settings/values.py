@@ -78,6 +78,11 @@ def is_unset(value: Json) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
+def object_or_empty(value: Json) -> JsonObject:
+    """An object as it is; anything else as an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def invalid_value(where: str, value: Json, reason: str, then: str = "it is ignored") -> Diagnostic:
     """The diagnostic for a value that does not fit; *reason* continues "X is Y, ...", *then* ends it."""
     if isinstance(value, Mapping):

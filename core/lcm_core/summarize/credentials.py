@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from lcm_core.errors import DatabaseError
 from lcm_core.settings.summary import API_KEY_VARIABLE
-from lcm_core.settings.values import Json
+from lcm_core.settings.values import Json, object_or_empty
 from lcm_core.store.host_keys import profile_documents
 from lcm_core.summarize.models.http import RESERVED_HEADERS
 from lcm_core.summarize.models.providers import (
@@ -316,7 +316,7 @@ def _known(provider: Provider, source: KeySource, refusals: list[str]) -> Iterat
     if source.state_dir is not None:
         for path, read in _profile_files(source.state_dir):
             try:
-                documents = [_mapping(json.loads(one)) for one in read(path)]
+                documents = [object_or_empty(json.loads(one)) for one in read(path)]
             except (OSError, ValueError, RecursionError, DatabaseError):
                 refusals.append(f"{path} cannot be read")
                 continue
@@ -363,13 +363,13 @@ def _profiles(
     root: dict[str, Json] = {}
     for document in documents:
         root |= document
-    profiles = {name: _mapping(one) for name, one in _mapping(root.get("profiles")).items()}
-    flat = _mapping(root.get(provider.name))
+    profiles = {name: object_or_empty(one) for name, one in object_or_empty(root.get("profiles")).items()}
+    flat = object_or_empty(root.get(provider.name))
     if flat.get("apiKey"):
         profiles[provider.name] = {"type": "api_key", "provider": provider.name, "key": flat["apiKey"]}
     wanted = {name: one for name, one in profiles.items() if one.get("provider") == provider.name}
-    order = _mapping(root.get("order")).get(provider.name)
-    last = _mapping(root.get("lastGood")).get(provider.name)
+    order = object_or_empty(root.get("order")).get(provider.name)
+    last = object_or_empty(root.get("lastGood")).get(provider.name)
     first = [*(order if isinstance(order, list) else ()), last]
     for name in dict.fromkeys([*(one for one in first if isinstance(one, str)), *sorted(wanted)]):
         profile = wanted.get(name)
@@ -405,7 +405,3 @@ def _of_profile(profile: Mapping[str, Json]) -> tuple[KeyKind, str, str]:
         return kind, _usable(secret, "it", "is empty"), ""
     except CredentialError:
         return kind, "", "holds no key"
-
-
-def _mapping(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}

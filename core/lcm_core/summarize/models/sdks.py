@@ -12,7 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from lcm_core.errors import ConfigurationError
-from lcm_core.settings.values import Json
+from lcm_core.settings.values import Json, object_or_empty
 from lcm_core.summarize.credentials import Credential, KeyKind, OwnHeaders
 from lcm_core.summarize.models.http import answer_documents, http_client
 from lcm_core.summarize.models.providers import ANTHROPIC, PROVIDERS, ModelChoice, host_of
@@ -177,15 +177,15 @@ def _added(document: Mapping[str, Json], collected: AnswerBuilder) -> bool:
             _count(document.get("usage"), collected)
             collected.stop_reason = _text(document.get("stop_reason")) or "end_turn"  # it is there as a whole
         case "message_start":  # what it says of the answer is only its beginning
-            collected.count(tokens_in(_object(document.get("message")).get("usage"), *_INPUT), None)
+            collected.count(tokens_in(object_or_empty(document.get("message")).get("usage"), *_INPUT), None)
         case "content_block_start":
-            _begin(_object(document.get("content_block")), collected)
+            _begin(object_or_empty(document.get("content_block")), collected)
         case "content_block_delta":
-            delta = _object(document.get("delta"))
+            delta = object_or_empty(document.get("delta"))
             if delta.get("type") == "text_delta":
                 collected.say(delta.get("text"))
         case "message_delta":
-            stop = _object(document.get("delta")).get("stop_reason")
+            stop = object_or_empty(document.get("delta")).get("stop_reason")
             collected.stop_reason = _text(stop) or collected.stop_reason
             _count(document.get("usage"), collected)
         case _:
@@ -205,10 +205,6 @@ def _count(usage: Json, collected: AnswerBuilder) -> None:
 
 def _objects(value: Json) -> list[Mapping[str, Json]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
-def _object(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _text(value: Json) -> str | None:
