@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from lcm_core.diff import compare_lines, line_edits
+from lcm_core.diff import compare_lines, edits_between
 
 T = TypeVar("T")
 _SIZES = (200, 2_000, 5_000, 20_000)
@@ -30,7 +30,7 @@ def main() -> None:
         for share in _EDITED:
             old = [_line(chooser) for _ in range(size)]
             new = _edited(old, share, chooser)
-            edits, ours = _timed(partial(line_edits, old, new))
+            edits, ours = _timed(partial(edits_between, old, new))
             _, whole = _timed(partial(compare_lines, tuple(old), tuple(new)))
             count = sum(edit.old_size + edit.new_size for edit in edits if not edit.same)
             theirs, other = ("-", "-")

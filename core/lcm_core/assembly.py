@@ -9,7 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from lcm_core.assemble.assembler import AssemblySettings, ConversationState, assemble, is_degraded
+from lcm_core.assemble.assembler import AssemblyInputs, AssemblySettings, assemble, is_degraded
 from lcm_core.assemble.cache import cache_policy
 from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.assemble.fill import Tail, protected_tail
@@ -83,7 +83,7 @@ class AssemblyBasis:
     """What was read of a conversation to assemble it, for one budget and all smaller ones."""
 
     context: ResolvedContext
-    around: ConversationState
+    around: AssemblyInputs
     rules: EngineRules
     loaded_for: AssemblySettings
     #: For `assembly_basis` the next time.
@@ -190,7 +190,7 @@ async def assembly_basis(
     resolver = Resolver(how, zone, known.read if known is not None and known.rules == how else {})
     context = await _load_resolved(reader, conversation_id, settings, resolver)
     telemetry = await cache_telemetry(reader, conversation_id)
-    around = ConversationState(cache=cache_policy(telemetry, now or datetime.now(UTC)))
+    around = AssemblyInputs(cache=cache_policy(telemetry, now or datetime.now(UTC)))
     if with_history:
         tail = _tail(context, settings, how)
         around = replace(

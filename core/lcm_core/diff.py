@@ -32,7 +32,7 @@ _WORDS: Final = re.compile(rf"[{_IDEOGRAPHS}]|(?:[^\W{_IDEOGRAPHS}]|[{_MARKS}])+
 Span = tuple[int, int]  #: from the first to before the second
 
 
-class Mark(StrEnum):
+class LineMark(StrEnum):
     """What precedes a line, besides any colour."""
 
     SAME = " "
@@ -48,7 +48,7 @@ class DiffRow:
     old: int | None
     new: int | None
     hunk: int | None  #: the hunk that it belongs to; None: the same in both
-    mark: Mark
+    mark: LineMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class Diff:
                 yield from _same_rows(edit)
                 continue
             for old in range(edit.old_start, edit.old_end):
-                yield DiffRow(old, None, number, Mark.GONE)
+                yield DiffRow(old, None, number, LineMark.GONE)
             for new in range(edit.new_start, edit.new_end):
-                yield DiffRow(None, new, number, Mark.ADDED)
+                yield DiffRow(None, new, number, LineMark.ADDED)
             number += 1
 
     def side_by_side(self) -> Iterator[DiffRow]:
@@ -99,12 +99,12 @@ class Diff:
             for old in range(edit.old_start, edit.old_end):
                 mate = became.get(old)
                 if mate is None:
-                    yield DiffRow(old, None, number, Mark.GONE)
+                    yield DiffRow(old, None, number, LineMark.GONE)
                     continue
-                yield from (DiffRow(None, lone, number, Mark.ADDED) for lone in range(new, mate))
-                yield DiffRow(old, mate, number, Mark.CHANGED)
+                yield from (DiffRow(None, lone, number, LineMark.ADDED) for lone in range(new, mate))
+                yield DiffRow(old, mate, number, LineMark.CHANGED)
                 new = mate + 1
-            yield from (DiffRow(None, lone, number, Mark.ADDED) for lone in range(new, edit.new_end))
+            yield from (DiffRow(None, lone, number, LineMark.ADDED) for lone in range(new, edit.new_end))
             number += 1
 
     def split(self, hunk: int) -> Diff:
@@ -143,7 +143,7 @@ class Diff:
 
 def _same_rows(edit: Edit) -> Iterator[DiffRow]:
     shift = edit.new_start - edit.old_start
-    return (DiffRow(old, old + shift, None, Mark.SAME) for old in range(edit.old_start, edit.old_end))
+    return (DiffRow(old, old + shift, None, LineMark.SAME) for old in range(edit.old_start, edit.old_end))
 
 
 def compare_texts(old: str, new: str) -> Diff:
@@ -153,7 +153,7 @@ def compare_texts(old: str, new: str) -> Diff:
 
 def compare_lines(old: tuple[str, ...], new: tuple[str, ...]) -> Diff:
     """The difference of two texts that are split into lines already."""
-    edits = line_edits(old, new)
+    edits = edits_between(old, new)
     hunks = tuple(edit for edit in edits if not edit.same)
     return Diff(old, new, edits, hunks, tuple(_pairs(old, new, hunks)))
 
@@ -322,7 +322,7 @@ def _likeness(one: str, other: str) -> float:
     return fuzz.ratio(one[:_JUDGED], other[:_JUDGED], score_cutoff=_ALIKE)
 
 
-def line_edits(old: Sequence[str], new: Sequence[str]) -> tuple[Edit, ...]:
+def edits_between(old: Sequence[str], new: Sequence[str]) -> tuple[Edit, ...]:
     """The edits that lead from *old* to *new*, cleaned up for reading."""
     numbers: dict[str, int] = {}
     a = [numbers.setdefault(line, len(numbers)) for line in old]

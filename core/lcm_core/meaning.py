@@ -48,7 +48,7 @@ def value_says(value: Json) -> str:
     return found if found or isinstance(value, list | dict) else message_says(js_json(value))
 
 
-def type_of(block: JsonObject, key: str) -> str:
+def normalised_type(block: JsonObject, key: str) -> str:
     """The type that an object names under *key*, as types are compared; empty when that is no text."""
     value = block.get(key)
     return trimmed(value).lower() if isinstance(value, str) else ""
@@ -85,7 +85,7 @@ def _fragments(value: Json, depth: int, reading: Reading) -> Iterator[str]:
         for each in value:
             yield from _fragments(each, depth + 1, reading)
     elif isinstance(value, Mapping):
-        types = {type_of(value, "type"), type_of(value, "rawType")}
+        types = {normalised_type(value, "type"), normalised_type(value, "rawType")}
         if types & _REASONING:
             return
         for key in _TEXTS:

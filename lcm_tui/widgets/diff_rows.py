@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from lcm_core.diff import Diff, DiffRow, Mark, emphasis
+from lcm_core.diff import Diff, DiffRow, LineMark, emphasis
 from lcm_core.text import cell_width, clip, safe_line, wrap_spans
 
 from lcm_tui.widgets.spans import Line, Span, StyleName, recoloured
@@ -21,11 +21,11 @@ LEAST: Final = 3
 STAYS, STAYS_OUT = "=", "·"
 #: Cells of the mark before a line.
 MARGIN: Final = 2
-_STYLES: Final[dict[Mark, StyleName]] = {
-    Mark.SAME: "text",
-    Mark.GONE: "warn",
-    Mark.ADDED: "ok",
-    Mark.CHANGED: "text",
+_STYLES: Final[dict[LineMark, StyleName]] = {
+    LineMark.SAME: "text",
+    LineMark.GONE: "warn",
+    LineMark.ADDED: "ok",
+    LineMark.CHANGED: "text",
 }
 
 
@@ -185,7 +185,7 @@ def _part(laid: LaidOut, row: DiffRow, text: str, part: int, *, is_old: bool, is
     if is_left:
         return (Span(safe[start:end], "text" if is_old else "dim"),)
     style = _STYLES[row.mark]
-    if row.mark is Mark.SAME and laid.naming.is_heading(text):
+    if row.mark is LineMark.SAME and laid.naming.is_heading(text):
         style = "heading"
     line: Line = (Span(safe[start:end], style),)
     changed = _changed(laid, row, is_old=is_old)
@@ -196,7 +196,7 @@ def _part(laid: LaidOut, row: DiffRow, text: str, part: int, *, is_old: bool, is
 
 def _changed(laid: LaidOut, row: DiffRow, *, is_old: bool) -> tuple[tuple[int, int], ...]:
     """The characters of a line that are not in the line that it became, or was."""
-    if row.mark is Mark.SAME:
+    if row.mark is LineMark.SAME:
         return ()
     old, new = row.old, row.new
     if old is None and new is not None:

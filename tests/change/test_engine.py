@@ -24,7 +24,7 @@ from lcm_core.engine.presence import Presence
 from lcm_core.errors import LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.ingest.jsonl import TranscriptChangedError
 from lcm_core.ingest.payloads import PayloadError
-from lcm_core.ingest.reconcile import Proof
+from lcm_core.ingest.reconcile import AnchorProof
 from lcm_core.operations.appending import Session
 from lcm_core.operations.importing import TranscriptPiece, transcript_pieces
 from lcm_core.settings.engine import EngineSettings
@@ -428,7 +428,7 @@ async def test_a_transcript_is_imported_once_and_its_suffix_later(engine: Engine
     lines = [said(f"line {number}", number) for number in range(5)]
     file = transcript(tmp_path / "s1.jsonl", *lines[:3], more=b"{bad\n")
     first = await engine.bootstrap(KEY, file)
-    assert (first.imported, first.proof, first.bad_lines) == (3, Proof.EMPTY, 1)
+    assert (first.imported, first.proof, first.bad_lines) == (3, AnchorProof.EMPTY, 1)
     [state] = rows_of(path, "SELECT * FROM conversation_bootstrap_state")
     assert (state["last_processed_entry_id"], state["last_processed_offset"]) == ("e2", file.stat().st_size)
     assert (state["session_file_path"], state["session_header_id"]) == (str(file), "s1")
@@ -437,7 +437,7 @@ async def test_a_transcript_is_imported_once_and_its_suffix_later(engine: Engine
     assert dump(path) == before
     transcript(file, *lines)
     later = await engine.bootstrap(KEY, file)
-    assert (later.imported, later.proof) == (2, Proof.ENTRY_ID)
+    assert (later.imported, later.proof) == (2, AnchorProof.ENTRY_ID)
     assert texts(path) == [f"line {number}" for number in range(5)]
     assert value(path, "SELECT last_processed_entry_id FROM conversation_bootstrap_state") == "e4"
 
@@ -447,7 +447,7 @@ async def test_without_entry_ids_the_texts_prove_the_place(engine: Engine, tmp_p
     lines = [said(text, number) for number, text in enumerate(["a", "b", "c", "b", "c", "d"])]
     await engine.ingest_batch(KEY, lines[:5])
     done = await engine.bootstrap(KEY, transcript(tmp_path / "s1.jsonl", *lines))
-    assert (done.imported, done.proof) == (1, Proof.CONTENT)
+    assert (done.imported, done.proof) == (1, AnchorProof.CONTENT)
     assert texts(path) == ["a", "b", "c", "b", "c", "d"]
 
 
@@ -455,7 +455,7 @@ async def test_without_any_proof_nothing_is_imported(engine: Engine, tmp_path: P
     await engine.ingest(KEY, said("something else"))
     before = dump(engine.database.path)
     done = await engine.bootstrap(KEY, transcript(tmp_path / "s1.jsonl", said("a"), said("b", 1)))
-    assert (done.imported, done.proof) == (0, Proof.NONE)
+    assert (done.imported, done.proof) == (0, AnchorProof.NONE)
     assert done.reason == "no stored message was found in the transcript"
     many = transcript(tmp_path / "s2.jsonl", said("something else"), *(said(str(n), n) for n in range(60)))
     done = await engine.bootstrap(KEY, many)

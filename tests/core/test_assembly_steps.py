@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 from lcm_core.assemble.assembler import (
+    AssemblyInputs,
     AssemblySettings,
-    ConversationState,
     assemble,
     is_degraded,
 )
@@ -108,12 +108,12 @@ def sent(
     items: Sequence[LoadedItem],
     rules: EngineRules = RULES_PRESENT,
     budget: int = 100_000,
-    around: ConversationState | None = None,
+    around: AssemblyInputs | None = None,
     **settings: Any,
 ) -> Assembled:
     context = resolve_items(items, None, rules, UTC)
     asked = AssemblySettings(budget, **settings)
-    return assemble(context, asked, rules, around or ConversationState())
+    return assemble(context, asked, rules, around or AssemblyInputs())
 
 
 def shape(found: Assembled) -> list[str]:
@@ -540,22 +540,22 @@ def live(count: int) -> tuple[SentMessage, ...]:
 @pytest.mark.parametrize(
     ("items", "around", "source"),
     [
-        ([message(0, "user", "hi")], ConversationState(), SentSource.ASSEMBLED),
-        ([], ConversationState(), SentSource.FALLBACK_EMPTY),
-        ([], ConversationState(live=live(2)), SentSource.FALLBACK_LIVE),
-        ([message(0, "user", "hi")], ConversationState(live=live(1)), SentSource.ASSEMBLED),
-        ([message(0, "user", "hi")], ConversationState(live=live(2)), SentSource.FALLBACK_LIVE),
-        ([summary(0), message(1, "user", "hi")], ConversationState(live=live(9)), SentSource.ASSEMBLED),
-        ([message(0, "assistant", "hi")], ConversationState(), SentSource.FALLBACK_NO_USER_TURN),
-        ([message(0, "assistant", "")], ConversationState(), SentSource.FALLBACK_EMPTY),
+        ([message(0, "user", "hi")], AssemblyInputs(), SentSource.ASSEMBLED),
+        ([], AssemblyInputs(), SentSource.FALLBACK_EMPTY),
+        ([], AssemblyInputs(live=live(2)), SentSource.FALLBACK_LIVE),
+        ([message(0, "user", "hi")], AssemblyInputs(live=live(1)), SentSource.ASSEMBLED),
+        ([message(0, "user", "hi")], AssemblyInputs(live=live(2)), SentSource.FALLBACK_LIVE),
+        ([summary(0), message(1, "user", "hi")], AssemblyInputs(live=live(9)), SentSource.ASSEMBLED),
+        ([message(0, "assistant", "hi")], AssemblyInputs(), SentSource.FALLBACK_NO_USER_TURN),
+        ([message(0, "assistant", "")], AssemblyInputs(), SentSource.FALLBACK_EMPTY),
         (
             [message(0, "user", "hi")],
-            ConversationState(live=live(1), degraded=True),
+            AssemblyInputs(live=live(1), degraded=True),
             SentSource.EMERGENCY,
         ),
     ],
 )
-def test_where_the_messages_came_from(items: list[LoadedItem], around: ConversationState, source: SentSource):
+def test_where_the_messages_came_from(items: list[LoadedItem], around: AssemblyInputs, source: SentSource):
     found = sent(items, around=around)
     assert found.metadata.source is source
     assert found.metadata.prompt_authoritative is (source is SentSource.ASSEMBLED)
@@ -575,13 +575,13 @@ def test_where_the_messages_came_from(items: list[LoadedItem], around: Conversat
 def test_what_was_not_read_counts_when_the_host_holds_more(unread: UnreadItems, source: SentSource):
     context = resolve_items([message(20, "user", "a"), message(21, "user", "b")], None, RULES_PRESENT, UTC)
     asked = AssemblySettings(10, fresh_tail_count=1)
-    found = assemble(replace(context, unread=unread), asked, RULES_PRESENT, ConversationState(live=live(10)))
+    found = assemble(replace(context, unread=unread), asked, RULES_PRESENT, AssemblyInputs(live=live(10)))
     assert found.metadata.source is source
 
 
 def test_a_row_whose_message_is_gone_is_no_message_that_the_host_holds_alone():
     items = [DanglingItem(0, "message 7"), message(1, "user", "hi")]
-    assert sent(items, around=ConversationState(live=live(2))).metadata.source is SentSource.ASSEMBLED
+    assert sent(items, around=AssemblyInputs(live=live(2))).metadata.source is SentSource.ASSEMBLED
 
 
 def test_an_engine_that_cannot_compact_gives_up_above_three_quarters():
@@ -597,7 +597,7 @@ def test_the_hosts_messages_are_sent_word_for_word():
         {"role": "assistant", "content": [], "api": "a", "usage": {"input": 5}, "stopReason": "error"},
         {"role": "toolResult", "toolCallId": "x", "content": None, "details": [1.0], "isError": False},
     ]
-    around = ConversationState(live=tuple(map(live_message, held)))
+    around = AssemblyInputs(live=tuple(map(live_message, held)))
     found = sent([], around=around, clamp=True)
     assert host_messages(found) == held
     assert found.sent_tokens == sum(serialized_tokens(one, Estimator.WEIGHTED) for one in around.live or ())
@@ -605,7 +605,7 @@ def test_the_hosts_messages_are_sent_word_for_word():
 
 
 def test_the_hosts_messages_are_cut_to_the_budget():
-    found = sent([], budget=40, around=ConversationState(live=live(9)))
+    found = sent([], budget=40, around=AssemblyInputs(live=live(9)))
     assert 0 < len(found.messages) < 9
     assert found.sent_tokens <= 36
 

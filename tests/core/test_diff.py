@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core import diff as matching
-from lcm_core.diff import Diff, Mark, compare_lines, compare_texts, emphasis, line_edits, unified_text
+from lcm_core.diff import Diff, LineMark, compare_lines, compare_texts, edits_between, emphasis, unified_text
 
 #: Few lines, so that they repeat: blank ones, near twins, other scripts, odd line ends.
 LINES = st.sampled_from(
@@ -70,7 +70,7 @@ def test_every_line_stands_in_the_rows_once_and_in_order(old: str, new: str):
     for rows in (list(diff.unified()), list(diff.side_by_side())):
         assert [row.old for row in rows if row.old is not None] == list(range(len(diff.old)))
         assert [row.new for row in rows if row.new is not None] == list(range(len(diff.new)))
-    assert {row.mark for row in diff.side_by_side()} <= set(Mark)
+    assert {row.mark for row in diff.side_by_side()} <= set(LineMark)
 
 
 @given(TEXTS, TEXTS)
@@ -98,7 +98,12 @@ def test_words_are_marked_and_single_ideographs_too():
 def test_a_reworded_line_stands_beside_what_it_became():
     diff = compare_texts("keep\nthe port is 8080 now\ngone", "keep\nnew line\nthe port is 9090 now")
     marks = [(row.mark, row.old, row.new) for row in diff.side_by_side()]
-    assert marks == [(Mark.SAME, 0, 0), (Mark.ADDED, None, 1), (Mark.CHANGED, 1, 2), (Mark.GONE, 2, None)]
+    assert marks == [
+        (LineMark.SAME, 0, 0),
+        (LineMark.ADDED, None, 1),
+        (LineMark.CHANGED, 1, 2),
+        (LineMark.GONE, 2, None),
+    ]
 
 
 def test_a_blank_line_that_stayed_by_chance_does_not_split_a_change():
@@ -120,7 +125,7 @@ def test_no_more_lines_change_than_with_difflib():
     chooser = random.Random(7)
     old = [f"line {chooser.randrange(400)}" for _ in range(600)]
     new = [line if chooser.random() > 0.2 else f"other {chooser.randrange(50)}" for line in old]
-    ours = sum(edit.old_size + edit.new_size for edit in line_edits(old, new) if not edit.same)
+    ours = sum(edit.old_size + edit.new_size for edit in edits_between(old, new) if not edit.same)
     theirs = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     assert ours <= sum(i2 - i1 + j2 - j1 for tag, i1, i2, j1, j2 in theirs if tag != "equal")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
 from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
 from lcm_core.ingest.identity import canonical, collation, identity_of
-from lcm_core.ingest.parts import text_in, text_of_content
+from lcm_core.ingest.parts import content_as_text, text_in
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.javascript import BLANKS, js_json, read_json
 from lcm_core.tokens import estimate_weighted
@@ -121,7 +121,7 @@ def test_a_value_says_what_the_table_says(value: Any) -> None:
     told = tell(value)
     assert text_in(value) == (told[0] if told else None)
     if told:
-        assert text_of_content(value) == told[0]
+        assert content_as_text(value) == told[0]
 
 
 @given(st.integers(0, 12), st.booleans())

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.ingest.reconcile import (
     Anchor,
-    Proof,
+    AnchorProof,
     anchor_by_content,
     anchor_by_entry,
     comparable,
@@ -17,18 +17,18 @@ from lcm_core.ingest.skipping import matches_any
 
 
 def test_entry_ids_prove_the_place_and_tell_of_holes() -> None:
-    assert anchor_by_entry(["a", "b", None, "c", "d"], {"a", "c"}) == Anchor(4, Proof.ENTRY_ID, 2)
-    assert anchor_by_entry(["a", "b"], {"a", "b"}) == Anchor(2, Proof.ENTRY_ID)
+    assert anchor_by_entry(["a", "b", None, "c", "d"], {"a", "c"}) == Anchor(4, AnchorProof.ENTRY_ID, 2)
+    assert anchor_by_entry(["a", "b"], {"a", "b"}) == Anchor(2, AnchorProof.ENTRY_ID)
     assert anchor_by_entry(["a"], {"x"}) is None
     assert anchor_by_entry([], {"x"}) is None
 
 
 def test_texts_prove_it_with_their_predecessors() -> None:
-    assert anchor_by_content("abcdefg", "bcd") == Anchor(4, Proof.CONTENT)
+    assert anchor_by_content("abcdefg", "bcd") == Anchor(4, AnchorProof.CONTENT)
     assert anchor_by_content("abcabcx", "abc") is None  # twice the same run
-    assert anchor_by_content("xabcabc", "xabc") == Anchor(4, Proof.CONTENT)
+    assert anchor_by_content("xabcabc", "xabc") == Anchor(4, AnchorProof.CONTENT)
     assert anchor_by_content("abcd", "zzd") is None  # one agreeing message is not enough
-    assert anchor_by_content("ab", "b") == Anchor(2, Proof.CONTENT)  # but all that there is
+    assert anchor_by_content("ab", "b") == Anchor(2, AnchorProof.CONTENT)  # but all that there is
     assert anchor_by_content("ab", "") is None
 
 
@@ -37,7 +37,7 @@ def test_a_prefix_that_is_stored_is_found(transcript: list[int], data: st.DataOb
     names = [str(number) for number in transcript]
     stored = data.draw(st.integers(1, len(names)))
     tail = data.draw(st.integers(1, stored))
-    assert anchor_by_content(names, names[stored - tail : stored]) == Anchor(stored, Proof.CONTENT)
+    assert anchor_by_content(names, names[stored - tail : stored]) == Anchor(stored, AnchorProof.CONTENT)
 
 
 def test_ids_of_files_are_no_difference() -> None:

@@ -48,7 +48,7 @@ class AssemblySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationState:
+class AssemblyInputs:
     """What else is known of a conversation: for the metadata, and for falling back."""
 
     raw_history_tokens: int | None = None
@@ -58,14 +58,14 @@ class ConversationState:
     degraded: bool = False  #: compaction is due, the context too large, and compaction cannot run
 
 
-_NOTHING_KNOWN: Final = ConversationState()
+_NOTHING_KNOWN: Final = AssemblyInputs()
 
 
 def assemble(
     context: ResolvedContext,
     settings: AssemblySettings,
     rules: EngineRules,
-    around: ConversationState = _NOTHING_KNOWN,
+    around: AssemblyInputs = _NOTHING_KNOWN,
 ) -> Assembled:
     """Turn a context into messages; the same records always give the same messages."""
     choice = _choose(context, settings, rules)
@@ -200,7 +200,7 @@ def _has_user(messages: Sequence[SentMessage]) -> bool:
     return any(message.role is Role.USER for message in messages)
 
 
-def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: ConversationState) -> _Fallback:
+def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: AssemblyInputs) -> _Fallback:
     """Which messages are sent in place of the assembled ones, and why.
 
     Source: docs/engine/assembly.md, "What is sent instead".
@@ -236,7 +236,7 @@ def _or_live(reason: str, live: tuple[SentMessage, ...] | None, otherwise: SentS
 def _metadata(
     context: ResolvedContext,
     tail: Tail,
-    around: ConversationState,
+    around: AssemblyInputs,
     fallback: _Fallback,
     reported: int,
 ) -> Metadata:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from zoneinfo import ZoneInfo
 
-from lcm_core.assemble.assembler import ConversationState, assemble
+from lcm_core.assemble.assembler import AssemblyInputs, assemble
 from lcm_core.assemble.rebuild import live_message
 from lcm_core.assemble.resolve import ResolvedContext
 from lcm_core.assemble.result import Assembled
@@ -31,7 +31,7 @@ from lcm_core.engine.transcripts import EXCLUDED, STATELESS, Bootstrapped, Trans
 from lcm_core.engine_rules import EngineRules, IngestRules, configured, engine_rules
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.ingest.host_file import HostMessage, host_message, read_host_file
-from lcm_core.ingest.reconcile import Proof
+from lcm_core.ingest.reconcile import AnchorProof
 from lcm_core.ingest.skipping import is_acknowledgement, matches_any, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.javascript import JsonObject
@@ -215,7 +215,7 @@ class Engine:
         """
         excluded = self._exclusion(session)
         if excluded is not None:
-            return Bootstrapped(None, 0, 0, 0, Proof.NONE, excluded, "the session is not stored")
+            return Bootstrapped(None, 0, 0, 0, AnchorProof.NONE, excluded, "the session is not stored")
         async with self._turn(session):
             return await self._transcripts.bootstrap(session, transcript, self._rules().ingest)
 
@@ -255,7 +255,7 @@ class Engine:
             if not held:
                 raise
             return await asyncio.to_thread(
-                assemble, ResolvedContext(()), settings, self._rules(), ConversationState(live=held)
+                assemble, ResolvedContext(()), settings, self._rules(), AssemblyInputs(live=held)
             )
         now, zone = self._clock(), zone or self._zone
         assembled = await self.database.read(

@@ -14,7 +14,7 @@ from typing import Final
 from lcm_core.engine.appends import Appender
 from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.host_file import HostFile, HostMessage, read_host_file, read_messages
-from lcm_core.ingest.reconcile import Proof
+from lcm_core.ingest.reconcile import AnchorProof
 from lcm_core.ingest.stored import StoredMessage, message_tokens
 from lcm_core.operations.appending import Session, TranscriptCheckpoint
 from lcm_core.operations.importing import (
@@ -54,7 +54,7 @@ class Bootstrapped:
     imported: int
     left_out: int  #: older messages that are not stored: they would follow newer ones, or exceed the budget
     bad_lines: int
-    proof: Proof  #: by what the place was found
+    proof: AnchorProof  #: by what the place was found
     engine_reason: str | None  #: what the engine says of it
     reason: str | None = None  #: why nothing was imported although something is new
 
@@ -75,11 +75,11 @@ class Transcripts:
         """Bring a conversation up to its transcript, or begin it with its newest messages."""
         standing = await self._database.read(stored_session, session)
         if await asyncio.to_thread(_is_read, standing, path):
-            return Bootstrapped(standing.conversation_id, 0, 0, 0, Proof.EMPTY, UP_TO_DATE)
+            return Bootstrapped(standing.conversation_id, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
         file = await asyncio.to_thread(read_host_file, path)
         if not standing.is_empty and await asyncio.to_thread(_is_left_behind, standing, session):
             found = await self._database.read(reconcile, session, file, standing)
-            if found.proof is Proof.NONE:
+            if found.proof is AnchorProof.NONE:
                 await self._appender.archive(session)
                 standing = await self._database.read(stored_session, session)
         if standing.is_empty:
@@ -112,7 +112,7 @@ class Transcripts:
             tally.stored,
             left_out,
             file.bad_lines,
-            Proof.EMPTY,
+            AnchorProof.EMPTY,
             done if tally.stored else NOTHING_THERE,
         )
 

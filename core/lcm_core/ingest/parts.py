@@ -62,14 +62,14 @@ _OUTPUTS: Final = ("output", "content", "result")
 def message_text(message: JsonObject) -> str:
     """The text of a whole message."""
     if "content" in message:
-        return text_of_content(message["content"])
+        return content_as_text(message["content"])
     if "output" in message:
         command, output = (_as_text(message.get(name)) for name in ("command", "output"))
         return f"$ {command}\n{output}"
     return ""
 
 
-def text_of_content(content: Json) -> str:
+def content_as_text(content: Json) -> str:
     """What a content says; what says nothing is kept as its JSON, unless it is empty or of tools alone."""
     if (found := text_in(content)) is not None:
         return found

@@ -18,13 +18,13 @@ from typing import Final
 from lcm_core.ingest.identity import identity_of
 
 #: Stored messages that are compared at most.
-TAIL: Final = 64
+MOST_COMPARED: Final = 64
 #: Messages in a row that must agree, when there are so many.
 _RUN: Final = 3
 _FILE_ID: Final = re.compile(r"file_[0-9a-f]{16}")
 
 
-class Proof(StrEnum):
+class AnchorProof(StrEnum):
     """By what the place was found."""
 
     EMPTY = "nothing is stored yet"
@@ -38,7 +38,7 @@ class Anchor:
     """Where the new part of a transcript begins."""
 
     start: int  #: index of the first new message
-    proof: Proof
+    proof: AnchorProof
     left_out: int = 0  #: messages before it that are not stored: they would come behind newer ones
 
 
@@ -53,7 +53,7 @@ def anchor_by_entry(ids: Sequence[str | None], known: Collection[str]) -> Anchor
     if last is None:
         return None
     left_out = sum(1 for entry_id in ids[:last] if entry_id not in known)
-    return Anchor(last + 1, Proof.ENTRY_ID, left_out)
+    return Anchor(last + 1, AnchorProof.ENTRY_ID, left_out)
 
 
 def anchor_by_content(transcript: Sequence[str], stored: Sequence[str]) -> Anchor | None:
@@ -71,7 +71,7 @@ def anchor_by_content(transcript: Sequence[str], stored: Sequence[str]) -> Ancho
     best = [at for at, run in runs.items() if run == longest]
     if longest < min(_RUN, len(stored)) or len(best) != 1:
         return None
-    return Anchor(best[0] + 1, Proof.CONTENT)
+    return Anchor(best[0] + 1, AnchorProof.CONTENT)
 
 
 def anchor_by_counts(

@@ -20,7 +20,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.ingest.host_file import HostFile, read_messages
 from lcm_core.ingest.jsonl import TranscriptError
 from lcm_core.ingest.payloads import remove_payloads, write_payloads
-from lcm_core.ingest.reconcile import Anchor, Proof, import_cap
+from lcm_core.ingest.reconcile import Anchor, AnchorProof, import_cap
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import Append, ConversationEnd, Session, end_of_conversation
@@ -63,7 +63,7 @@ class Backfill:
     @property
     def doubtful(self) -> bool:
         """Whether it is not proven that the messages are new, or where they belong."""
-        return self.anchor.proof is Proof.NONE
+        return self.anchor.proof is AnchorProof.NONE
 
 
 def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
@@ -228,9 +228,9 @@ def _warnings(transcript: HostFile, anchor: Anchor, tally: ImportTally, present:
             f"{_count(anchor.left_out, 'message')} between stored ones {_is(anchor.left_out)} not stored and "
             "left out: it would come behind newer ones"
         )
-    if anchor.proof is Proof.NONE:
+    if anchor.proof is AnchorProof.NONE:
         yield "none of the stored messages is in the file, so that nothing says where it belongs"
-    if anchor.proof is Proof.CONTENT and tally.stored > import_cap(present):
+    if anchor.proof is AnchorProof.CONTENT and tally.stored > import_cap(present):
         yield (
             f"only texts say that these {tally.stored:,} messages are new; the engine itself would believe "
             f"{import_cap(present):,}"

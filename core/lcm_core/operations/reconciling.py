@@ -21,9 +21,9 @@ from lcm_core.ingest.jsonl import Cancelled, never_cancelled
 from lcm_core.ingest.parts import CALL_IDS, message_text, says_nothing
 from lcm_core.ingest.payloads import Payload, same_bytes
 from lcm_core.ingest.reconcile import (
-    TAIL,
+    MOST_COMPARED,
     Anchor,
-    Proof,
+    AnchorProof,
     anchor_by_content,
     anchor_by_counts,
     anchor_by_entry,
@@ -88,7 +88,7 @@ class StoredSession:
 class Reconciled:
     """What a transcript adds to a conversation."""
 
-    proof: Proof
+    proof: AnchorProof
     new: tuple[HostEntry, ...] = ()
     adopted: tuple[Adoption, ...] = ()
     left_out: int = 0  #: entries before the anchor that are not stored
@@ -140,7 +140,7 @@ async def reconcile(reader: Reader, session: Session, file: HostFile, standing: 
     if start is not None:
         return await _by_texts(reader, owner, file, start, holding.messages)
     if holding.checkpoint is None or (same_path and not shrank):
-        return Reconciled(Proof.NONE, reason=_UNPROVEN if file.on_path else None, moves_on=False)
+        return Reconciled(AnchorProof.NONE, reason=_UNPROVEN if file.on_path else None, moves_on=False)
     return _new_epoch(file, texts, counts, known, holding)
 
 
@@ -188,7 +188,7 @@ async def _appended(
     if any(one.node is not None and one.parent not in allowed for one in behind):
         return None
     new = tuple(one for one in behind if one.is_message)
-    return Reconciled(Proof.ENTRY_ID if newest.entry_id is not None else Proof.CONTENT, new)
+    return Reconciled(AnchorProof.ENTRY_ID if newest.entry_id is not None else AnchorProof.CONTENT, new)
 
 
 # -- by entry ids ----------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ async def _by_entries(
     adopted, new = await _match(reader, owner, file, unknown, known)
     cap = import_cap(rows)
     return Reconciled(
-        Proof.ENTRY_ID, tuple(new[:cap]), tuple(adopted), left_out, None, moves_on=len(new) <= cap
+        AnchorProof.ENTRY_ID, tuple(new[:cap]), tuple(adopted), left_out, None, moves_on=len(new) <= cap
     )
 
 
@@ -279,8 +279,8 @@ async def _by_texts(
 ) -> Reconciled:
     new, cap = file.messages[start:], import_cap(rows)
     if len(new) > cap:
-        return Reconciled(Proof.CONTENT, reason=_capped(len(new), cap), moves_on=False)
-    return Reconciled(Proof.CONTENT, new)
+        return Reconciled(AnchorProof.CONTENT, reason=_capped(len(new), cap), moves_on=False)
+    return Reconciled(AnchorProof.CONTENT, new)
 
 
 def _new_epoch(
@@ -294,11 +294,11 @@ def _new_epoch(
     messages = file.messages
     ids = {entry_id_of(one) for one in messages}
     if known & ids or any(text.key in counts for text in texts):
-        return Reconciled(Proof.NONE, reason=_UNPROVEN, moves_on=False)
+        return Reconciled(AnchorProof.NONE, reason=_UNPROVEN, moves_on=False)
     cap = import_cap(holding.messages)
     if len(messages) > cap and None in ids:
-        return Reconciled(Proof.NONE, reason=_capped(len(messages), cap), moves_on=False)
-    return Reconciled(Proof.CONTENT, messages[:cap], moves_on=len(messages) <= cap)
+        return Reconciled(AnchorProof.NONE, reason=_capped(len(messages), cap), moves_on=False)
+    return Reconciled(AnchorProof.CONTENT, messages[:cap], moves_on=len(messages) <= cap)
 
 
 # -- texts -----------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ async def read_imported(reader: Reader, session: Session) -> ImportedSoFar:
         return ImportedSoFar(None)
     conversation_id = holding.conversation_id
     entries = await known_entry_ids(reader, conversation_id)
-    tail = await tail_messages(reader, conversation_id, TAIL)
+    tail = await tail_messages(reader, conversation_id, MOST_COMPARED)
     return ImportedSoFar(holding, entries, tuple(tail))
 
 
@@ -370,7 +370,7 @@ def anchor_of(
 ) -> Anchor:
     """From where on a transcript is new; blocks, for it may have to be read."""
     if known.holding is None or not known.tail:
-        return Anchor(0, Proof.EMPTY)
+        return Anchor(0, AnchorProof.EMPTY)
     found = anchor_by_entry([entry_id_of(one) for one in file.messages], known.entry_ids)
     if found is None:
         hosts = read_messages(file, file.messages, cancelled=cancelled)
@@ -380,7 +380,7 @@ def anchor_of(
         ]
         tail = [comparable(each.role, each.content) for each in known.tail]
         found = anchor_by_content(texts, tail)
-    return found or Anchor(len(file.on_path), Proof.NONE)
+    return found or Anchor(len(file.on_path), AnchorProof.NONE)
 
 
 # -- what a turn repeats (docs/engine/ingest.md, "Repeated messages") -----------------------------------

@@ -18,7 +18,7 @@ from lcm_core.assemble.rebuild import rebuilt_content, recorded_sender
 from lcm_core.dag.previous import PreviousContext, PreviousRules
 from lcm_core.engine_rules import RULES_PRESENT, EngineRules, SourceRules, engine_rules
 from lcm_core.javascript import BLANKS, Json, js_json, paired, parsed_object, read_json, trimmed
-from lcm_core.meaning import MEDIA, message_says, plain, summary_says, type_of, value_says
+from lcm_core.meaning import MEDIA, message_says, normalised_type, plain, summary_says, value_says
 from lcm_core.records import Message, MessageId, MessagePart, SummaryId, SummaryText, Timestamp
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
@@ -172,8 +172,8 @@ def _is_media(part: MessagePart) -> bool:
     metadata = parsed_object(part.metadata)
     raw = metadata.get("raw")
     if not isinstance(metadata.get("rawType"), str) and isinstance(raw, dict):
-        return type_of(raw, "type") in MEDIA
-    return type_of(metadata, "rawType") in MEDIA
+        return normalised_type(raw, "type") in MEDIA
+    return normalised_type(metadata, "rawType") in MEDIA
 
 
 # -- what parts say --------------------------------------------------------------------------------------
