@@ -22,10 +22,11 @@ from typing import Final
 
 from lcm_core.change.breaks import line_key, message_key, summary_key
 from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, insertion
+from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.stored import new_file_id
 from lcm_core.operations.rows import new_summary_id, pages
-from lcm_core.records import ConversationId
+from lcm_core.records import ConversationId, Edge, SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import seq_bounds
 from lcm_core.store.database import Reader
@@ -81,14 +82,15 @@ async def load_subtree(reader: Reader, owner: ConversationId, roots: Sequence[st
         _id(row, "summary_id"): row for row in await rows_by(reader, "summaries", "summary_id", seen)
     }
     _check_present(owner, seen, summaries, "Summary", "summary_id")
-    _check_standing(roots, edges)
+    graph = _graph(summaries, edges)
+    _check_standing(roots, graph)
     links = await rows_by(reader, "summary_messages", "summary_id", seen)
     wanted = list(dict.fromkeys(link["message_id"] for link in links))
     rows = await rows_by(reader, "messages", "message_id", wanted)
     messages = {_number(row, "message_id"): row for row in sorted(rows, key=lambda row: _number(row, "seq"))}
     _check_present(owner, wanted, messages, "Message", "message_id")
     _check_sources(summaries, edges, links)
-    order = _sources_first(list(summaries), edges)
+    order = _sources_first(graph)
     return Subtree({one: summaries[one] for one in order}, tuple(edges), tuple(links), messages)
 
 
@@ -106,25 +108,24 @@ async def _edges_below(reader: Reader, roots: Sequence[str]) -> tuple[list[Store
     return edges, list(seen)
 
 
-def _sources_first(summaries: Sequence[str], edges: Iterable[StoredRow]) -> list[str]:
+def _graph(summaries: Iterable[str], edges: Iterable[StoredRow]) -> SummaryGraph:
+    lines = [(_id(edge, "summary_id"), _id(edge, "parent_summary_id")) for edge in edges]
+    return SummaryGraph.build(
+        (PlainNode(SummaryId(one), "", 0) for one in summaries),
+        (Edge(SummaryId(consumer), SummaryId(source), 0) for consumer, source in lines),
+        (),
+    )
+
+
+def _sources_first(graph: SummaryGraph) -> Iterable[SummaryId]:
     """The summaries in an order in which none comes before its sources, whatever depth they claim."""
-    waiting = dict.fromkeys(summaries, 0)
-    consumers: dict[str, list[str]] = {}
-    for edge in edges:
-        consumers.setdefault(_id(edge, "parent_summary_id"), []).append(_id(edge, "summary_id"))
-        waiting[_id(edge, "summary_id")] += 1
-    order = [summary for summary, count in waiting.items() if not count]
-    for summary in order:  # grows while it is walked: level by level
-        for consumer in consumers.get(summary, ()):
-            waiting[consumer] -= 1
-            if not waiting[consumer]:
-                order.append(consumer)
-    if len(order) < len(summaries):
-        stuck = next(summary for summary, count in waiting.items() if count)
-        raise RefusedError(
-            f"Summary {stuck} stands on a cycle or above one: there is no end to what it was made from. "
-            "Mend the source first; `lcm-tui doctor` names the edges."
-        )
+    order = graph.sources_first
+    for one in graph.nodes:
+        if one not in order or one in graph.sources.get(one, ()):
+            raise RefusedError(
+                f"Summary {one} stands on a cycle or above one: there is no end to what it was made from. "
+                "Mend the source first; `lcm-tui doctor` names the edges."
+            )
     return order
 
 
@@ -153,20 +154,10 @@ def _check_present(
             )
 
 
-def _check_standing(roots: Sequence[str], edges: Iterable[StoredRow]) -> None:
+def _check_standing(roots: Sequence[str], graph: SummaryGraph) -> None:
     """No root may be below another one: the copy would cover the same twice (A7)."""
-    sources: dict[str, list[str]] = {}
-    for edge in edges:
-        sources.setdefault(_id(edge, "summary_id"), []).append(_id(edge, "parent_summary_id"))
-    standing, below = set(roots), set[str]()
-    waiting = [source for root in roots for source in sources.get(root, ())]
-    while waiting:
-        source = waiting.pop()
-        if source in below:
-            continue
-        below.add(source)
-        waiting += sources.get(source, ())
-    if double := standing & below:
+    below = graph.walk(source for root in roots for source in graph.sources.get(SummaryId(root), ()))
+    if double := set(roots).intersection(below):
         raise RefusedError(
             f"Summary {min(double)} and one made from it both stand in the source's context: the copy would "
             "cover the same twice. Take one of them out first; `lcm-tui doctor` offers it."

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lcm_core.change.place import Listing, Place, carry_out, carry_out_moves, moves_from_zero
-from lcm_core.change.plan import Cells, Move, Splice, ref_of, renumbering
+from lcm_core.change.plan import Cells, Move, Splice, renumbering
 from lcm_core.operations.fix.context import Entry, in_order
+from lcm_core.operations.rows import listing_of
 
 #: So many splices at most: each looks through the whole list, and runs that lie close become one.
 MOST_SPLICES = 64
@@ -33,7 +34,7 @@ def edits_of_list(
     listing, edits = _spliced(conversation_id, rows, entries, stamp, ())
     if not renumbered or listing.ordinals == list(range(len(listing))):
         return edits  # what came took the only gaps
-    whole = Listing.of([(_ordinal(row), ref_of(row)) for row in rows])
+    whole = listing_of(rows)
     moves = tuple(moves_from_zero(whole))
     return _spliced(conversation_id, rows, entries, stamp, moves)[1]
 
@@ -42,7 +43,7 @@ def _spliced(
     conversation_id: int, rows: Sequence[Cells], entries: Sequence[Entry], stamp: str, moves: tuple[Move, ...]
 ) -> tuple[Listing, list[Splice]]:
     """The list after some ordinals moved and everything that differs gave way, and the edits for it."""
-    listing = Listing.of([(_ordinal(row), ref_of(row)) for row in rows])
+    listing = listing_of(rows)
     edits: list[Splice] = []
     if moves:
         done = carry_out_moves(listing, renumbering(conversation_id, moves))
@@ -56,13 +57,6 @@ def _spliced(
         inserted = [_row(conversation_id, entries[at], current, stamp) for at in run.new]
         edits.append(_splice(listing, conversation_id, run, removed, inserted))
     return listing, edits
-
-
-def _ordinal(row: Cells) -> int:
-    ordinal = row["ordinal"]
-    if not isinstance(ordinal, int):
-        raise TypeError("an ordinal is a number")
-    return ordinal
 
 
 def _row(conversation_id: int, entry: Entry, rows: Sequence[Cells], stamp: str) -> Cells:
