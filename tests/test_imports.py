@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import lcm_core
 import pytest
 
@@ -76,3 +78,10 @@ def test_connections_to_files_are_made_in_one_module_of_the_core():
     core = Path(lcm_core.__file__).parent
     makers = [file for file in core.rglob("*.py") if "sqlite3.connect(" in file.read_text(encoding="utf-8")]
     assert [file.relative_to(core).as_posix() for file in makers] == ["store/opening.py"]
+
+
+def test_no_module_of_the_core_imports_itself_through_others():
+    core = grimp.build_graph("lcm_core", cache_dir=None)  # imports inside functions count
+    below = {module: core.find_modules_directly_imported_by(module) for module in core.modules}
+    assert len(below) > 100
+    TopologicalSorter(below).prepare()
