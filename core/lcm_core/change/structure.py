@@ -196,7 +196,7 @@ def _uncovered(
     there = [ref for ref in absent if isinstance(ref, int | str) and ref in owners]
     for ref, over in walks.above(there).items():
         # What is another conversation's (A5) stands where it belongs.
-        if over or (owners[ref] != conversation_id and walks.stands(owners[ref], ref)):
+        if over or (owners[ref] != conversation_id and walks.in_context(owners[ref], ref)):
             continue
         if isinstance(ref, int):
             yield "A11", ref

@@ -2,7 +2,7 @@
 
 Table ``lcm_tui_assemblies`` is our own (docs/format.md, "Tables of ours"); `lcm_core.change.snapshots` writes
 it. A snapshot holds numbers and references, never a text: what was sent is put together again from the rows
-that still stand, and the hash of the messages tells whether that is what was sent.
+that still exist, and the hash of the messages tells whether that is what was sent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KINDS: Final = {code: kind for kind, code in CODES.items()}
 
 @dataclass(frozen=True, slots=True)
 class SnapshotItem:
-    """A message that was sent, or a context item that was chosen and then mended away."""
+    """A message that was sent, or a context item that was chosen and then dropped."""
 
     kind: OriginKind
     ordinal: int | None  #: of the context item
@@ -71,7 +71,7 @@ class Snapshot:
     sent_tokens: int
     evicted: int  #: items that were not sent
     sent: tuple[SnapshotItem, ...]  #: as they were sent, in order
-    dropped: tuple[SnapshotItem, ...]  #: chosen, and mended away
+    dropped: tuple[SnapshotItem, ...]  #: chosen, then dropped
     cut: tuple[SnapshotItem, ...] = ()  #: chosen, and cut off last since the whole was over the budget
 
 
@@ -81,7 +81,7 @@ class DamagedSnapshot:
 
     id: str
     conversation_id: ConversationId
-    created_at: Timestamp  #: as it stands there
+    created_at: Timestamp  #: as it is stored
     problem: str  #: in a sentence
 
 
@@ -155,7 +155,7 @@ async def _exists(reader: Reader) -> bool:
 
 
 def packed_items(*lists_of_items: Sequence[SnapshotItem]) -> bytes:
-    """The items of a snapshot, compact: those that were sent, were mended away, were cut off last."""
+    """The items of a snapshot, compact: those that were sent, were dropped, were cut off last."""
     lists = [
         [[CODES[one.kind], one.ordinal, one.ref, one.tokens] for one in items] for items in lists_of_items
     ]

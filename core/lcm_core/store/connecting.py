@@ -32,7 +32,7 @@ class Rows(Protocol):
         """All rows of a query, addressed by column name."""
 
     def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query that are only taken apart: without names they take half the time."""
+        """All rows of a query as plain tuples: without names they take half the time."""
 
     def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
         """The rows of a query whose text holds ``IN (?*)`` once, for all keys."""
@@ -50,6 +50,11 @@ def rows_in(db: Rows, sql: str, keys: Iterable[SqlValue], chunk: int = CHUNK) ->
         some = wanted[start : start + chunk]
         found += db.rows(sql.replace("?*", ", ".join("?" * len(some))), some)
     return found
+
+
+def contains_pattern(needle: str) -> str:
+    """The pattern of ``LIKE ... ESCAPE '\\'`` that is true of a text that contains *needle*."""
+    return "%" + needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
 
 
 def quoted(name: str) -> str:
@@ -110,10 +115,10 @@ def error_name(error: sqlite3.Error) -> str:
 def as_bytes(
     sql: str, parameters: Sequence[SqlValue], otherwise: str = ""
 ) -> tuple[str, tuple[SqlValue, ...]]:
-    """The statement with text that is not valid UTF-8 bound as the bytes that stand in the file.
+    """The statement with text that is not valid UTF-8 bound as the bytes that are in the file.
 
     Raises:
-        UnicodeEncodeError: a text holds a surrogate that no byte was read as, and nothing else is to be done.
+        UnicodeEncodeError: a text holds a surrogate that no byte was read as, and *otherwise* is empty.
     """
     pieces = sql.split("?")
     marks = ["CAST(? AS TEXT)" if isinstance(value, str) else "?" for value in parameters]

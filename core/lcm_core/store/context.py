@@ -1,6 +1,6 @@
 """The context of a conversation: what the model sees, in order.
 
-It is read in three layers, since a context may hold tens of thousands of items: the items (which row stands
+It is read in three layers, since a context may hold tens of thousands of items: the items (which row is
 where), weights (tokens and role of what they name, by pages), and entries (with a preview, for the rows in
 sight).
 """
@@ -58,7 +58,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class ContextEntry:
-    """A context item with what it stands for; the fields of a dangling item are None."""
+    """A context item with what it refers to; the fields of a dangling item are None."""
 
     item: ContextItem
     tokens: int | None  #: stored estimate of the message or summary; None when its row is gone
@@ -72,7 +72,7 @@ class ContextEntry:
 
     @property
     def is_summary(self) -> bool:
-        """Whether the item stands for a summary."""
+        """Whether the item is a summary."""
         return self.item.summary_id is not None
 
     @property
@@ -152,7 +152,7 @@ async def stored_tokens(reader: Reader, refs: Iterable[object]) -> int:
 
 
 async def context_entries(reader: Reader, items: Sequence[ContextItem]) -> list[ContextEntry]:
-    """Some items with what they stand for, in the order given."""
+    """Some items with what they refer to, in the order given."""
     messages = {
         row["message_id"]: row
         for row in await reader.rows_in(
@@ -177,7 +177,7 @@ async def context_entries(reader: Reader, items: Sequence[ContextItem]) -> list[
 
 
 async def check_tokens(reader: Reader, item: ItemId) -> TokenCheck | None:
-    """Count what stands behind an item anew and compare (docs/engine/tokens.md, "What is counted"); None when
+    """Count again what an item refers to and compare (docs/engine/tokens.md, "What is counted"); None when
     the row is gone.
 
     Reads the whole text of one message or summary.
@@ -307,7 +307,7 @@ def _message_entry(item: ContextItem, row: Row | None, texts: Mapping[int, str])
 
 
 async def _part_heads(reader: Reader, message_ids: Sequence[int]) -> dict[int, str]:
-    """What stands in the parts of messages whose own text is blank (tool calls, results)."""
+    """What is in the parts of messages whose own text is blank (tool calls, results)."""
     if not message_ids or not reader.schema.has("message_parts"):
         return {}
     text = "coalesce(nullif(text_content, ''), tool_output, tool_input, '')"
@@ -390,10 +390,10 @@ async def context_depths(reader: Reader, conversation_id: ConversationId, *, bef
 
 @dataclass(frozen=True, slots=True)
 class ContextEnd:
-    """The last items of a context, or of what stands before them."""
+    """The last items of a context, or of what is before them."""
 
     items: tuple[ContextItem, ...]  #: by ordinal
-    is_whole: bool  #: nothing stands before them
+    is_whole: bool  #: nothing is before them
     tokens: int = 0  #: by their stored counts; 0 where all items were asked for
 
 
@@ -444,7 +444,7 @@ _COUNTED = """LEFT JOIN messages AS m ON m.message_id = c.message_id
 async def stored_items(
     reader: Reader, items: Sequence[ContextItem], *, payloads: bool = False
 ) -> list[LoadedItem]:
-    """What some context items stand for, whole, in their order; *payloads* with the files of tool results."""
+    """What some context items refer to, whole, in their order; *payloads* with the files of tool results."""
     message_ids = [item.message_id for item in items if item.message_id is not None]
     held = {one[0].message_id: one for one in await whole_messages(reader, message_ids)}
     names = [one.large_content for one, _ in held.values() if one.large_content] if payloads else ()
@@ -504,7 +504,7 @@ async def history_tokens(reader: Reader, conversation_id: ConversationId) -> int
 
 
 async def raw_tokens_before(reader: Reader, conversation_id: ConversationId, ordinal: int | None) -> int:
-    """Stored tokens of the raw messages that stand in a context before an ordinal (None: of all)."""
+    """Stored tokens of the raw messages in a context before an ordinal (None: of all)."""
     if not reader.schema.has("context_items"):
         return 0
     return int(
@@ -538,10 +538,10 @@ async def present_sources(
 
 # -- what compaction reads -----------------------------------------------------------------------------
 
-#: An item of a context: ordinal, message id, summary id; then, of what it stands for, the conversation (None
+#: An item of a context: ordinal, message id, summary id; then, of what it refers to, the conversation (None
 #: where that row is gone), the stored estimate, whether a user said it (1 or 0), the depth of a summary, all
 #: 0 where there is none, and of a user's row the sender as the host recorded it. Tuples as SQLite gives them:
-#: of 46,000 every object that is not made is felt.
+#: of 46,000 each object that is not made saves time.
 CompactionRow: TypeAlias = tuple[int, int | None, str | None, int | None, int, int, int, str | None]
 
 
@@ -570,7 +570,7 @@ async def compaction_rows(reader: Reader, conversation_id: ConversationId) -> li
 
 
 async def context_refs(reader: Reader, conversation_id: ConversationId) -> list[tuple[int, int | str | None]]:
-    """Ordinal of every item and what it stands for, without a look at messages or summaries."""
+    """Ordinal of every item and what it refers to, without a look at messages or summaries."""
     if not reader.schema.has("context_items"):
         return []
     rows = await reader.rows(

@@ -36,7 +36,7 @@ class ConversationEntry:
 
 @dataclass(frozen=True, slots=True)
 class DepthCount:
-    """How many summaries stand at one depth."""
+    """How many summaries there are at one depth."""
 
     kind: str
     depth: int
@@ -157,7 +157,7 @@ async def _counts_of(reader: Reader, conversation_id: ConversationId) -> Convers
 
 
 async def summary_depths(reader: Reader, conversation_id: ConversationId) -> list[DepthCount]:
-    """How many summaries stand at each depth of a conversation, leaves first."""
+    """How many summaries there are at each depth of a conversation, leaves first."""
     if not reader.schema.has("summaries"):
         return []
     rows = await reader.rows(

@@ -1,4 +1,4 @@
-"""What the rows of a finding are, and where in a conversation they stand: to show them and to go there."""
+"""What the rows of a finding are, and where in a conversation they are: to show them and to jump to them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lcm_core.findings import KeyPart, RowRef
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.context import ContextEntry, context_entries
 from lcm_core.store.database import Reader
+from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY
 
 T = TypeVar("T")
 
@@ -40,9 +41,9 @@ class FoundRow:
 #: Tables whose key is the id of a conversation.
 _OF_CONVERSATIONS: Final = frozenset(
     {
-        "conversation_bootstrap_state",
-        "conversation_compaction_maintenance",
-        "conversation_compaction_telemetry",
+        BOOTSTRAP,
+        MAINTENANCE,
+        TELEMETRY,
         "conversation_transcript_epochs",
     }
 )
@@ -61,7 +62,7 @@ _CALLED: Final = ("file_name", "session_key", "session_id")
 
 
 async def found_rows(reader: Reader, refs: Sequence[RowRef]) -> list[FoundRow]:
-    """Some rows of findings with what they stand for; of texts only the beginning is read."""
+    """Some rows of findings with what they refer to; only the beginning of texts is read."""
     rows = [await _named(reader, ref) for ref in refs]
     items = [_item(row) for row in rows]
     named = [item for item in items if item.message_id is not None or item.summary_id is not None]

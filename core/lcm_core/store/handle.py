@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 #: How long an interrupted connection is given before it is interrupted again.
 AGAIN_SECONDS = 0.01
-#: A private copy is made anew at most every so many times as long as copying takes.
+#: A private copy is made again at most every so many times as long as copying takes.
 COPY_PAUSE = 20
 #: How often a file is opened at least that is written in the moment in which it is opened without a lock; and
 #: again for as long as a lock would be waited for.
@@ -83,7 +83,7 @@ class Handle:
         self.state: FileState | None = None  #: the file as the connections see it
         self.schema = Schema({})
         self.schema_number = 0  #: what SQLite counts up at every change of the schema
-        self.keep_until = 0.0  #: a copy is not made anew before this (`time.monotonic`)
+        self.keep_until = 0.0  #: a copy is not made again before this (`time.monotonic`)
         self._busy_seconds = busy_seconds
         self._idle: list[Link] = []
         self._busy: set[Link] = set()
@@ -117,7 +117,7 @@ class Handle:
         return self._closed.is_set()
 
     async def rest(self, after: float) -> None:
-        """Close what has not been read with for *after* seconds: a host that leaves then takes its WAL along.
+        """Close what has not been read with for *after* seconds: a host that exits then removes its WAL.
 
         SQLite removes ``-wal`` and ``-shm`` with the last connection; one of ours would keep them there.
         """
@@ -242,7 +242,7 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
         except DatabaseBusyError:
             raise
         except DatabaseError as error:
-            # Perhaps only half of what a host writes or takes away in this very moment was there.
+            # Perhaps only half of what a host writes or removes at this moment was there.
             problem = error
             now = await asyncio.to_thread(file_state, path)
             if state is None or (state == now and not state.may_hide_a_write):

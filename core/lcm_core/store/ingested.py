@@ -94,7 +94,7 @@ async def _holding_of(reader: Reader, conversation_id: ConversationId) -> Holdin
 async def end_of_context(
     reader: Reader, conversation_id: ConversationId
 ) -> list[tuple[int, MessageId | SummaryId | None]]:
-    """The last item of a context with its ordinal, behind those that stand for the same: mostly none."""
+    """The last item of a context with its ordinal, after those that refer to the same row: mostly none."""
     rows = await reader.rows(
         """SELECT CAST(ordinal AS INTEGER), ifnull(summary_id, message_id) FROM context_items
         WHERE conversation_id = ? AND ifnull(summary_id, message_id) IS (
@@ -345,7 +345,7 @@ async def rows_in_second(
 
 
 async def stored_paths(reader: Reader, file_ids: Sequence[str]) -> list[str]:
-    """Where some files lie, in the order of their ids; those without a row are left out."""
+    """Where some files are, in the order of their ids; those without a row are left out."""
     rows = await reader.rows_in(
         "SELECT file_id, storage_uri FROM large_files WHERE file_id IN (?*)", file_ids
     )

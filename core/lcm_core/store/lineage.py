@@ -1,4 +1,4 @@
-"""What a view of the summary DAG reads: its first rows, the way to one summary, and what stands around one.
+"""What a view of the summary DAG reads: its first rows, the way to one summary, and what is around one.
 
 The first rows cost one walk over a context's references; everything else is read for the summaries in sight.
 """
@@ -14,6 +14,7 @@ from lcm_core.dag.graph import SummaryGraph
 from lcm_core.records import ConversationId, Edge, Message, MessageId, Summary, SummaryId, SummaryText
 from lcm_core.store import messages as message_store
 from lcm_core.store import summaries as store
+from lcm_core.store.connecting import contains_pattern
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import SummaryEntry
 
@@ -30,7 +31,7 @@ class ContextSummary:
     summary_id: SummaryId
     ordinal: int
     present: bool  #: whether this conversation has its row; else it dangles (A2) or is another's (A5)
-    consumed: bool  #: whether something was made from it, so that it stands below that
+    consumed: bool  #: whether something was made from it, so that it is shown below that
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ async def messages_under(
 
 
 async def _part_heads(reader: Reader, message_ids: Sequence[MessageId]) -> dict[MessageId, str]:
-    """What stands in the parts of messages whose own text is blank (tool calls, results)."""
+    """What is in the parts of messages whose own text is blank (tool calls, results)."""
     found: dict[MessageId, list[str]] = {}
     for part in await message_store.message_parts(reader, message_ids, head=HEAD):
         said = part.text or part.tool_output or part.tool_input or part.file_name or part.part_type
@@ -243,11 +244,10 @@ async def summaries_with(reader: Reader, conversation_id: ConversationId, needle
     """
     if not reader.schema.has("summaries"):
         return []
-    pattern = "%" + needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     rows = await reader.rows(
         """SELECT summary_id FROM summaries AS s
         WHERE conversation_id = ? AND content LIKE ? ESCAPE '\\' ORDER BY s.rowid""",
         conversation_id,
-        pattern,
+        contains_pattern(needle),
     )
     return [SummaryId(row["summary_id"]) for row in rows]

@@ -288,9 +288,9 @@ def _where(conditions: Sequence[str]) -> str:
 
 async def _listed_summaries(reader: Reader, rows: Sequence[Row]) -> list[ListedSummary]:
     ids = [row["summary_id"] for row in rows]
-    consumers = await _count_by(reader, "summary_parents", "parent_summary_id", ids)
-    sources = await _count_by(reader, "summary_parents", "summary_id", ids)
-    source_messages = await _count_by(reader, "summary_messages", "summary_id", ids)
+    consumers = await summaries.count_by(reader, "summary_parents", "parent_summary_id", ids)
+    sources = await summaries.count_by(reader, "summary_parents", "summary_id", ids)
+    source_messages = await summaries.count_by(reader, "summary_messages", "summary_id", ids)
     return [
         ListedSummary(
             summaries.summary_of(row),
@@ -302,12 +302,3 @@ async def _listed_summaries(reader: Reader, rows: Sequence[Row]) -> list[ListedS
         )
         for row in rows
     ]
-
-
-async def _count_by(reader: Reader, table: str, column: str, ids: Sequence[str]) -> dict[str, int]:
-    if not reader.schema.has(table):
-        return {}
-    rows = await reader.rows_in(
-        f"SELECT {column} AS id, count(*) AS n FROM {table} WHERE {column} IN (?*) GROUP BY {column}", ids
-    )
-    return {row["id"]: row["n"] for row in rows}

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId, Timestamp
-from lcm_core.store.connecting import Row
+from lcm_core.store.connecting import Row, contains_pattern
 from lcm_core.store.database import Reader
 from lcm_core.store.typed import place
 from lcm_core.times import parse_utc
@@ -40,15 +40,15 @@ HEAD = 2_000
 #: Likewise of a part's metadata, which holds the host's block and may be cut: what was read of it still tells
 #: ids and names.
 METADATA_HEAD = 16_000
-#: From so many rows on records are made in a thread: keys would wait for them.
+#: From so many rows on records are made in a thread, so that no key press waits for them.
 MANY = 200
-#: Where the text of a part stands; what is only in the host's block is searched there.
+#: Where the text of a part is; what is only in the host's block is searched there.
 SEARCHED = ("text_content", "tool_name", "tool_input", "tool_output", "tool_error", "file_name")
 
 
 @dataclass(frozen=True, slots=True)
 class MessageEntry:
-    """A message as a line of a list, with what stands beside it.
+    """A message as a line of a list, with what is shown beside it.
 
     In a list, texts of the message and its parts are cut after `HEAD` characters.
     """
@@ -62,7 +62,7 @@ class MessageEntry:
 
 @dataclass(frozen=True, slots=True)
 class MessagePage:
-    """A run of messages in order of seq, and whether more lie before and after it."""
+    """A run of messages in order of seq, and whether there are more before and after it."""
 
     entries: tuple[MessageEntry, ...]
     has_older: bool
@@ -279,12 +279,11 @@ async def find_text(
             f" AND ({' OR '.join(found)}))"
         )
     where = " OR ".join(places).replace(":needle", "(SELECT needle FROM wanted)")
-    pattern = "%" + needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     seq: int | None = await reader.value(
         f"""WITH wanted(needle) AS (SELECT ?)
         SELECT m.seq FROM messages AS m WHERE m.conversation_id = ? AND m.seq {compare} ? AND ({where})
         ORDER BY m.seq {order} LIMIT 1""",
-        pattern,
+        contains_pattern(needle),
         conversation_id,
         start,
     )
@@ -294,7 +293,7 @@ async def find_text(
 async def _page(
     reader: Reader, conversation_id: ConversationId, limit: int, bound: int | None, *, newest: bool
 ) -> MessagePage:
-    """The *newest* messages before *bound*, or the oldest from it on; one more row tells if it goes on."""
+    """The *newest* messages before *bound*, or the oldest from it on; one more row shows if more follow."""
     rows = await reader.rows(
         f"""SELECT {reader.schema.select("messages", COLUMNS, "m")},
         {reader.schema.typed("messages", "content", f"substr(m.content, 1, {HEAD})")}
@@ -322,7 +321,7 @@ async def _page(
 
 
 async def _in_context(reader: Reader, messages: Sequence[Message]) -> frozenset[MessageId]:
-    """Which of these messages stand in the context of their conversation.
+    """Which of these messages are in the context of their conversation.
 
     ``context_items.message_id`` has no index, so the conversation's own items are walked: ids only.
     """

@@ -1,8 +1,8 @@
 """How a database file is opened: every connection of this program is made here.
 
 Reading leaves no trace beside the file (docs/decisions.md, "No trace"). SQLite leaves ``-wal`` and ``-shm``
-beside a WAL file that is opened read-only, owned by whoever opened it. So the way in depends on what lies in
-the folder: `choose_way` looks, and changes nothing, and `Way.connect` goes in.
+beside a WAL file that is opened read-only, owned by whoever opened it. So the way in depends on what is in
+the folder: `choose_way` looks and changes nothing, `Way.connect` opens it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Connection)
 
 MAGIC = b"SQLite format 3\x00"
 CHUNK_BYTES = 8 * 1024 * 1024
-#: How often a copy is begun again because the host began its WAL anew meanwhile.
+#: How often a copy is begun again because the host restarted its WAL meanwhile.
 COPY_ATTEMPTS = 5
 #: Two writes within the clock tick of a file system can leave the same time.
 TICK_NS = 20_000_000
@@ -114,7 +114,7 @@ def file_state(path: Path) -> FileState | None:
 def choose_access(path: Path) -> Access:
     """Decide how to open *path*, after making sure that it is a whole SQLite file.
 
-    Where WAL and ``-shm`` lie beside it, this process may hold SQLite's locks on it (`undisturbed`):
+    Where WAL and ``-shm`` are beside it, this process may hold SQLite's locks on it (`undisturbed`):
     then it is not opened by hand, and SQLite itself says what is wrong with it. An empty WAL counts: whoever
     has the file open may begin to write it at any moment.
 
@@ -139,7 +139,7 @@ def choose_access(path: Path) -> Access:
 
 
 class WayInChanged(sqlite3.OperationalError):
-    """What lies beside the file calls for another way in."""
+    """What is beside the file calls for another way in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Way:
 
     access: Access
     location: Path  #: the file itself, symbolic links resolved, or its private copy
-    beside_wal: bool = False  #: WAL and ``-shm`` lie beside it, or there is no connection
+    beside_wal: bool = False  #: WAL and ``-shm`` are beside it, or there is no connection
 
     def connect(self, wait: float, wanted: Callable[[], bool] = lambda: True) -> ReadConnection:
         """A connection that cannot write; a lock is waited for *wait* seconds. Blocks.
@@ -219,10 +219,10 @@ def _connect(address: str, wait: float, kind: type[C], any_thread: bool) -> C:
 
 
 def _hold_wal(connection: Connection, path: Path, wait: float, wanted: Callable[[], bool]) -> bool:
-    """Read: from here on nobody takes WAL and ``-shm`` away. False when they are gone, or it is not *wanted*.
+    """Read: from here on nobody removes WAL and ``-shm``. False when they are gone, or it is not *wanted*.
 
     Without them SQLite would make them, and the host, perhaps another user, could not write them. So it
-    is not SQLite that waits (its timeout is 0 here) for a host that is leaving, which removes them; blocks.
+    is not SQLite that waits (its timeout is 0 here) for a host that exits, which removes them; blocks.
 
     Raises:
         sqlite3.Error: the file cannot be read, or not within *wait* seconds.
@@ -303,7 +303,7 @@ def _copy_file(source: Path, target: Path, stopped: Callable[[], bool]) -> None:
 
 
 def _wal_header(path: Path) -> bytes:
-    """The start of the WAL, which is another one whenever SQLite begins it anew; empty without a WAL."""
+    """The start of the WAL, which is another one whenever SQLite restarts it; empty without a WAL."""
     try:
         with sidecar(path, "-wal").open("rb") as file:
             return file.read(32)
@@ -319,7 +319,7 @@ def _wal_stat(path: Path) -> os.stat_result | None:
 
 
 def may_be_held(path: Path) -> bool:
-    """Whether WAL and ``-shm`` lie beside the file, so that SQLite reads it without making them.
+    """Whether WAL and ``-shm`` are beside the file, so that SQLite reads it without making them.
 
     Not so an empty one: SQLite would remove the WAL beside it, perhaps all that is left of it.
     """
@@ -434,7 +434,7 @@ _guards: dict[tuple[int, int], threading.Lock] = {}
 
 @contextmanager
 def undisturbed(path: Path, wait: float | None = None) -> Iterator[None]:
-    """Hold the file for oneself within this process, waiting *wait* seconds (None: for as long as it takes).
+    """Lock the file within this process, waiting *wait* seconds (None: for as long as it takes).
 
     POSIX drops every lock that a process has on a file as soon as the process closes any descriptor of it.
     SQLite knows its own descriptors; one that Python opened to read the header, or to copy the file, would

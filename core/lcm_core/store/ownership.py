@@ -77,7 +77,7 @@ NAMED = 5
 class ForeignUse:
     """Something of another conversation that needs a row of this one."""
 
-    conversation_id: int | None  #: the other one; None: it cannot be told
+    conversation_id: int | None  #: the other one; None: not known
     user: str  #: ``summary sum_...``, ``the context``, ``focus brief ...``
     used: str  #: ``message 17``, ``summary sum_...``
     file: bool = False  #: a large file that is only named: nothing breaks

@@ -3,7 +3,7 @@
 Source: docs/engine/texts.md, "Previous context of stored summaries".
 
 Nothing here depends on the size of the conversation: the search goes back from where the summary begins, from
-one summary that stood in the context to the one before it, and reads the texts of those alone.
+one summary that was in the context to the one before it, and reads the texts of those alone.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ async def _neighbour(reader: Reader, subject: _Subject, *, earlier: bool) -> Row
 async def _said_between(reader: Reader, subject: _Subject, start: str | None, end: str | None) -> bool:
     """Whether a message came after *start* and not after *end*; True also when a time cannot be read.
 
-    Looks at a few messages only: in a conversation they stand by time.
+    Looks at a few messages only: in a conversation they are ordered by time.
     """
     since, until = parse_utc(start), parse_utc(end)
     if since is None or until is None or not reader.schema.has("messages", "created_at"):
@@ -131,7 +131,7 @@ async def _said_between(reader: Reader, subject: _Subject, start: str | None, en
 
 
 async def _candidates(reader: Reader, subject: _Subject, rules: PreviousRules) -> list[Candidate]:
-    """What stood before a summary in the context when it was made, nearest first; what did not, and why."""
+    """What was before a summary in the context when it was made, nearest first; what did not, and why."""
     found = (
         []
         if subject.covers is None
@@ -148,7 +148,7 @@ async def _candidates(reader: Reader, subject: _Subject, rules: PreviousRules) -
 async def _found_by_messages(
     reader: Reader, subject: _Subject, seq: int, rules: PreviousRules
 ) -> list[Candidate]:
-    """Goes back from *seq*: a summary that stood there then covers the message before it, and so on."""
+    """Goes back from *seq*: a summary that was there then covers the message before it, and so on."""
     found: dict[SummaryId, Candidate] = {}
     sound = 0
     while len(found) < MOST and (sound < 2 or len(found) < FEWEST):
@@ -233,7 +233,7 @@ def _consumed(leaves: list[SummaryId], tops: list[SummaryId]) -> dict[SummaryId,
 async def _found_by_time(reader: Reader, subject: _Subject, known: set[SummaryId]) -> list[Candidate]:
     """Unconsumed summaries that no message is linked to (or, when none is linked to the subject, all).
 
-    Their place is told by the times that they cover, nearest first; an undamaged conversation has none.
+    Their place follows from the times that they cover, nearest first; an undamaged conversation has none.
     """
     ids = [one for one in await _unplaced(reader, subject) if one not in known]
     ended = {

@@ -1,4 +1,4 @@
-"""What this file's schema can do, told by its tables and columns (docs/engine/versions.md, "Features").
+"""What this file's schema can do, by its tables and columns (docs/engine/versions.md, "Features").
 
 The engine stores no version number and an upgraded file differs from a fresh one, so nothing here compares
 versions: a reader asks for the columns it wants and gets NULL for those that this file does not have.
@@ -95,7 +95,7 @@ NUMBERS = frozenset(
         "token_count",
     }
 )
-#: Places in a conversation or a context; what is none is told from one by who reads it.
+#: Places in a conversation or a context.
 PLACES = frozenset({"ordinal", "seq"})
 #: Columns of texts that may be long; what another one holds is read up to `LABEL` characters.
 BODIES = frozenset(

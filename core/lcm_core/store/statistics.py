@@ -383,7 +383,7 @@ async def sums_since(reader: Reader, known: ConversationSums) -> ConversationSum
 
 
 async def context_tokens(reader: Reader, conversation_id: ConversationId) -> int:
-    """The stored tokens of everything that stands in the context."""
+    """The stored tokens of everything in the context."""
     if not reader.schema.has("context_items"):
         return 0
     summaries, counted = "", "0"
@@ -426,7 +426,7 @@ class FileSize:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSize:
-    """What one conversation takes: its rows, and the bytes of their texts."""
+    """The size of one conversation: its rows, and the bytes of their texts."""
 
     conversation: Conversation
     last_activity: Timestamp | None  #: of the message with the highest seq

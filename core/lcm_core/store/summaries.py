@@ -36,7 +36,7 @@ HEAD = 300
 
 @dataclass(frozen=True, slots=True)
 class SummaryEntry:
-    """A summary as a line of a list, with what stands around it."""
+    """A summary as a line of a list, with what is around it."""
 
     summary: Summary
     preview: str  #: the first `HEAD` characters of the content
@@ -44,7 +44,7 @@ class SummaryEntry:
     consumers: tuple[SummaryId, ...]
     source_summaries: int
     source_messages: int
-    ordinals: tuple[int, ...]  #: where it stands in its conversation's context
+    ordinals: tuple[int, ...]  #: its places in its conversation's context
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ async def entries_of_texts(reader: Reader, texts: Sequence[SummaryText]) -> list
     consumers: dict[str, list[SummaryId]] = {}
     for edge in await _edges(reader, "parent_summary_id", ids):
         consumers.setdefault(edge.source, []).append(edge.consumer)
-    sources = await _count_by(reader, "summary_parents", ids)
-    source_messages = await _count_by(reader, "summary_messages", ids)
+    sources = await count_by(reader, "summary_parents", "summary_id", ids)
+    source_messages = await count_by(reader, "summary_messages", "summary_id", ids)
     ordinals: dict[str, list[int]] = {}
     for conversation_id in dict.fromkeys(text.summary.conversation_id for text in texts):
         for summary_id, ordinal in await context_ordinals(reader, conversation_id, ids):
@@ -150,7 +150,7 @@ async def summaries_in(reader: Reader, summary_ids: Iterable[SummaryId]) -> list
 async def context_ordinals(
     reader: Reader, conversation_id: ConversationId, summary_ids: Sequence[SummaryId] | None = None
 ) -> list[tuple[SummaryId, int]]:
-    """The summaries in a conversation's context (or some of them) and where they stand, in order."""
+    """The summaries in a conversation's context (or some of them) and their ordinals, in order."""
     if not reader.schema.has("context_items"):
         return []
     sql = "SELECT summary_id, ordinal FROM context_items WHERE conversation_id = ? AND summary_id"
@@ -283,10 +283,11 @@ def _edge(row: Row) -> Edge:
     return Edge(SummaryId(row["summary_id"]), SummaryId(row["parent_summary_id"]), row["ordinal"])
 
 
-async def _count_by(reader: Reader, table: str, ids: Sequence[SummaryId]) -> dict[str, int]:
+async def count_by(reader: Reader, table: str, column: str, ids: Sequence[str]) -> dict[str, int]:
+    """How many links or edges have each of some ids in a column; ids without one are left out."""
     if not reader.schema.has(table):
         return {}
     rows = await reader.rows_in(
-        f"SELECT summary_id, count(*) AS n FROM {table} WHERE summary_id IN (?*) GROUP BY summary_id", ids
+        f"SELECT {column} AS id, count(*) AS n FROM {table} WHERE {column} IN (?*) GROUP BY {column}", ids
     )
-    return {row["summary_id"]: row["n"] for row in rows}
+    return {row["id"]: row["n"] for row in rows}

@@ -1,4 +1,4 @@
-"""Walks through the summary graph of a file: what lies above, below and under a few of its rows.
+"""Walks through the summary graph of a file: what is above, below and under a few of its rows.
 
 `lcm_core.dag.graph.SummaryGraph` walks the graph of a conversation that has been read whole. A commit, or a
 view of a few summaries, asks the file for no more than it needs.
@@ -109,7 +109,7 @@ class Walks:
         sql = f"SELECT {column}, conversation_id FROM {table} WHERE {column} IN (?*)"
         return {row[0]: row[1] for row in self._db.rows_in(sql, refs)}
 
-    def stands(self, owner: SqlValue, ref: SqlValue) -> bool:
+    def in_context(self, owner: SqlValue, ref: SqlValue) -> bool:
         """Whether a message or a summary is an item of a conversation's context."""
         column = "message_id" if isinstance(ref, int) else "summary_id"
         sql = f"SELECT 1 FROM context_items WHERE conversation_id = ? AND {column} = ? LIMIT 1"
@@ -117,7 +117,7 @@ class Walks:
 
 
 #: SQL: the common table ``below(root, id)``, every summary that a walk from some roots toward the messages
-#: meets, cycles or not; the roots are what ``(?*)`` stands for.
+#: meets, cycles or not; the roots are put in place of ``(?*)``.
 BELOW = """below(root, id) AS (
     SELECT summary_id, summary_id FROM summaries WHERE summary_id IN (?*)
     UNION SELECT below.root, edge.parent_summary_id
