@@ -83,7 +83,7 @@ async def load_subtree(reader: Reader, owner: ConversationId, roots: Sequence[st
     }
     _check_present(owner, seen, summaries, "Summary", "summary_id")
     graph = _graph(summaries, edges)
-    _check_standing(roots, graph)
+    _check_roots(roots, graph)
     links = await rows_by(reader, "summary_messages", "summary_id", seen)
     wanted = list(dict.fromkeys(link["message_id"] for link in links))
     rows = await rows_by(reader, "messages", "message_id", wanted)
@@ -154,7 +154,7 @@ def _check_present(
             )
 
 
-def _check_standing(roots: Sequence[str], graph: SummaryGraph) -> None:
+def _check_roots(roots: Sequence[str], graph: SummaryGraph) -> None:
     """No root may be below another one: the copy would cover the same twice (A7)."""
     below = graph.walk(source for root in roots for source in graph.sources.get(SummaryId(root), ()))
     if double := set(roots).intersection(below):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Edit, Plan, RowChange, Splice, deletion, key_of
 from lcm_core.errors import RefusedError
-from lcm_core.operations.prepared import retired
+from lcm_core.operations.prepared import delete_ended
 from lcm_core.operations.rows import context_item, delete, over_budget
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import context as context_store
@@ -76,11 +76,11 @@ async def plan_dissolve(
     if not keep:
         await _check_consumers(reader, nodes)
         await _check_messages(reader, nodes, listing)
-    standing = await _context_rows(reader, conversation_id, roots)
+    rows = await _context_rows(reader, conversation_id, roots)
     stamp = sql_utc(now or datetime.now(UTC))
-    edits: list[Edit] = [_splice(listing, standing[root], restored[root], stamp) for root in roots]
+    edits: list[Edit] = [_splice(listing, rows[root], restored[root], stamp) for root in roots]
     if not keep:
-        edits += retired(await batches_naming(reader, nodes), f"summary {roots[0]} cannot be dissolved")
+        edits += delete_ended(await batches_naming(reader, nodes), f"summary {roots[0]} cannot be dissolved")
     for node in () if keep else nodes.values():
         edits += await _purge(reader, node)
     return Plan(

@@ -30,7 +30,7 @@ def refuse_active(batches: Iterable[PreparedBatch], what: str) -> None:
             )
 
 
-def retired(batches: Sequence[PreparedBatch], what: str) -> list[Edit]:
+def delete_ended(batches: Sequence[PreparedBatch], what: str) -> list[Edit]:
     """The deletion of ended batches, each row before every row that it refers to.
 
     Raises:

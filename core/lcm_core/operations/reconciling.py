@@ -105,9 +105,9 @@ async def stored_session(reader: Reader, session: Session) -> StoredSession:
     return StoredSession(holding, await newest_row(reader, owner))
 
 
-def is_up_to_date(standing: StoredSession, path: Path, size: int, modified_ms: int) -> bool:
+def is_up_to_date(stored_before: StoredSession, path: Path, size: int, modified_ms: int) -> bool:
     """Whether the checkpoint was made of the very file."""
-    state = None if standing.holding is None else standing.holding.checkpoint
+    state = None if stored_before.holding is None else stored_before.holding.checkpoint
     return state is not None and (
         state.get("session_file_path") == str(path.absolute())
         and state.get("last_seen_size") == size
@@ -115,14 +115,16 @@ def is_up_to_date(standing: StoredSession, path: Path, size: int, modified_ms: i
     )
 
 
-async def reconcile(reader: Reader, session: Session, file: HostFile, standing: StoredSession) -> Reconciled:
+async def reconcile(
+    reader: Reader, session: Session, file: HostFile, stored_before: StoredSession
+) -> Reconciled:
     """What *file* adds to a conversation that holds messages."""
-    holding = standing.holding
+    holding = stored_before.holding
     assert holding is not None
     owner = holding.conversation_id
     state = dict(holding.checkpoint or {})
     same_path = state.get("session_file_path") == str(file.path.absolute())
-    if same_path and (found := await _appended(reader, owner, file, standing, state)) is not None:
+    if same_path and (found := await _appended(reader, owner, file, stored_before, state)) is not None:
         return found
     shrank = same_path and file.stamp.size < int(state.get("last_processed_offset") or 0)
     known = await known_entry_ids(reader, owner)
@@ -158,17 +160,17 @@ async def _appended(
     reader: Reader,
     owner: ConversationId,
     file: HostFile,
-    standing: StoredSession,
+    stored_before: StoredSession,
     state: Mapping[str, object],
 ) -> Reconciled | None:
     """All messages behind the place that was read; None when it is not proven that nothing else changed."""
     offset, size = state.get("last_processed_offset"), state.get("last_seen_size")
-    if not isinstance(offset, int) or not isinstance(size, int) or standing.newest is None:
+    if not isinstance(offset, int) or not isinstance(size, int) or stored_before.newest is None:
         return None
     modified = state.get("last_seen_mtime_ms")
     if file.stamp.size <= size or (isinstance(modified, int) and file.stamp.modified_ns // 10**6 < modified):
         return None
-    newest, wanted = standing.newest, state.get("last_processed_entry_hash")
+    newest, wanted = stored_before.newest, state.get("last_processed_entry_hash")
     last = next((one for one in reversed(file.plain) if one.is_message and one.end <= offset), None)
     if last is None or wanted != entry_hash(newest.role, newest.content):
         return None
@@ -514,12 +516,12 @@ async def refuse_flood(
         RefusedError: it looks like a replay.
     """
     owner = await _owner(reader, session)
-    told = [one for one in fresh if one.entry_id is None and one.content]
-    if owner is None or not told:
+    compared = [one for one in fresh if one.entry_id is None and one.content]
+    if owner is None or not compared:
         return
-    earlier = await earlier_texts(reader, owner, [one.identity for one in told])
+    earlier = await earlier_texts(reader, owner, [one.identity for one in compared])
     counts: Counter[tuple[str, ...]] = Counter()
-    for one in told:
+    for one in compared:
         said_at = one.created_at or now
         if (first := earlier.get((one.role, one.content))) is not None and first < said_at:
             counts[_group(one.role, one.content, said_at)] += 1

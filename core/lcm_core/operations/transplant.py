@@ -82,8 +82,8 @@ async def plan_transplant(
         raise RefusedError(f"Conversation {source} cannot be transplanted into itself: name another target.")
     await conversation_store.get_conversation(reader, source)
     into = await conversation_store.get_conversation(reader, target)
-    standing = await context_store.context_items(reader, source)
-    chosen = await _choose(reader, standing, source, target, skip_duplicates)
+    items = await context_store.context_items(reader, source)
+    chosen = await _choose(reader, items, source, target, skip_duplicates)
     whole = chosen.whole
     copy = await DeepCopy.begin(reader, whole, target, into.session_id)
     context = await context_store.context_items(reader, target)
@@ -94,7 +94,7 @@ async def plan_transplant(
         tokens for root in chosen.roots if isinstance(tokens := whole.summaries[root]["token_count"], int)
     )
     warnings = [
-        *_left_out(standing, source, chosen),
+        *_left_out(items, source, chosen),
         *_bad(whole),
         *copy.warnings(),
         *await _out_of_time(reader, whole, target),
@@ -125,12 +125,12 @@ class _Chosen:
 
 async def _choose(
     reader: Reader,
-    standing: ContextItems,
+    items: ContextItems,
     source: ConversationId,
     target: ConversationId,
     skip_duplicates: bool,
 ) -> _Chosen:
-    roots = list(dict.fromkeys(str(one) for one in standing.summary_ids if one is not None))
+    roots = list(dict.fromkeys(str(one) for one in items.summary_ids if one is not None))
     if not roots:
         raise RefusedError(
             f"The context of conversation {source} holds no summary: there is nothing to transplant. "
@@ -223,7 +223,7 @@ def _in_front(context: ContextItems, target: ConversationId, summaries: Sequence
 # -- warnings --------------------------------------------------------------------------------------------
 
 
-def _left_out(standing: ContextItems, source: int, chosen: _Chosen) -> Iterator[str]:
+def _left_out(items: ContextItems, source: int, chosen: _Chosen) -> Iterator[str]:
     if chosen.skipped:
         words = "are left out, for the target has the text or all messages"
         yield phrase(chosen.skipped, "summary", None, words)
@@ -237,7 +237,7 @@ def _left_out(standing: ContextItems, source: int, chosen: _Chosen) -> Iterator[
             None,
             "below have a text that the target has too, and come with what was made of them",
         )
-    raw = sum(one is not None for one in standing.message_ids)
+    raw = sum(one is not None for one in items.message_ids)
     if raw:
         yield (
             f"Only what summaries cover is copied, not the {counted(raw, 'raw message')} in the context of "

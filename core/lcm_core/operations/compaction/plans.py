@@ -71,8 +71,8 @@ async def plan_pass(
             draft was made from it.
     """
     chunk = draft.chunk
-    standing = await context_refs(reader, conversation_id)
-    start = _place(standing, chunk)
+    items = await context_refs(reader, conversation_id)
+    start = _place(items, chunk)
     source = await read_source(reader, chunk.refs, rendering)
     if source.text != chunk.source.text:
         raise StalePlanError([Moved(_named(chunk), "the text that was summarised", "another one")])
@@ -89,7 +89,7 @@ async def plan_pass(
     ]
     edits += _links(draft)
     edits += await still_resting(reader, conversation_id, now)
-    edits += await _splice(reader, conversation_id, standing, start, draft, stamp)
+    edits += await _splice(reader, conversation_id, items, start, draft, stamp)
     if rendering.rules.compaction.writes_events:
         rows = await compaction_rows(reader, conversation_id)
         edits += await _event(reader, conversation_id, draft, rows, rendering, stamp)
@@ -103,9 +103,9 @@ async def plan_pass(
     )
 
 
-def _place(standing: list[tuple[int, int | str | None]], chunk: Chunk) -> int:
+def _place(items: list[tuple[int, int | str | None]], chunk: Chunk) -> int:
     """The index at which the chunk is one run."""
-    refs = [ref for _, ref in standing]
+    refs = [ref for _, ref in items]
     try:
         start = refs.index(chunk.refs[0])
     except ValueError:
@@ -212,7 +212,7 @@ def _links(draft: PassDraft) -> list[Edit]:
 async def _splice(
     reader: Reader,
     conversation_id: ConversationId,
-    standing: list[tuple[int, int | str | None]],
+    items: list[tuple[int, int | str | None]],
     start: int,
     draft: PassDraft,
     stamp: str,
@@ -221,9 +221,9 @@ async def _splice(
 
     docs/engine/compaction.md, "A pass".
     """
-    listing = Listing.of(standing)
+    listing = Listing.of(items)
     end = start + len(draft.chunk.refs)
-    removed = await context_rows(reader, conversation_id, standing[start][0], standing[end - 1][0])
+    removed = await context_rows(reader, conversation_id, items[start][0], items[end - 1][0])
     item = context_item(conversation_id, draft.summary_id, stamp)
     splice = splice_at(listing, conversation_id, start, [Cells.of(row) for row in removed], [item])
     in_order = all(left < right for left, right in pairwise(listing.ordinals))

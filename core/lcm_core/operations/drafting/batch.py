@@ -424,12 +424,12 @@ def why_not_asked(item: BatchItem, material: Material, kind: str) -> tuple[ItemS
     if not material.source.text:
         lost = "are gone" if material.source.gone else "say nothing"
         return ItemState.FAILED, f"Its sources {lost}: there is nothing to make a text from."
-    if kind == "repair" and _is_mended(item, material):
+    if kind == "repair" and _is_sound_now(item, material):
         return ItemState.SKIPPED, "It is not broken any more: something else has mended it meanwhile."
     return None
 
 
-def _is_mended(item: BatchItem, material: Material) -> bool:
+def _is_sound_now(item: BatchItem, material: Material) -> bool:
     """Whether a summary has another text than when it was listed, and a sound one."""
     if item.reason == CONTAMINATED or item.tokens == material.summary.tokens:
         return False
