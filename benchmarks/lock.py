@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.plan import CONTEXT, Cells, Plan, RowChange, Splice
-from lcm_core.change.planning import joined
+from lcm_core.change.planning import as_one_plan
 from lcm_core.change.preview import Preview, preview
 from lcm_core.change.search_index import indexed_text
 from lcm_core.change.undo import plan_undo
@@ -129,7 +129,7 @@ async def _measure(name: str, case: Case, options: Options) -> Row:
     return Row(
         f"{name}, {len(plan.edits):,} edits, {written:,} rows",
         "lock held",
-        f"{median(held) * 1e3:.1f} ms, foreseen {shown.host_waits * 1e3:.0f} ms",
+        f"{median(held) * 1e3:.1f} ms, foreseen {shown.lock_seconds * 1e3:.0f} ms",
         f"x {BAR}",
         f"bare writer {median(bare) * 1e3:.1f} ms: x {ratio:.2f}; the fastest of each x {least:.2f}",
         min(ratio, least) <= BAR,
@@ -372,7 +372,7 @@ def _import(folder: Path, size: int) -> Case:
         return (await export_conversation(reader, conversation, folder, source)).path
 
     async def plan(reader: Reader) -> Plan:
-        return joined(await plan_import(reader, read_conversation_file(exported)))  # as one transaction
+        return as_one_plan(await plan_import(reader, read_conversation_file(exported)))  # as one transaction
 
     exported = asyncio.run(_planned(source, export))
     return Case(path, plan)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import ReplacedError, StalePlanError, said
+from lcm_core.change.errors import ReplacedError, StalePlanError, listed
 from lcm_core.change.plan import Plan, RowCount, row_counts
 from lcm_core.change.planning import first_preview
 from lcm_core.change.preview import Preview
@@ -385,7 +385,7 @@ def _what_moved(error: StalePlanError | ReplacedError) -> tuple[str, ...]:
 
 
 def _again(moved: Sequence[str]) -> list[Block]:
-    return [Note(f"The database moved on, so this was planned again: {said(moved)}.")] if moved else []
+    return [Note(f"The database moved on, so this was planned again: {listed(moved)}.")] if moved else []
 
 
 def _ahead(shown: _Shown, done: Sequence[_Done]) -> tuple[Plan, ...]:

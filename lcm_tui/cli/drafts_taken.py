@@ -12,7 +12,7 @@ from pathlib import Path
 from lcm_core.change.backup import make_backup
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan
-from lcm_core.change.planning import joined
+from lcm_core.change.planning import as_one_plan
 from lcm_core.change.preview import preview
 from lcm_core.errors import CancelledError, LcmError
 from lcm_core.operations.drafting.batch import Batch, BatchOptions
@@ -138,7 +138,11 @@ class Taking:
     async def _sql_of(self, reader: Reader, plans: Sequence[Plan]) -> tuple[str, ...]:
         """Their script: a batch is joined as for a preview, where edits see what edits before them do."""
         changing_something = [plan for plan in plans if plan]
-        return tuple((await preview(reader, joined(changing_something))).sql()) if changing_something else ()
+        return (
+            tuple((await preview(reader, as_one_plan(changing_something))).sql())
+            if changing_something
+            else ()
+        )
 
     async def _plan(self, reader: Reader, item: BatchItem, setting: DraftSetting) -> Plan:
         assert item.draft is not None

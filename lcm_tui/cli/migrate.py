@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 import typer
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.connection import check_writable
-from lcm_core.change.holders import Holder, holders
 from lcm_core.change.migrate import Migrated, Migration, migrate, plan_migration
+from lcm_core.change.processes import Holder, processes_with_open
 
 from lcm_tui.cli import answer, options
 from lcm_tui.cli.answer import Answer, Run
@@ -38,7 +38,7 @@ def migrate_(run: Run, flags: ChangeFlags, backup_to: BackupTo = None) -> Answer
     if backup_to is not None:
         target = Path(options.given_text("backup-to", backup_to)).expanduser()
     migration = run.read(plan_migration)
-    holding = holders(path)
+    holding = processes_with_open(path)
     if not migration or not flags.apply:
         return run.answer("migrate", _document(migration, holding), _blocks(migration, holding))
     check_writable(path)

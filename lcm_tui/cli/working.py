@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from lcm_core.change.copying import Progress, Step
+from lcm_core.change.copying import CopyProgress, CopyStep
 from lcm_core.errors import CancelledError
 from lcm_core.text import clip, safe_line
 
@@ -31,11 +31,11 @@ class Meter:
 
     def __init__(self) -> None:
         self._on = sys.stderr.isatty()
-        self._step: Step | None = None
+        self._step: CopyStep | None = None
         self._begun = self._drawn = 0.0
         self._shown = 0
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: CopyProgress) -> None:
         """Show *now*, ten times a second at most."""
         if not self._on:
             return
@@ -94,7 +94,7 @@ class StatusLine:
             sys.stderr.flush()
 
 
-def _line(now: Progress, spent: float) -> str:
+def _line(now: CopyProgress, spent: float) -> str:
     text = now.step.value.capitalize()
     if not now.total:
         return text

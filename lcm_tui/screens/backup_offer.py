@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from lcm_core.change.backup import default_target, known_backups, make_backup, offers_backup
-from lcm_core.change.copying import Progress
+from lcm_core.change.copying import CopyProgress
 from lcm_core.change.journal import operations
 from lcm_core.errors import LcmError
 from lcm_core.store.database import Reader
@@ -89,7 +89,7 @@ class BackupOffer(Decision[bool]):
         self._file_size = size
         self._target = default_target(path)
         self._stop: threading.Event | None = None  #: a copy is being made; setting it ends that
-        self._progress: Progress | None = None
+        self._progress: CopyProgress | None = None
         self._drawn_at = 0.0
         self._problem = ""
 
@@ -171,7 +171,7 @@ class BackupOffer(Decision[bool]):
         self.app.notify(f"{made.path}, {size_text(made.bytes)}", title="Backup made")
         self.dismiss(True)
 
-    def _told(self, progress: Progress) -> None:
+    def _told(self, progress: CopyProgress) -> None:
         """Called in the thread of the copy."""
         now = time.monotonic()
         if now - self._drawn_at >= DRAWN_SECONDS:

@@ -276,7 +276,7 @@ def back_screen(one: Operation, holds: bool, *, whole: bool = False) -> PlanScre
         try:
             return await plan_back(reader, one, whole=of_batch.on, with_later=later.on)
         except NotUndoableError as error:
-            if not error.standing or of_batch.on:
+            if not error.dependents or of_batch.on:
                 raise
             raise _depended_on(error, choices.index(later) + 1) from error
 
@@ -290,12 +290,12 @@ def back_screen(one: Operation, holds: bool, *, whole: bool = False) -> PlanScre
 
 def _depended_on(error: NotUndoableError, digit: int) -> RefusedError:
     """What stands on an operation, and the choice that takes all of it back."""
-    names = "; ".join(named(one) for one in error.standing)
-    if len(error.standing) == 1:
+    names = "; ".join(named(one) for one in error.dependents)
+    if len(error.dependents) == 1:
         return RefusedError(
             f"Blocked by a later operation that depends on it: {names}. Press {digit} to undo both together."
         )
-    number = len(error.standing)
+    number = len(error.dependents)
     return RefusedError(
         f"Blocked by {number} later operations that depend on it: {names}. Press {digit} to undo all "
         f"{number + 1} together."

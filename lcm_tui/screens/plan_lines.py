@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from lcm_core.change.errors import Moved, said
+from lcm_core.change.errors import Moved, listed
 from lcm_core.change.plan import (
     Cells,
     Edit,
@@ -274,7 +274,7 @@ def head_lines(shown: Shown, budget: int, width: int, room: int | None = None) -
     Where there is *room* for so many lines only, the gauges go first, then all titles but one, then what does
     not fit on a warning's line: the numbers are always there.
     """
-    why = said(moved.text for moved in shown.moved)
+    why = listed(moved.text for moved in shown.moved)
     again = (f"! The database moved on, so this was planned anew: {why}.",) if shown.moved else ()
     warned = [_wrapped(text, "warn", width) for text in (*again, *(f"! {one}." for one in shown.warnings))]
     items = _wrapped(_items_text(shown), "text", width)

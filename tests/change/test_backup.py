@@ -26,7 +26,7 @@ from lcm_core.change.backup import (
     make_backup,
     offers_backup,
 )
-from lcm_core.change.copying import Progress, Step
+from lcm_core.change.copying import CopyProgress, CopyStep
 from lcm_core.change.errors import DiskFullError, ReadOnlyError
 from lcm_core.errors import (
     CancelledError,
@@ -125,13 +125,13 @@ def test_a_copy_has_the_same_rows_and_leaves_no_trace(version: str, database_cop
 
 
 def test_a_copy_is_told_from_beginning_to_end(small_steps: None, database_copy: DatabaseFactory):
-    path, told = database_copy("0.15.3"), list[Progress]()
+    path, told = database_copy("0.15.3"), list[CopyProgress]()
     made = make_backup(path, default_target(path), told.append, check=True)
-    copied = [now.done for now in told if now.step is Step.COPY]
+    copied = [now.done for now in told if now.step is CopyStep.COPY]
     assert copied == sorted(set(copied))
     assert (copied[0], copied[-1], len(copied) > 50) == (0, made.bytes, True)
-    assert {now.total for now in told if now.step is Step.COPY} == {made.bytes}
-    assert told[-1].step is Step.VERIFY
+    assert {now.total for now in told if now.step is CopyStep.COPY} == {made.bytes}
+    assert told[-1].step is CopyStep.VERIFY
 
 
 def test_a_host_that_writes_never_waits_nor_begins_the_copy_again(
@@ -142,7 +142,7 @@ def test_a_host_that_writes_never_waits_nor_begins_the_copy_again(
         host.write()
         names, steps = beside(path), 0
 
-        def write(_: Progress) -> None:
+        def write(_: CopyProgress) -> None:
             nonlocal steps
             steps += 1
             host.write("checkpoint" if steps % 10 == 0 else "")
@@ -168,7 +168,7 @@ def test_a_host_that_begins_to_write_into_a_file_at_rest_is_noticed(
     with ExitStack() as later:
         begun, hosts = 0, list[Host]()
 
-        def write(now: Progress) -> None:
+        def write(now: CopyProgress) -> None:
             nonlocal begun
             begun += now.done == 0
             if now.done and not hosts:
@@ -189,7 +189,7 @@ def test_a_wal_that_appears_while_the_file_stays_is_no_reason_to_begin_again(
     with ExitStack() as later:
         begun, hosts = 0, list[Host]()
 
-        def write(now: Progress) -> None:
+        def write(now: CopyProgress) -> None:
             nonlocal begun
             begun += now.done == 0
             if not hosts:
@@ -205,7 +205,7 @@ def test_a_wal_that_appears_while_the_file_stays_is_no_reason_to_begin_again(
 def test_a_file_that_never_rests_is_given_up(small_steps: None, database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
 
-    def replace(_: Progress) -> None:
+    def replace(_: CopyProgress) -> None:
         other = path.with_name("other")
         shutil.copyfile(path, other)
         os.replace(other, path)
@@ -409,15 +409,15 @@ def test_a_target_that_belongs_to_a_database_is_refused(
     assert not other.exists()
 
 
-@pytest.mark.parametrize("at", [Step.COPY, Step.VERIFY])
+@pytest.mark.parametrize("at", [CopyStep.COPY, CopyStep.VERIFY])
 def test_a_copy_that_is_cancelled_is_removed(
-    at: Step, small_steps: None, database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+    at: CopyStep, small_steps: None, database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(copying, "_INSTRUCTIONS", 100)
-    path, asked = database_copy("0.15.3"), list[Step]()
+    path, asked = database_copy("0.15.3"), list[CopyStep]()
 
-    def note(now: Progress) -> None:
-        if now.step is at and (now.done > 1_000_000 or at is Step.VERIFY):
+    def note(now: CopyProgress) -> None:
+        if now.step is at and (now.done > 1_000_000 or at is CopyStep.VERIFY):
             asked.append(now.step)
 
     with pytest.raises(CancelledError) as caught:
@@ -428,7 +428,7 @@ def test_a_copy_that_is_cancelled_is_removed(
 
 
 def test_an_error_in_the_middle_leaves_nothing(small_steps: None, database_copy: DatabaseFactory):
-    def fail(now: Progress) -> None:
+    def fail(now: CopyProgress) -> None:
         if now.done > 1_000_000:
             raise KeyboardInterrupt
 

@@ -212,7 +212,7 @@ def test_an_operation_on_top_is_undone_first(database_copy):
     second = commit(path, asyncio.run(planned(path, plan_dissolve, conversation, [below])))
     with pytest.raises(NotUndoableError) as caught:
         undo(path, first.id)
-    assert [one.id for one in caught.value.standing] == [second.id]
+    assert [one.id for one in caught.value.dependents] == [second.id]
     assert second.id in caught.value.message
     assert "no longer in the context" in caught.value.moved[0].text
     assert caught.value.exit_code == ExitCode.REFUSED

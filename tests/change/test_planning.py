@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Cells, Plan, Symbol, SymbolKind, insertion, insertions
-from lcm_core.change.planning import Planned, joined, plan_for
+from lcm_core.change.planning import Planned, as_one_plan, plan_for
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
@@ -70,7 +70,7 @@ async def test_plans_of_one_context_are_previewed_as_they_will_go_one_after_the_
     seen = (await look(path, Planner(SECOND, FIRST))).preview
     for plan in plans:
         commit(path, plan)
-    commit(other, joined(await dissolving(other, SECOND, FIRST)))
+    commit(other, as_one_plan(await dissolving(other, SECOND, FIRST)))
     assert context_of(path, 1) == context_of(other, 1)
     standing = {ref: ordinal for ordinal, ref in context_of(path, 1)}
     assert {one.ref: one.new for one in seen.shift if one.new is not None}.items() <= standing.items()
@@ -92,7 +92,7 @@ async def test_symbols_of_several_plans_are_kept_apart(database_copy: DatabaseFa
         }
         return plan_of(insertion("messages", Cells.of(row)), conversation_id=owner)
 
-    whole = joined([message(1), message(2)])
+    whole = as_one_plan([message(1), message(2)])
     assert whole.conversation_id is None
     done = commit(path, whole)
     rows = [edit.row for edit in insertions(done.edits)]
@@ -108,4 +108,4 @@ async def test_a_batch_of_nothing_is_refused(database_file: DatabaseFactory):
 async def test_one_plan_is_itself(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     plan = plan_of(update(path, "conversations", "conversation_id", 1, title="new"))
-    assert joined([plan]) is plan
+    assert as_one_plan([plan]) is plan

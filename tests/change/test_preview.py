@@ -11,6 +11,7 @@ import pytest
 from lcm_core.change.codec import decode_edits
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
+from lcm_core.change.lock_time import lock_seconds, lock_warning
 from lcm_core.change.plan import (
     Cells,
     Item,
@@ -23,12 +24,11 @@ from lcm_core.change.plan import (
     key_of,
     renumbering,
 )
-from lcm_core.change.planning import joined
+from lcm_core.change.planning import as_one_plan
 from lcm_core.change.preview import STOP_THE_HOST, Preview, preview
 from lcm_core.change.sql_text import literal
 from lcm_core.change.undo import plan_undo
 from lcm_core.change.verify import Step
-from lcm_core.change.waiting import host_waits, waiting_words
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.schema import Schema
 
@@ -286,8 +286,8 @@ def test_a_plan_that_keeps_the_host_waiting_says_so(database_copy):
     assert said_of(files(2_000)) == []
     assert said_of(files(20_000)) == ["The host will wait about 0.2 s while this is written"]
     # A batch is committed plan by plan, so the host waits for one of them at a time.
-    assert said_of(joined([files(2_000, number * 2_000) for number in range(10)])) == []
-    assert said_of(joined([files(2_000), files(10_000, 2_000)])) != []
+    assert said_of(as_one_plan([files(2_000, number * 2_000) for number in range(10)])) == []
+    assert said_of(as_one_plan([files(2_000), files(10_000, 2_000)])) != []
 
 
 def test_the_rule_of_waiting_counts_rows_bytes_and_search_tables(database_copy):
@@ -297,16 +297,16 @@ def test_the_rule_of_waiting_counts_rows_bytes_and_search_tables(database_copy):
     )
     row = summary_row(path, "sum_x", content="")
     long = row.but(content="x" * 1_000_000)
-    short, large = (host_waits([Step(insertion("summaries", one))], schema) for one in (row, long))
+    short, large = (lock_seconds([Step(insertion("summaries", one))], schema) for one in (row, long))
     assert short < 0.0002
     assert 0.1 < large - short < 1
-    bare = host_waits([Step(insertion("summaries", long))], Schema({"summaries": frozenset()}))
+    bare = lock_seconds([Step(insertion("summaries", long))], Schema({"summaries": frozenset()}))
     assert bare < 0.02
     changed = RowChange("summaries", key_of("summaries", row), Cells.of({"depth": 0}), Cells.of({"depth": 1}))
-    assert host_waits([Step(changed)], schema) < 0.0001
+    assert lock_seconds([Step(changed)], schema) < 0.0001
     shifts = tuple((number, number + 1) for number in range(10_000))
     twice = [Step(splice(path, 1, 0, 0), shifts)] * 2
-    assert host_waits(twice, schema) == host_waits(twice[:1], schema) > 0.02
+    assert lock_seconds(twice, schema) == lock_seconds(twice[:1], schema) > 0.02
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_the_rule_of_waiting_counts_rows_bytes_and_search_tables(database_copy):
     ],
 )
 def test_the_wait_in_words(seconds, words):
-    said = waiting_words(seconds)
+    said = lock_warning(seconds)
     assert said is None if words is None else words in said
 
 

@@ -17,10 +17,10 @@ from lcm_core.change.commit import Committed, commit
 from lcm_core.change.errors import DiskFullError, StalePlanError
 from lcm_core.change.exports import APART_BYTES
 from lcm_core.change.forgetting import forget_history, rewrite_file, scrub
+from lcm_core.change.lock_time import WORTH_SAYING
 from lcm_core.change.plan import Keeping, Plan
 from lcm_core.change.planning import first_preview
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.change.waiting import WORTH_SAYING
 from lcm_core.checks import run_checks
 from lcm_core.engine import Engine
 from lcm_core.errors import CancelledError, NotFoundError, RefusedError
@@ -568,7 +568,7 @@ def test_no_piece_of_an_import_keeps_a_host_waiting(path: Path, tmp_path: Path):
     plans = imported(path, file.path)
     seen = asyncio.run(planned(path, first_preview, plans))
     assert len(plans) > 2
-    assert 0 < seen.host_waits <= 2 * importing.PIECE_SECONDS <= WORTH_SAYING
+    assert 0 < seen.lock_seconds <= 2 * importing.PIECE_SECONDS <= WORTH_SAYING
     assert not any("will wait" in warning for warning in seen.warnings)
 
 

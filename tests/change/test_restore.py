@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from lcm_core.change import copying, holders, restore
 from lcm_core.change.backup import make_backup
-from lcm_core.change.copying import Progress, Step
+from lcm_core.change.copying import CopyProgress, CopyStep
 from lcm_core.change.errors import DiskFullError
-from lcm_core.change.holders import Holder, named
+from lcm_core.change.processes import Holder, named
 from lcm_core.change.restore import Restored, preview_restore
 from lcm_core.errors import (
     CancelledError,
@@ -139,7 +139,7 @@ def test_a_database_that_a_host_has_open_is_refused_and_the_host_named(
     run(path, f"PRAGMA journal_mode = {mode}")
     before = rows(path)
     with holding(path, statement) as host:
-        told: list[Progress] = []
+        told: list[CopyProgress] = []
         with pytest.raises(DatabaseBusyError) as caught:
             restore.restore(backup, path, told.append, wait=0.2)
         assert caught.value.exit_code == 8
@@ -295,17 +295,17 @@ def test_a_killed_restore_leaves_the_file_before_or_after(
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
-@pytest.mark.parametrize("step", [Step.CHECK, Step.KEEP, Step.RESTORE])
+@pytest.mark.parametrize("step", [CopyStep.CHECK, CopyStep.KEEP, CopyStep.RESTORE])
 def test_a_cancelled_restore_changes_nothing(
-    mode: str, step: Step, saved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    mode: str, step: CopyStep, saved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(copying, "STEP_BYTES", 65_536)
     monkeypatch.setattr(copying, "_INSTRUCTIONS", 100)
     path, backup = saved
     run(path, f"PRAGMA journal_mode = {mode}")
-    before, asked = rows(path), list[Step]()
+    before, asked = rows(path), list[CopyStep]()
 
-    def watch(now: Progress) -> None:
+    def watch(now: CopyProgress) -> None:
         if now.step is step and (now.done > 1_000_000 or not now.total):
             asked.append(now.step)
 
@@ -314,7 +314,7 @@ def test_a_cancelled_restore_changes_nothing(
     assert len(asked) == 1
     assert rows(path) == before
     kept = beside(path) - {"lcm.db"}
-    assert len(kept) == (step is Step.RESTORE)
+    assert len(kept) == (step is CopyStep.RESTORE)
     for name in kept:
         assert caught.value.message.endswith(f"as it is lies in {path.with_name(name)}.")
         assert rows(path.with_name(name)) == before
@@ -322,10 +322,10 @@ def test_a_cancelled_restore_changes_nothing(
 
 def test_once_it_is_committed_it_is_not_cancelled(saved: tuple[Path, Path]):
     path, backup = saved
-    asked: list[Step] = []
+    asked: list[CopyStep] = []
 
-    def watch(now: Progress) -> None:
-        if now.step is Step.SETTLE or (now.step is Step.RESTORE and now.done == now.total):
+    def watch(now: CopyProgress) -> None:
+        if now.step is CopyStep.SETTLE or (now.step is CopyStep.RESTORE and now.done == now.total):
             asked.append(now.step)
 
     assert restore.restore(backup, path, watch, lambda: bool(asked)).kept
@@ -488,8 +488,8 @@ def test_a_backup_that_is_written_meanwhile_is_said(saved: tuple[Path, Path]):
     path, backup = saved
     before = rows(path)
 
-    def write(now: Progress) -> None:
-        if now.step is Step.KEEP and not now.done:
+    def write(now: CopyProgress) -> None:
+        if now.step is CopyStep.KEEP and not now.done:
             run(backup, "UPDATE conversations SET title = 'new'")
 
     with pytest.raises(DatabaseBusyError, match="was written while it was read"):

@@ -20,7 +20,7 @@ from lcm_core.change.connection import Writer, open_writer, quiet
 from lcm_core.change.place import splice_at
 from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
 from lcm_core.change.structure import findings, missing
-from lcm_core.change.surroundings import lists_after, surroundings, tokens_of, try_change
+from lcm_core.change.surroundings import lists_after, moved_tokens, surroundings, try_change
 from lcm_core.change.verify import verify
 
 from tests.change.support import (
@@ -167,12 +167,12 @@ def check(path: Path, edits: list[Edit]) -> bool:
         lists = {owner: context.before for owner, context in verified.contexts.items()}
         before = findings(writer, catalog, resolved.edits, lists)
         before |= missing(writer, catalog, resolved.edits).before
-        leaving = tokens_of(writer, catalog, resolved.edits, entering=False)
+        leaving = moved_tokens(writer, catalog, resolved.edits, entering=False)
         write(writer, writes_of(resolved.edits, verified.contexts, resolved.values), quiet)
         after = findings(writer, catalog, resolved.edits, lists_after(verified, resolved.values))
         # Of rows that are there by then, "before" is what the file says now.
         after |= missing(writer, catalog, resolved.edits).before
-        entering = tokens_of(writer, catalog, resolved.edits, entering=True)
+        entering = moved_tokens(writer, catalog, resolved.edits, entering=True)
     assert foreseen.before == before
     assert foreseen.after == after
     assert foreseen.tokens == entering - leaving

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.backup import known_backups
-from lcm_core.change.copying import Progress, Step
+from lcm_core.change.copying import CopyProgress, CopyStep
 
 from lcm_tui.cli import answer, working
 from lcm_tui.cli import backup as commands
@@ -331,7 +331,7 @@ def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(working.time, "monotonic", lambda: next(clock))
     meter = working.Meter()
     for done in (0, 500_000, 600_000, 750_000, 1_000_000):
-        meter(Progress(Step.COPY, done, 1_000_000))
+        meter(CopyProgress(CopyStep.COPY, done, 1_000_000))
     meter.clear()
     lines = [line.rstrip() for line in shown.getvalue().split("\r")]
     assert lines == [

@@ -57,7 +57,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedEdits:
     """Verified edits with nothing left to be known."""
 
     edits: tuple[Edit, ...]
@@ -67,14 +67,14 @@ class Resolved:
 # -- before the lock -------------------------------------------------------------------------------------
 
 
-def resolve(writer: Writer, steps: Sequence[Step], values: Values) -> Resolved:
+def resolve_symbols(writer: Writer, steps: Sequence[Step], values: Values) -> ResolvedEdits:
     """Give new rows their ids, and put all symbols' values in place: right as long as nobody else commits.
 
     Raises:
         RefusedError: a table has no ids left.
     """
     known = with_new_ids(writer, [step.edit for step in steps], values)
-    return Resolved(tuple([substitute(step.edit, known) for step in steps]), known)
+    return ResolvedEdits(tuple([substitute(step.edit, known) for step in steps]), known)
 
 
 def with_new_ids(db: Rows, edits: Iterable[Edit], values: Values) -> Values:

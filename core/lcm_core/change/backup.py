@@ -20,11 +20,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.change.copying import (
+    CopyProgress,
+    CopySource,
+    CopyStep,
     DisturbedError,
-    Progress,
     Report,
-    Source,
-    Step,
     Stop,
     check_wanted,
     copy_pages,
@@ -106,13 +106,13 @@ def estimate_backup(path: Path, target: Path) -> BackupEstimate:
             free, begun = free_beside(target), time.monotonic()
             _check_ours(source)
             with _partial(target) as partial:
-                _write(source, partial, Step.COPY, unheard, never, most=SAMPLE_BYTES)
+                _write(source, partial, CopyStep.COPY, unheard, never, most=SAMPLE_BYTES)
                 spent, written = time.monotonic() - begun, max(partial.stat().st_size, 1)
             return BackupEstimate(source.facts.bytes, free, spent * max(source.facts.bytes / written, 1.0))
     raise _restless(path)
 
 
-def _check_ours(source: Source) -> None:
+def _check_ours(source: CopySource) -> None:
     """Refuse to copy another program's database: whoever keeps it believes that the agent's memory is safe.
 
     A damaged one is copied: one table that we know is enough.
@@ -171,7 +171,7 @@ def make_backup(
             _check_ours(source)
             check_room(target, source.facts.bytes)
             problems = write_copy(
-                source, target, Step.COPY, progress, cancelled, check=check, replace=replace
+                source, target, CopyStep.COPY, progress, cancelled, check=check, replace=replace
             )
             facts, spent = source.facts, time.monotonic() - begun
             return Backup(target, facts.bytes, facts.pages, spent, check, problems, source.access)
@@ -190,9 +190,9 @@ def check_backup(path: Path, cancelled: Stop = never) -> tuple[str, ...]:
 
 
 def write_copy(
-    source: Source,
+    source: CopySource,
     target: Path,
-    step: Step,
+    step: CopyStep,
     progress: Report = unheard,
     cancelled: Stop = never,
     *,
@@ -206,7 +206,7 @@ def write_copy(
         _compare(source, partial)
         problems: tuple[str, ...] = ()
         if check:
-            progress(Progress(Step.VERIFY, 0, 0))
+            progress(CopyProgress(CopyStep.VERIFY, 0, 0))
             problems = _checked(partial, cancelled)
         check_wanted(cancelled)
         _publish(partial, target, replace=replace)
@@ -229,13 +229,18 @@ def _partial(target: Path) -> Iterator[Path]:
 
 
 def _write(
-    source: Source, partial: Path, step: Step, progress: Report, cancelled: Stop, most: int | None = None
+    source: CopySource,
+    partial: Path,
+    step: CopyStep,
+    progress: Report,
+    cancelled: Stop,
+    most: int | None = None,
 ) -> None:
     """Write the pages to *partial* and see them to the disk; of a sample the first *most* bytes."""
     flushed = 0
     descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
 
-    def after_each(now: Progress) -> None:
+    def after_each(now: CopyProgress) -> None:
         nonlocal flushed
         if now.done - flushed >= FLUSH_BYTES:
             os.fsync(descriptor)
@@ -250,7 +255,7 @@ def _write(
         with closing(connect_writing(partial, 5.0)) as target:
             target.execute("PRAGMA journal_mode = OFF")
             target.execute("PRAGMA synchronous = OFF")
-            progress(Progress(step, 0, source.facts.bytes))
+            progress(CopyProgress(step, 0, source.facts.bytes))
             with contextlib.suppress(_EnoughError):
                 copy_pages(source.connection, target, source.facts.page_size, step, after_each, cancelled)
         os.fsync(descriptor)
@@ -265,7 +270,7 @@ class _EnoughError(Exception):
     """A sample is large enough."""
 
 
-def _compare(source: Source, partial: Path) -> None:
+def _compare(source: CopySource, partial: Path) -> None:
     """Make sure that the copy has the pages and the header of what was read.
 
     Raises:

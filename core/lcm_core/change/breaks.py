@@ -62,7 +62,7 @@ def reference_key(table: str, column: str, value: SqlValue, conversation_id: int
 
 
 def sentence_of(key: str) -> str:
-    """What a key says, as part of a sentence; the check's id stands behind it."""
+    """What a key says, as part of a sentence; the check's id follows it."""
     check, _, rest = key.partition(":")
     conversation, _, rest = rest.partition(":")
     kind, _, ref = rest.partition(":")

@@ -21,13 +21,13 @@ from pathlib import Path
 
 from lcm_core import __version__
 from lcm_core.change import breaks, exports
-from lcm_core.change.apply import Resolved, Write, resolve, write, writes_of
+from lcm_core.change.apply import ResolvedEdits, Write, resolve_symbols, write, writes_of
 from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
 from lcm_core.change.copying import Stop, never
 from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError, WouldBreakError
-from lcm_core.change.journal import TABLE, Entry, Operation, entry_of, pack_resolution, record
+from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack_resolution, record
 from lcm_core.change.known_schema import check_known
 from lcm_core.change.plan import Edit, Keeping, Plan, row_counts
 from lcm_core.change.search_index import LookedUp, SearchWrites, keep_in_step, look_up, search_writes
@@ -205,7 +205,7 @@ def _commit(
 
 @dataclass(frozen=True, slots=True)
 class _Locked:
-    """The lock is ours, and what is to be written fits what stands there."""
+    """The lock is ours, and what is to be written fits what is there."""
 
     prepared: _Prepared
     since: float  #: on the monotonic clock
@@ -260,14 +260,14 @@ class _Prepared:
     writes: list[Write]
     search: list[SearchWrites]
     tokens: int
-    entry: Entry | None
+    entry: JournalRow | None
     gone: list[int]  #: conversations that it deletes
 
 
 def _prepare(
     writer: Writer, catalog: Catalog, plan: Plan, draft: _Draft | None, looked_up: LookedUp
 ) -> _Prepared:
-    """Compare every edit with what stands there now, try the change, and make its rows; nothing is written.
+    """Compare every edit with what is there now, try the change, and make its rows; nothing is written.
 
     Raises:
         StalePlanError: something moved.
@@ -277,7 +277,7 @@ def _prepare(
     verified = verify(writer, plan.edits, catalog.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
-    resolved = resolve(writer, verified.steps, verified.values)
+    resolved = resolve_symbols(writer, verified.steps, verified.values)
     tried = try_change(writer, catalog, verified, resolved)
     if broken := tried.broken({breaks.resolved(key, resolved.values) for key in plan.allows}):
         if plan.whole:
@@ -293,7 +293,7 @@ def _prepare(
     )
 
 
-def _entry(catalog: Catalog, plan: Plan, draft: _Draft, resolved: Resolved, tried: Tried) -> Entry:
+def _entry(catalog: Catalog, plan: Plan, draft: _Draft, resolved: ResolvedEdits, tried: Tried) -> JournalRow:
     operation = Operation(
         id=draft.id,
         place=0,
@@ -311,4 +311,4 @@ def _entry(catalog: Catalog, plan: Plan, draft: _Draft, resolved: Resolved, trie
         export=draft.export,
     )
     resolution = pack_resolution(plan.edits, resolved.edits, resolved.values)
-    return entry_of(operation, draft.packed, resolution, table_exists=catalog.schema.has(TABLE))
+    return journal_row(operation, draft.packed, resolution, table_exists=catalog.schema.has(TABLE))

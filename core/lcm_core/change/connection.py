@@ -126,7 +126,7 @@ class Writer:
             self._connection.set_progress_handler(None, 0)
 
     def begin(self) -> None:
-        """Take the write lock, waiting for it as long as `open_writer` was told; nothing stops what follows.
+        """Take the write lock, waiting for it as long as `open_writer` says; nothing stops what follows.
 
         Raises:
             CancelledError: it was to stop by then.

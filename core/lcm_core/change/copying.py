@@ -58,7 +58,7 @@ class DisturbedError(Exception):
     """What was being copied changed under the copy, which is of no use; only seen inside this package."""
 
 
-class Step(StrEnum):
+class CopyStep(StrEnum):
     """What is being done; the value is the phrase to show."""
 
     CHECK = "checking the backup"
@@ -70,19 +70,19 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a step has come; told at its beginning, every few pages, and at its end."""
+class CopyProgress:
+    """How far a step has come; reported at its beginning, every few pages, and at its end."""
 
-    step: Step
+    step: CopyStep
     done: int  #: bytes
     total: int  #: bytes; 0: not known, as for a check
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[CopyProgress], None]
 Stop = Callable[[], bool]
 
 
-def unheard(_: Progress) -> None:
+def unheard(_: CopyProgress) -> None:
     """Reports to nobody."""
 
 
@@ -109,7 +109,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CopySource:
     """A state of a database that stays as it is while it is copied."""
 
     path: Path
@@ -135,7 +135,7 @@ class Source:
 
 
 @contextmanager
-def open_source(path: Path, stopped: Stop = never) -> Iterator[Source]:
+def open_source(path: Path, stopped: Stop = never) -> Iterator[CopySource]:
     """Open *path* in the way that leaves no trace beside it, and hold one state of it.
 
     A WAL file without a WAL is read as immutable, one whose WAL cannot be read in place from a private copy.
@@ -148,7 +148,7 @@ def open_source(path: Path, stopped: Stop = never) -> Iterator[Source]:
         yield _opened(stack, real_path(path), stopped)
 
 
-def _opened(stack: ExitStack, path: Path, stopped: Stop) -> Source:
+def _opened(stack: ExitStack, path: Path, stopped: Stop) -> CopySource:
     for _ in range(OPENINGS):
         check_wanted(stopped)
         with suppress(DisturbedError):
@@ -169,7 +169,7 @@ class _UnreadableWalError(Exception):
 
 
 @contextmanager
-def _source(path: Path, way: Way, stopped: Stop) -> Iterator[Source]:
+def _source(path: Path, way: Way, stopped: Stop) -> Iterator[CopySource]:
     if way.access is not Access.COPY:
         with _connected(way) as source:
             yield source
@@ -178,13 +178,13 @@ def _source(path: Path, way: Way, stopped: Stop) -> Iterator[Source]:
     try:
         check_wanted(stopped)
         with _connected(Way(Access.COPY, copy)) as found:
-            yield Source(path, found.connection, Access.COPY, found.facts, None)
+            yield CopySource(path, found.connection, Access.COPY, found.facts, None)
     finally:
         remove_copy(copy)
 
 
 @contextmanager
-def _connected(way: Way) -> Iterator[Source]:
+def _connected(way: Way) -> Iterator[CopySource]:
     """A file with a read transaction begun."""
     path, immutable = way.location, way.access is Access.IMMUTABLE
     state = _settled_state(path) if immutable else None
@@ -202,7 +202,7 @@ def _connected(way: Way) -> Iterator[Source]:
     with closing(connection):
         if way.access is Access.READ_ONLY:
             state = _settled_state(path)
-        yield Source(path, connection, way.access, facts, state)
+        yield CopySource(path, connection, way.access, facts, state)
 
 
 def _begun(way: Way) -> tuple[sqlite3.Connection, Facts]:
@@ -269,7 +269,7 @@ def copy_pages(
     source: sqlite3.Connection,
     target: sqlite3.Connection,
     page_size: int,
-    step: Step,
+    step: CopyStep,
     report: Report = unheard,
     stopped: Stop = never,
 ) -> None:
@@ -297,7 +297,7 @@ def copy_pages(
                 "Another process has locked the database in the middle of the copy. Nothing was changed; "
                 "wait until it has finished, or stop it, and try again."
             )
-        report(Progress(step, (total - remaining) * page_size, total * page_size))
+        report(CopyProgress(step, (total - remaining) * page_size, total * page_size))
 
     source.backup(target, pages=max(1, STEP_BYTES // page_size), progress=after_each, sleep=0.05)
 

@@ -43,7 +43,7 @@ class StalePlanError(LcmError):
     def __init__(self, moved: Iterable[Moved]) -> None:
         self.moved = tuple(moved)
         super().__init__(
-            f"The database has changed since this was planned: {said(one.text for one in self.moved)}. "
+            f"The database has changed since this was planned: {listed(one.text for one in self.moved)}. "
             "Nothing was changed; look at it again and plan it anew.",
             details={"moved": len(self.moved)},
         )
@@ -87,14 +87,14 @@ class WouldBreakError(RefusedError):
 
     def __init__(self, findings: Iterable[str]) -> None:
         self.findings = frozenset(findings)  #: keys, as `lcm_core.change.breaks` makes them
-        reasons = said(sentence_of(key) for key in sorted(self.findings))
+        reasons = listed(sentence_of(key) for key in sorted(self.findings))
         super().__init__(
             f"Refused, for it would break the database: {reasons}. Nothing was changed.",
             details={"findings": len(self.findings)},
         )
 
 
-def said(reasons: Iterable[str]) -> str:
+def listed(reasons: Iterable[str]) -> str:
     """Some reasons as part of a sentence, the first few of them."""
     found = [clip(safe_line(reason), WIDTH * 4) for reason in reasons]
     more = len(found) - SAID

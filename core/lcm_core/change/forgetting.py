@@ -122,7 +122,7 @@ class Scrubbed:
 def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop | None = None) -> Scrubbed:
     """Take what was deleted out of the full-text tables, the file and its log, as far as others let us.
 
-    *stopped* says whether to give up writing the file anew, which takes long; that is a problem to be told.
+    *stopped* says whether to give up writing the file anew, which takes long; that is reported as a problem.
 
     Raises:
         DatabaseMissingError, ReadOnlyError, DatabaseError: the file cannot be opened for writing.

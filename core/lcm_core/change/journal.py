@@ -82,7 +82,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalRow:
     """An operation, and its row."""
 
     operation: Operation
@@ -275,7 +275,7 @@ def _resolved(planned: Sequence[Edit], resolution: object) -> tuple[Edit, ...]:
 # -- writing ---------------------------------------------------------------------------------------------
 
 
-def record(writer: Writer, entry: Entry) -> Operation:
+def record(writer: Writer, entry: JournalRow) -> Operation:
     """Write an operation within the commit's transaction.
 
     Raises:
@@ -295,7 +295,9 @@ _INSERT = f"""INSERT INTO {TABLE} (id, batch, kind, conversation_id, title, edit
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
-def entry_of(operation: Operation, packed: bytes | None, resolution: bytes, *, table_exists: bool) -> Entry:
+def journal_row(
+    operation: Operation, packed: bytes | None, resolution: bytes, *, table_exists: bool
+) -> JournalRow:
     """An operation as its row will be: made before the lock is taken."""
     counts: Mapping[str, Mapping[str, int]] = {
         count.table: {"insert": count.insert, "update": count.update, "delete": count.delete}
@@ -319,7 +321,7 @@ def entry_of(operation: Operation, packed: bytes | None, resolution: bytes, *, t
         operation.created_at,
         operation.undoes,
     )
-    return Entry(operation, values, table_exists)
+    return JournalRow(operation, values, table_exists)
 
 
 def mark_undone(writer: Writer, undone: str, by: str) -> None:

@@ -6,8 +6,8 @@ Additive only: tables, columns, indexes and search tables are made, and what the
 out. One transaction; nothing of it is journaled, the way back is the backup that is made before.
 
 Of rows only what was never recorded is worked out (docs/format.md, "Identifiers" and "Numbers beside a
-summary"): a value that stands is left, right or wrong. Ids and numbers are held for the whole file, texts one
-page at a time.
+summary"): a value that is there is left, right or wrong. Ids and numbers are held for the whole file,
+texts one page at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop
-from lcm_core.change.reindex import fill
+from lcm_core.change.reindex import fill_search_table
 from lcm_core.change.schema_new import (
     INDEXES,
     MIGRATION_STEPS,
@@ -111,7 +111,7 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
         _add_indexes(writer, indexes)
         made = add_search_tables(writer, frozenset(catalog.schema.tables))
         for table in made:
-            fill(writer, read_catalog(writer).schema, table)
+            fill_search_table(writer, read_catalog(writer).schema, table)
         for step, version in MIGRATION_STEPS:
             writer.execute(
                 "INSERT OR IGNORE INTO lcm_migration_state (step_name, algorithm_version) VALUES (?, ?)",
@@ -193,7 +193,7 @@ _PAGE: Final = 500
 
 
 @dataclass(slots=True)
-class _Node:
+class _SummaryNode:
     """A summary on its way up the DAG."""
 
     tokens: int
@@ -225,14 +225,14 @@ def _summaries(writer: Writer) -> int:
     return changed
 
 
-def _nodes(writer: Writer) -> dict[str, _Node]:
+def _nodes(writer: Writer) -> dict[str, _SummaryNode]:
     rows = writer.rows(
         """SELECT summary_id, kind, depth, token_count, descendant_count, descendant_token_count,
         source_message_token_count, earliest_at, latest_at, created_at FROM summaries
         WHERE summary_id IS NOT NULL"""
     )
     nodes = {
-        row["summary_id"]: _Node(
+        row["summary_id"]: _SummaryNode(
             _number(row["token_count"]),
             _number(row["depth"]),
             row["kind"] == "leaf",
@@ -255,24 +255,24 @@ def _nodes(writer: Writer) -> dict[str, _Node]:
     return nodes
 
 
-def _upwards(nodes: dict[str, _Node]) -> Iterator[str]:
+def _upwards(nodes: dict[str, _SummaryNode]) -> Iterator[str]:
     """The summaries, each behind its sources; those on cycles and above them are left as they are."""
-    waiting = {name: len(set(node.sources)) for name, node in nodes.items()}
+    sources_left = {name: len(set(node.sources)) for name, node in nodes.items()}
     consumers: dict[str, list[str]] = defaultdict(list)
     for name, node in nodes.items():
         for source in set(node.sources):
             consumers[source].append(name)
-    free = [name for name, count in waiting.items() if not count]
+    free = [name for name, count in sources_left.items() if not count]
     while free:
         name = free.pop()
         yield name
         for consumer in consumers[name]:
-            waiting[consumer] -= 1
-            if not waiting[consumer]:
+            sources_left[consumer] -= 1
+            if not sources_left[consumer]:
                 free.append(consumer)
 
 
-def _work_out(writer: Writer, summary_id: str, node: _Node, nodes: dict[str, _Node]) -> None:
+def _work_out(writer: Writer, summary_id: str, node: _SummaryNode, nodes: dict[str, _SummaryNode]) -> None:
     """The formulas of docs/format.md, "Numbers beside a summary", where the column still has what a migration
     put there."""
     if node.is_leaf:

@@ -52,7 +52,7 @@ class Cells:
     @classmethod
     def of(cls, values: Mapping[str, Cell]) -> Cells:
         """Columns in the order of their names, so that equal rows are equal values."""
-        columns = in_order(tuple(values))
+        columns = sorted_names(tuple(values))
         return cls(columns, tuple([values[column] for column in columns]))
 
     @property
@@ -97,7 +97,7 @@ class Cells:
 
 
 @lru_cache(maxsize=256)
-def in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+def sorted_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Columns as `Cells` has them: thousands of rows have the same ones."""
     return tuple(sorted(names))
 
@@ -115,7 +115,7 @@ class RowChange:
     """
 
     table: str
-    key: Cells  #: what names the row, as it stands before the change
+    key: Cells  #: what names the row, as it is before the change
     before: Cells | None
     after: Cells | None
 
@@ -402,7 +402,7 @@ def key_of(table: str, row: Cells) -> Cells:
 @lru_cache(maxsize=256)
 def _key_places(table: str, columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The columns of a key, and where they are among a row's: thousands of rows have the same ones."""
-    key = in_order(KEYS.get(table, columns))
+    key = sorted_names(KEYS.get(table, columns))
     if lacking := set(key).difference(columns):
         raise KeyError(min(lacking))
     return key, tuple([columns.index(column) for column in key])

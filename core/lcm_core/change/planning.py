@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lcm_core.change.errors import Moved, StalePlanError, said
+from lcm_core.change.errors import Moved, StalePlanError, listed
 from lcm_core.change.known_schema import check_known
 from lcm_core.change.plan import Edit, Plan, Symbol, map_symbols
 from lcm_core.change.preview import Preview, preview
@@ -42,7 +42,7 @@ async def plan_for(
     check_known(reader.schema)
     if held is not None:
         try:
-            return replace(held, preview=await preview(reader, joined(held.plans)))
+            return replace(held, preview=await preview(reader, as_one_plan(held.plans)))
         except StalePlanError as error:
             moved = error.moved
     made = await planner(reader)
@@ -59,16 +59,17 @@ async def first_preview(reader: Reader, plans: Sequence[Plan]) -> Preview:
         RefusedError: they do not fit what is stored.
     """
     try:
-        return await preview(reader, joined(plans))
+        return await preview(reader, as_one_plan(plans))
     except StalePlanError as error:
         # Nothing moved, for both were read in one transaction: what is stored is not what it is taken for.
         raise RefusedError(
-            f"What the database holds does not let this be planned: {said(one.text for one in error.moved)}. "
-            "Nothing was changed; `lcm-tui doctor` checks the database."
+            "What the database holds does not let this be planned: "
+            f"{listed(one.text for one in error.moved)}. Nothing was changed; "
+            "`lcm-tui doctor` checks the database."
         ) from error
 
 
-def joined(plans: Sequence[Plan]) -> Plan:
+def as_one_plan(plans: Sequence[Plan]) -> Plan:
     """Several plans as one, in their order; one is itself."""
     first = plans[0]
     if len(plans) == 1:

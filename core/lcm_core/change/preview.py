@@ -12,6 +12,7 @@ from itertools import islice
 from lcm_core.change.apply import with_new_ids
 from lcm_core.change.codec import Json, encode_edits
 from lcm_core.change.errors import StalePlanError
+from lcm_core.change.lock_time import lock_seconds, lock_warning
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
     KEYS,
@@ -28,7 +29,6 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.sql_text import script_of
 from lcm_core.change.verify import Step, Verified, verify
-from lcm_core.change.waiting import host_waits, waiting_words
 from lcm_core.engine_rules import engine_rules
 from lcm_core.store.connecting import Rows, rows_in
 from lcm_core.store.database import Reader
@@ -77,13 +77,13 @@ class Preview:
     steps: tuple[Step, ...] = field(repr=False)  #: the edits as they would go now
     shift: tuple[Shifted, ...] = field(
         repr=False
-    )  #: in order of the new list; what goes stands where it stood
+    )  #: in order of the new list; what goes is listed where it was
     tokens: Tokens
     rows: tuple[RowCount, ...]
     warnings: tuple[str, ...]
     values: Values = field(repr=False)  #: what symbols stand for now, ids of new rows too
     schema: Schema = field(repr=False)
-    host_waits: float  #: seconds, about, for which the lock is held; of several commits the longest
+    lock_seconds: float  #: seconds, about, for which the lock is held; of several commits the longest
 
     @property
     def entering(self) -> tuple[Shifted, ...]:
@@ -157,8 +157,8 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)
     tokens = _tokens(db, verified, plan.conversation_id if schema.has("context_items") else None)
-    waits = _host_waits(plan, verified.steps, schema)
-    warnings = [*plan.warnings, *([words] if (words := waiting_words(waits)) else [])]
+    waits = _lock_seconds(plan, verified.steps, schema)
+    warnings = [*plan.warnings, *([words] if (words := lock_warning(waits)) else [])]
     warnings += (
         f"Column {column} is not in this plan and takes its default"
         for column in verified.defaulted
@@ -180,10 +180,10 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     )
 
 
-def _host_waits(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
+def _lock_seconds(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
     left = iter(steps)
     return max(
-        (host_waits(islice(left, number), schema) for number in plan.parts or (len(steps),)), default=0.0
+        (lock_seconds(islice(left, number), schema) for number in plan.parts or (len(steps),)), default=0.0
     )
 
 

@@ -93,12 +93,12 @@ def _rebuild(writer: Writer, schema: Schema, table: str, stopped: Stop) -> Rebui
     sql = writer.value("SELECT sql FROM sqlite_master WHERE name = ?", (table,))
     _drop(writer, table)
     writer.execute(sql)
-    rows = fill(writer, schema, table, stopped)
+    rows = fill_search_table(writer, schema, table, stopped)
     writer.commit()
     return Rebuilt(table, rows)
 
 
-def fill(writer: Writer, schema: Schema, table: str, stopped: Stop = never) -> int:
+def fill_search_table(writer: Writer, schema: Schema, table: str, stopped: Stop = never) -> int:
     """Write all rows of an empty search table, within the caller's transaction; how many there are.
 
     Raises:
@@ -205,16 +205,16 @@ def _mend(path: Path, table: str, wait: float, stopped: Stop) -> int | None:
                 return None
             rules = engine_rules(schema).search
             find = _wrong_messages(writer, rules) if table == MESSAGES else _wrong_summaries(writer, table)
-            mended = 0
+            repaired = 0
             for wrong in list(find):
                 check_wanted(stopped)
-                mended += _write(writer, rules, table, wrong)
+                repaired += _write(writer, rules, table, wrong)
         except sqlite3.DatabaseError as error:
             if is_fatal(error):
                 raise
             writer.rollback()
             return None
-        return mended
+        return repaired
 
 
 def _works(writer: Writer, schema: Schema, table: str) -> bool:

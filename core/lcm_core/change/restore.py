@@ -20,11 +20,11 @@ from pathlib import Path
 from lcm_core.change.backup import check_room, default_target, make_backup, write_copy
 from lcm_core.change.connection import explained
 from lcm_core.change.copying import (
+    CopyProgress,
+    CopySource,
+    CopyStep,
     DisturbedError,
-    Progress,
     Report,
-    Source,
-    Step,
     Stop,
     check_wanted,
     copy_pages,
@@ -35,7 +35,7 @@ from lcm_core.change.copying import (
     quick_check,
     unheard,
 )
-from lcm_core.change.holders import Holder, holders, named
+from lcm_core.change.processes import Holder, process_names, processes_with_open
 from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, LcmError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.connecting import error_name
@@ -111,7 +111,7 @@ def preview_restore(
         unreadable = error.message
     size = path.stat().st_size
     room = size + max(size, offered.bytes)
-    return RestorePreview(offered, present, unreadable, False, room, holders(path))
+    return RestorePreview(offered, present, unreadable, False, room, processes_with_open(path))
 
 
 def restore(
@@ -221,8 +221,8 @@ def _contents(path: Path) -> Contents:
     return asyncio.run(read())
 
 
-def _check_backup(source: Source, progress: Report, cancelled: Stop) -> None:
-    progress(Progress(Step.CHECK, 0, 0))
+def _check_backup(source: CopySource, progress: Report, cancelled: Stop) -> None:
+    progress(CopyProgress(CopyStep.CHECK, 0, 0))
     problems = quick_check(source.connection, cancelled)
     if problems:
         raise RefusedError(
@@ -249,7 +249,7 @@ def _place(backup: Path, path: Path, progress: Report, cancelled: Stop, begun: f
 def _wait_for_others(path: Path, wait: float, cancelled: Stop) -> None:
     """Refuse early, before the backup is read, when somebody is known to have the file open."""
     deadline = time.monotonic() + wait
-    while found := holders(path):
+    while found := processes_with_open(path):
         check_wanted(cancelled)
         if time.monotonic() > deadline:
             raise _in_use(path, found, wait)
@@ -278,7 +278,7 @@ def _taken(path: Path, wait: float, cancelled: Stop) -> sqlite3.Connection:
     while True:
         check_wanted(cancelled)
         connection = _try_to_take(path)
-        found = holders(path)
+        found = processes_with_open(path)
         if connection is not None and not found:
             return connection
         if connection is not None:  # in a file without WAL somebody who only waits has no lock
@@ -319,7 +319,7 @@ def _try_to_take(path: Path) -> sqlite3.Connection | None:
 
 def _in_use(path: Path, found: tuple[Holder, ...], wait: float) -> DatabaseBusyError:
     if found:
-        who = f"{path} is open in {named(found)}. Stop {'it' if len(found) == 1 else 'them'}"
+        who = f"{path} is open in {process_names(found)}. Stop {'it' if len(found) == 1 else 'them'}"
     else:
         who = (
             f"{path} is in use by a process that this machine does not name (of another user or container, "
@@ -338,15 +338,15 @@ def _keep(connection: sqlite3.Connection, path: Path, coming: int, progress: Rep
         facts = facts_of(connection)
         target = default_target(path, label=_KEPT)
         check_room(target, facts.bytes + max(facts.bytes, coming))
-        source = Source(path, connection, Access.READ_ONLY, facts, None)
-        write_copy(source, target, Step.KEEP, progress, cancelled)
+        source = CopySource(path, connection, Access.READ_ONLY, facts, None)
+        write_copy(source, target, CopyStep.KEEP, progress, cancelled)
         return target
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def _fill(source: Source, connection: sqlite3.Connection, progress: Report, cancelled: Stop) -> None:
+def _fill(source: CopySource, connection: sqlite3.Connection, progress: Report, cancelled: Stop) -> None:
     """Copy the backup into the file, in one transaction."""
     page_size = int(connection.execute("PRAGMA page_size").fetchone()[0])
     mode = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
@@ -356,14 +356,14 @@ def _fill(source: Source, connection: sqlite3.Connection, progress: Report, canc
         # The lock stays until the end of the next transaction; in exclusive mode the journal would stay too.
         connection.execute("PRAGMA locking_mode = NORMAL")
 
-    def after_each(now: Progress) -> None:
+    def after_each(now: CopyProgress) -> None:
         source.check_undisturbed()
         progress(now)
 
-    progress(Progress(Step.RESTORE, 0, source.facts.bytes))
-    copy_pages(source.connection, connection, source.facts.page_size, Step.RESTORE, after_each, cancelled)
+    progress(CopyProgress(CopyStep.RESTORE, 0, source.facts.bytes))
+    copy_pages(source.connection, connection, source.facts.page_size, CopyStep.RESTORE, after_each, cancelled)
     if mode == "wal":
-        progress(Progress(Step.SETTLE, 0, 0))
+        progress(CopyProgress(CopyStep.SETTLE, 0, 0))
         with contextlib.suppress(sqlite3.Error):  # it is committed, and lies in the WAL until that has room
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -63,7 +63,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchTable:
+class NewSearchTable:
     """A full-text table, a copy of its own (docs/engine/search.md, "Tables")."""
 
     name: str
@@ -352,9 +352,9 @@ INDEXES: Final = (
 )
 
 SEARCH_TABLES: Final = (
-    SearchTable("messages_fts", "content", "porter unicode61"),
-    SearchTable("summaries_fts", "summary_id UNINDEXED, content", "porter unicode61"),
-    SearchTable("summaries_fts_cjk", "summary_id UNINDEXED, content", "trigram"),
+    NewSearchTable("messages_fts", "content", "porter unicode61"),
+    NewSearchTable("summaries_fts", "summary_id UNINDEXED, content", "porter unicode61"),
+    NewSearchTable("summaries_fts_cjk", "summary_id UNINDEXED, content", "trigram"),
 )
 
 #: Backfills of the engine, with the version of each that the present rows follow.

@@ -68,12 +68,12 @@ def _reference_text(content: str) -> str:
         return content
     lines = [line for one in content.split("\n") if (line := trimmed(one))]
     start = lines.index(_HEADING) + 1 if _HEADING in lines else len(lines)
-    told = (line for line in lines[start:] if line != _HEADING and not line.startswith(_ADVICE))
-    return "\n".join([lines[0], *told])
+    kept = (line for line in lines[start:] if line != _HEADING and not line.startswith(_ADVICE))
+    return "\n".join([lines[0], *kept])
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class SearchEntries:
     """What search tables have to follow."""
 
     gone: dict[SqlValue, None] = field(default_factory=dict)  #: message ids whose row goes or is replaced
@@ -101,13 +101,13 @@ class SearchWrites:
 
 def touches_search(edits: Iterable[Edit]) -> bool:
     """Whether search tables have to follow these edits."""
-    found = entries_of(edits)
+    found = search_entries(edits)
     return any((found.gone, found.come, found.gone_summaries, found.come_summaries))
 
 
 def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> LookedUp:
     """Find the touched summaries in the search tables: one scan a table, before the lock is taken."""
-    entries = entries_of(edits)
+    entries = search_entries(edits)
     wanted = {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}
     found: dict[tuple[str, SqlValue], tuple[int, ...]] = {}
     broken: set[str] = set()
@@ -127,7 +127,7 @@ def search_writes(
     writer: Writer, catalog: Catalog, edits: Iterable[Edit], looked_up: LookedUp
 ) -> list[SearchWrites]:
     """What brings every search table in step with resolved *edits*, table by table; nothing is written."""
-    entries = entries_of(edits)
+    entries = search_entries(edits)
     found: list[SearchWrites] = []
     if catalog.schema.has(MESSAGES) and (entries.gone or entries.come):
         found.append(_of_messages(writer, entries, catalog.schema))
@@ -183,7 +183,7 @@ def is_fatal(error: sqlite3.DatabaseError) -> bool:
     return error_name(error).startswith(_FATAL)
 
 
-def _of_messages(writer: Writer, entries: Entries, schema: Schema) -> SearchWrites:
+def _of_messages(writer: Writer, entries: SearchEntries, schema: Schema) -> SearchWrites:
     # A row that is left over of an older message of the same id would be in the way of the new one.
     wanted = {**entries.gone, **dict.fromkeys(entries.come)}
     left = _asked(writer, f"SELECT rowid FROM {MESSAGES} WHERE rowid IN (?*)", wanted)
@@ -199,7 +199,7 @@ def _of_messages(writer: Writer, entries: Entries, schema: Schema) -> SearchWrit
     return SearchWrites(MESSAGES, writes)
 
 
-def _of_summaries(entries: Entries, table: str, looked_up: LookedUp) -> SearchWrites:
+def _of_summaries(entries: SearchEntries, table: str, looked_up: LookedUp) -> SearchWrites:
     gone = [
         (rowid, summary_id)
         for summary_id in {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}
@@ -213,9 +213,9 @@ def _of_summaries(entries: Entries, table: str, looked_up: LookedUp) -> SearchWr
     return SearchWrites(table, writes)
 
 
-def entries_of(edits: Iterable[Edit]) -> Entries:
+def search_entries(edits: Iterable[Edit]) -> SearchEntries:
     """What search tables have to follow of some edits."""
-    found = Entries()
+    found = SearchEntries()
     for edit in edits:
         if isinstance(edit, Splice) or edit.table not in ("messages", "summaries"):
             continue

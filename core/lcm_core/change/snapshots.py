@@ -50,7 +50,9 @@ def snapshot_of(
 ) -> Snapshot:
     """What is noted of an assembly: numbers and references, no text and no prompt."""
     weighed = zip(assembled.messages, assembled.weights, strict=True)
-    mended = [one for one in assembled.evicted if one.step in (AssemblyStep.NORMALISE, AssemblyStep.PAIRING)]
+    repaired = [
+        one for one in assembled.evicted if one.step in (AssemblyStep.NORMALISE, AssemblyStep.PAIRING)
+    ]
     last = [one for one in assembled.evicted if one.step is AssemblyStep.CLAMP]
     return Snapshot(
         id=f"asm_{secrets.token_hex(8)}",
@@ -68,7 +70,7 @@ def snapshot_of(
         sent_tokens=assembled.sent_tokens,
         evicted=assembled.evicted_items,
         sent=tuple(_item(message.origin, weight) for message, weight in weighed),
-        dropped=tuple(_item(one.origin, one.tokens) for one in mended if one.origin is not None),
+        dropped=tuple(_item(one.origin, one.tokens) for one in repaired if one.origin is not None),
         cut=tuple(_item(one.origin, one.tokens) for one in last if one.origin is not None),
     )
 

@@ -23,7 +23,7 @@ from lcm_core.change.plan import (
     Values,
     substitute,
 )
-from lcm_core.change.search_index import MESSAGES, SUMMARIES, entries_of, indexed_text, summary_text
+from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, search_entries, summary_text
 from lcm_core.change.verify import Step
 from lcm_core.engine_rules import engine_rules
 from lcm_core.store.connecting import quoted
@@ -42,7 +42,7 @@ def script_of(steps: Sequence[Step], values: Values, schema: Schema) -> Iterator
 
 def _search(edits: Iterable[Edit], schema: Schema) -> Iterator[str]:
     """What the search tables have to follow: of a message by its id, of a summary in one scan a table."""
-    entries = entries_of(edits)
+    entries = search_entries(edits)
     if schema.has(MESSAGES):
         gone = {**entries.gone, **dict.fromkeys(entries.come)}
         yield from (f"DELETE FROM {MESSAGES} WHERE rowid = {literal(one)};" for one in gone)

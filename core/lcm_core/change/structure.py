@@ -3,7 +3,7 @@
 Source: docs/engine/doctor.md, "Family A: the context" and "Family B: the graph".
 
 What is found after a change and was not before would break the database; what was found before and is not
-after, the change has mended. The structure of contexts, summaries and their lines is asked of a copy, before
+after, the change has removed. The structure of contexts, summaries and their lines is asked of a copy, before
 and after (`findings`). What refers to nothing (A1, A2 and their like) is asked of the database itself, once:
 what follows from the edits is counted (`missing`).
 """
@@ -148,7 +148,7 @@ Broken = Iterator[tuple[str, Ref]]
 
 
 def _repeated(listing: Listing, subjects: frozenset[Ref], held: frozenset[Ref]) -> Broken:
-    """A3, A4: the same thing stands more than once."""
+    """A3, A4: the same thing is there more than once."""
     if len(held) == len(listing):
         return
     counts = Counter(listing.refs)
@@ -206,15 +206,15 @@ def _uncovered(
 
 def _replaced(walks: Walks, summary_id: str, held: frozenset[Ref]) -> bool:
     """Whether everything that a summary covers stands in the context in finer form."""
-    waiting, seen = {summary_id}, {summary_id}
-    while waiting:
+    open_summaries, seen = {summary_id}, {summary_id}
+    while open_summaries:
         further: set[str] = set()
-        for sources in walks.sources(waiting).values():
+        for sources in walks.sources(open_summaries).values():
             open_ones = sources - held
             if not sources or any(not isinstance(source, str) for source in open_ones):
                 return False
             further.update(source for source in open_ones if isinstance(source, str))
-        waiting = further - seen
+        open_summaries = further - seen
         seen |= further
     return True
 
@@ -231,7 +231,7 @@ def _summaries(refs: frozenset[Ref]) -> frozenset[str]:
 
 
 #: By message or summary and conversation, the summaries that were made from it.
-Holders = Mapping[tuple[int, int | str], frozenset[str]]
+Sharing = Mapping[tuple[int, int | str], frozenset[str]]
 
 _LEAVES = """FROM summary_messages AS line
     CROSS JOIN summaries AS made ON made.summary_id = line.summary_id AND made.kind = 'leaf'"""
@@ -257,9 +257,9 @@ def _read_in_two(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> fro
         ("B14", "summary_parents", "parent_summary_id", _CONSUMERS),
         ("B15", "summary_messages", "message_id", _LEAVES),
     ):
-        holders = _shared(writer, suspects, table, column, joined)
-        for owner in {owner for owner, _ in holders}:
-            of_owner = {ref: held for (one, ref), held in holders.items() if one == owner}
+        sharing = _shared(writer, suspects, table, column, joined)
+        for owner in {owner for owner, _ in sharing}:
+            of_owner = {ref: held for (one, ref), held in sharing.items() if one == owner}
             live = _live(writer, walks, owner, frozenset().union(*of_owner.values()))
             found.update(
                 context_key(check, owner, ref) for ref, held in of_owner.items() if len(held & live) > 1
@@ -316,7 +316,7 @@ def concerned(walks: Walks, edits: Iterable[Edit]) -> frozenset[str]:
     return frozenset(touched.named | reached)
 
 
-def _shared(writer: Writer, suspects: frozenset[str], table: str, column: str, joined: str) -> Holders:
+def _shared(writer: Writer, suspects: frozenset[str], table: str, column: str, joined: str) -> Sharing:
     """What some summaries share with others as their source, with all that were made from it."""
     if not suspects:
         return {}
@@ -340,14 +340,14 @@ def _live(writer: Writer, walks: Walks, owner: int, summaries: frozenset[str]) -
     """Those of some summaries that a conversation's context holds or covers."""
     above = walks.above(summaries)
     tops = summaries.union(*above.values())
-    standing = {
+    in_context = {
         row[0]
         for row in writer.rows_in(
             f"SELECT summary_id FROM context_items WHERE conversation_id = {owner:d} AND summary_id IN (?*)",
             tops,
         )
     }
-    return frozenset(one for one in summaries if one in standing or not standing.isdisjoint(above[one]))
+    return frozenset(one for one in summaries if one in in_context or not in_context.isdisjoint(above[one]))
 
 
 # -- references without a target ------------------------------------------------------------------------
@@ -377,14 +377,14 @@ def named_by(edits: Iterable[Edit], catalog: Catalog) -> Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingTargets:
     """Keys of the references without a target, among those that edits touch."""
 
     before: frozenset[str]
     after: frozenset[str]
 
 
-def missing(writer: Writer, catalog: Catalog, edits: Sequence[Edit]) -> Missing:
+def missing_targets(writer: Writer, catalog: Catalog, edits: Sequence[Edit]) -> MissingTargets:
     """What lacks its target in the database as it is, and what will behind resolved *edits*.
 
     Rows are counted: those that are there, less those that the edits take away, and those that they make.
@@ -407,7 +407,7 @@ def missing(writer: Writer, catalog: Catalog, edits: Sequence[Edit]) -> Missing:
                     now, later = _referring(writer, reference, lacking | lacking_then, change)
                     before.update(key for value, key in now if value in lacking)
                     after.update(key for value, key in later if value in lacking_then)
-    return Missing(frozenset(before), frozenset(after))
+    return MissingTargets(frozenset(before), frozenset(after))
 
 
 #: A value that is referred to, and the key of the reference.

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.change.apply import Resolved, statement, writes_alike
+from lcm_core.change.apply import ResolvedEdits, statement, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
 from lcm_core.change.place import Listing
@@ -44,7 +44,7 @@ from lcm_core.change.plan import (
     ref_of,
     touched_rows,
 )
-from lcm_core.change.structure import concerned, findings, missing
+from lcm_core.change.structure import concerned, findings, missing_targets
 from lcm_core.change.verify import Verified
 from lcm_core.store.connecting import SqlValue, quoted
 from lcm_core.store.opening import connect_memory
@@ -83,23 +83,23 @@ class Tried:
 
 
 def _was_read_twice(key: str, before: frozenset[str]) -> bool:
-    """Whether what is told twice was read twice before: raw (A6), or beside its consumer (A7)."""
+    """Whether what is read twice was read twice before: raw (A6), or beside its consumer (A7)."""
     check, _, rest = key.partition(":")
     earlier = {"B14": "A7", "B15": "A6"}.get(check)
     return earlier is not None and f"{earlier}:{rest}" in before
 
 
-def try_change(writer: Writer, catalog: Catalog, verified: Verified, resolved: Resolved) -> Tried:
+def try_change(writer: Writer, catalog: Catalog, verified: Verified, resolved: ResolvedEdits) -> Tried:
     """Make the change in a copy of what stands around it, and ask the same before and after."""
     edits = resolved.edits
-    lacking = missing(writer, catalog, edits)
+    lacking = missing_targets(writer, catalog, edits)
     with surroundings(writer, catalog, edits) as copy:
         lists = {owner: context.before for owner, context in verified.contexts.items()}
         before = findings(copy.memory, catalog, edits, lists)
-        leaving = tokens_of(copy.memory, catalog, edits, entering=False)
+        leaving = moved_tokens(copy.memory, catalog, edits, entering=False)
         copy.apply(edits)
         after = findings(copy.memory, catalog, edits, lists_after(verified, resolved.values))
-        entering = tokens_of(copy.memory, catalog, edits, entering=True)
+        entering = moved_tokens(copy.memory, catalog, edits, entering=True)
     return Tried(before | lacking.before, after | lacking.after, entering - leaving)
 
 
@@ -158,7 +158,7 @@ class Named:
 
 
 @contextlib.contextmanager
-def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> Iterator[Copy]:
+def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> Iterator[MemoryCopy]:
     """A copy in memory of what stands around the rows of resolved *edits*, as *writer* sees it now."""
     with contextlib.closing(connect_memory()) as connection:
         connection.row_factory = sqlite3.Row
@@ -168,14 +168,14 @@ def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> I
             table: tuple([name for name in columns if catalog.schema.has(table, name)])
             for table, columns in _COLUMNS.items()
         }
-        copy = Copy(memory, {table: columns for table, columns in held.items() if columns})
+        copy = MemoryCopy(memory, {table: columns for table, columns in held.items() if columns})
         copy.make(writer)
         _Loading(writer, catalog, copy, edits).load()
         yield copy
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class MemoryCopy:
     """The copy: asked like the file itself."""
 
     memory: Writer
@@ -272,7 +272,7 @@ def _plain(cells: Iterable[object]) -> tuple[SqlValue, ...]:
 class _Loading:
     """Reads the rows, walk by walk; every question is one of many keys and of an index."""
 
-    def __init__(self, writer: Writer, catalog: Catalog, copy: Copy, edits: tuple[Edit, ...]) -> None:
+    def __init__(self, writer: Writer, catalog: Catalog, copy: MemoryCopy, edits: tuple[Edit, ...]) -> None:
         self._writer = writer
         self._catalog = catalog
         self._copy = copy
@@ -377,7 +377,7 @@ class _Loading:
     def _take(
         self, table: str, column: str, keys: Iterable[SqlValue], further: str = ""
     ) -> list[tuple[SqlValue, ...]]:
-        """Copy the rows of some keys, and give them: the rowid, then the columns."""
+        """MemoryCopy the rows of some keys, and give them: the rowid, then the columns."""
         wanted = list(keys)
         columns = self._copy.columns.get(table)
         if not columns or not wanted:
@@ -399,7 +399,7 @@ class _Loading:
 _IDS = {"messages": "message_id", "summaries": "summary_id"}
 
 
-def tokens_of(writer: Writer, catalog: Catalog, edits: Iterable[Edit], *, entering: bool) -> int:
+def moved_tokens(writer: Writer, catalog: Catalog, edits: Iterable[Edit], *, entering: bool) -> int:
     """Tokens of what some edits put into contexts, or take out of them; a missing row weighs none.
 
     What stays there and is counted anew counts as well. To be asked before the edits are applied for what
@@ -414,7 +414,7 @@ def tokens_of(writer: Writer, catalog: Catalog, edits: Iterable[Edit], *, enteri
             ref = edit.key[_IDS[edit.table]]
             anew[edit.table] += [ref] if isinstance(ref, int | str) else []
     for table, refs in anew.items():
-        moved |= Counter(dict(_standing(writer, catalog, table, refs)))
+        moved |= Counter(dict(_items_now(writer, catalog, table, refs)))
     messages = [ref for ref in moved if isinstance(ref, int)]
     summaries = [ref for ref in moved if isinstance(ref, str)]
     rows = [
@@ -434,7 +434,7 @@ def _weights(
     return [(row[0], row[1] or 0) for row in writer.rows_in(sql, keys)]
 
 
-def _standing(
+def _items_now(
     writer: Writer, catalog: Catalog, table: str, refs: Iterable[int | str]
 ) -> list[tuple[int | str, int]]:
     """How many items of their conversations' contexts stand for some messages or summaries now."""

@@ -1,4 +1,4 @@
-"""Plans that take an operation back, or make it again; and what stands on one.
+"""Plans that take an operation back, or make it again; and what depends on one.
 
 Source: docs/changes.md, "Undo".
 
@@ -6,7 +6,7 @@ Every undo is an operation of its own, and can be undone: that is a redo. An ope
 it, which may have been undone in turn; the end of that chain is what holds now. So undo and redo are the
 same: the inverse of the operation at the end of the chain.
 
-Operations that name a row of an earlier one may stand on it, and so may what names one of theirs. Which of
+Operations that name a row of an earlier one may depend on it, and so may what names one of theirs. Which of
 them do is tried: all of them together must take the rows back to what the operation left, and whatever can be
 spared is. What refers to a row that goes is never spared.
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
-from lcm_core.change.errors import Moved, said
+from lcm_core.change.errors import Moved, listed
 from lcm_core.change.journal import Operation, all_operations, edits_of, find, get, of_batch
 from lcm_core.change.plan import (
     Cells,
@@ -41,23 +41,23 @@ class NotUndoableError(RefusedError):
     """An operation cannot be taken back by itself: rows of it have changed since."""
 
     def __init__(
-        self, operation: Operation, doing: str, moved: Sequence[Moved], standing: Sequence[Operation] = ()
+        self, operation: Operation, doing: str, moved: Sequence[Moved], dependents: Sequence[Operation] = ()
     ) -> None:
         self.operation = operation
         self.moved = tuple(moved)
-        self.standing = tuple(standing)  #: what has to be taken back with it, newest first; then it can be
+        self.dependents = tuple(dependents)  #: what must be taken back with it, newest first
         said_of = f"Operation {operation.id} ({operation.title}) cannot be {doing}"
-        if standing:
-            together = "undo both" if len(standing) == 1 else f"undo all {len(standing) + 1:,}"
-            count = "a later operation depends" if len(standing) == 1 else "later operations depend"
+        if dependents:
+            together = "undo both" if len(dependents) == 1 else f"undo all {len(dependents) + 1:,}"
+            count = "a later operation depends" if len(dependents) == 1 else "later operations depend"
             message = (
-                f"{said_of} by itself: {count} on it ({said(named(one) for one in standing)}). "
-                f"Nothing was changed; undo the later {'one' if len(standing) == 1 else 'ones'} first, or "
+                f"{said_of} by itself: {count} on it ({listed(named(one) for one in dependents)}). "
+                f"Nothing was changed; undo the later {'one' if len(dependents) == 1 else 'ones'} first, or "
                 f"{together} together (--with-later)."
             )
         else:
             message = (
-                f"{said_of} any more: {said(one.text for one in moved)}. No later operation of the history "
+                f"{said_of} any more: {listed(one.text for one in moved)}. No later operation of the history "
                 "explains that. Nothing was changed."
             )
         super().__init__(
@@ -65,7 +65,7 @@ class NotUndoableError(RefusedError):
             details={
                 "operationId": operation.id,
                 "moved": len(self.moved),
-                "standing": " ".join(one.id for one in standing),
+                "standing": " ".join(one.id for one in dependents),
             },
         )
 
@@ -178,19 +178,19 @@ def _wanted(db: Rows, operation_id: str, *, redo: bool) -> Back:
 
 def _plan_with_later(db: Rows, operation_id: str, tables: Tables) -> list[Plan]:
     wanted = _wanted(db, operation_id, redo=False)
-    standing = standing_on(db, [wanted], tables)
-    return _plans(db, [*standing, wanted], tables)
+    dependents = depending_on(db, [wanted], tables)
+    return _plans(db, [*dependents, wanted], tables)
 
 
 def _plans(db: Rows, backs: Sequence[Back], tables: Tables) -> list[Plan]:
     """What takes back what holds now, each plan seeing what those before it do; several are a batch."""
     verified = verify(db, [edit for back in backs for edit in back.edits], tables)
     moved = verified.moved
-    standing: tuple[Back, ...] = ()
+    dependents: tuple[Back, ...] = ()
     if moved or _rows_go(backs):
-        standing = standing_on(db, backs, tables)
-    if moved or standing:
-        raise _not_undoable(db, backs, standing, tables)
+        dependents = depending_on(db, backs, tables)
+    if moved or dependents:
+        raise _not_undoable(db, backs, dependents, tables)
     left = iter(verified.edits)
     batch = f"batch_{secrets.token_hex(8)}" if len(backs) > 1 else None
     return [
@@ -205,7 +205,7 @@ def _rows_go(backs: Iterable[Back]) -> bool:
 
 
 def _not_undoable(
-    db: Rows, backs: Sequence[Back], standing: Sequence[Back], tables: Tables
+    db: Rows, backs: Sequence[Back], dependents: Sequence[Back], tables: Tables
 ) -> NotUndoableError:
     """Which of several operations it is whose rows have moved, and what depends on it."""
     number = 0
@@ -214,7 +214,7 @@ def _not_undoable(
         if moved := moved_of(db, backs[: number + 1], tables):
             break
     doing = "redone" if backs[number].redo else "undone"
-    return NotUndoableError(backs[number].first, doing, moved, [one.last for one in standing])
+    return NotUndoableError(backs[number].first, doing, moved, [one.last for one in dependents])
 
 
 def _inverse_plan(back: Back, edits: tuple[Edit, ...], defaulted: Iterable[str]) -> Plan:
@@ -295,7 +295,7 @@ def _first_inserted(edits: Sequence[Edit]) -> str | int | None:
     return None
 
 
-# -- what stands on an operation ------------------------------------------------------------------------
+# -- what depends on an operation ----------------------------------------------------------------------
 
 
 #: Of so many operations at most it is tried which can be spared; of more, all that may stand on it are taken.
@@ -334,16 +334,16 @@ def back_of(db: Rows, first: Operation, last: Operation, *, redo: bool) -> Back:
     return Back(first, last, inverse(edits_of(db, last)), redo)
 
 
-def standing_on(db: Rows, wanted: Sequence[Back], tables: Tables) -> tuple[Back, ...]:
+def depending_on(db: Rows, wanted: Sequence[Back], tables: Tables) -> tuple[Back, ...]:
     """The later operations that have to be taken back with *wanted*, newest first.
 
-    None where nothing stands on them, or where they cannot be taken back even then: somebody else changed
+    None where nothing depends on them, or where they cannot be taken back even then: somebody else changed
     their rows.
 
     Raises:
         RefusedError: the record of a later operation cannot be read.
     """
-    found = _may_stand(db, wanted)
+    found = _may_depend(db, wanted)
     if not found or moved_of(db, [*found, *wanted], tables):
         return ()
     spared = len(found) <= TRIED
@@ -362,7 +362,7 @@ def moved_of(db: Rows, backs: Iterable[Back], tables: Tables) -> tuple[Moved, ..
     return verify(db, edits, tables).moved
 
 
-def _may_stand(db: Rows, wanted: Sequence[Back]) -> tuple[Back, ...]:
+def _may_depend(db: Rows, wanted: Sequence[Back]) -> tuple[Back, ...]:
     """Later operations that name a row of these, or of one another; newest first."""
     known = {back.last.id for back in wanted}
     later = [one for one in _later(db, min(back.last.place for back in wanted)) if one.id not in known]

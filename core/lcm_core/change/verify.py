@@ -1,4 +1,4 @@
-"""Compare a plan with what stands in the database now, edit by edit, and say where it would go.
+"""Compare a plan with what is in the database now, edit by edit, and say where it would go.
 
 Nothing is written here. Edits see what earlier edits of the same plan do. What comes out are the edits as
 they will go (whole rows, ordinals and neighbours of this moment) and everything that moved since they were
@@ -157,7 +157,7 @@ def _insert(state: _State, edit: RowChange) -> Step | None:
         if isinstance(cell, Symbol) and cell.kind is SymbolKind.SEQ:
             state.values[cell.name] = _next_seq(state, row["conversation_id"])
     filled = _filled(edit, state.values)
-    if _standing(state, edit.table, filled.key) is not None:
+    if _row_now(state, edit.table, filled.key) is not None:
         state.moved.append(Moved(row_name(edit.table, filled.key), "not there", "there"))
         return None
     state.rows[edit.table, filled.key] = filled.row
@@ -171,18 +171,18 @@ def _change(state: _State, edit: RowChange) -> Step | None:
         return None
     filled = _filled(edit, state.values)
     assert filled.before is not None
-    standing = _standing(state, filled.table, filled.key)
-    if standing is None:
+    row_now = _row_now(state, filled.table, filled.key)
+    if row_now is None:
         state.moved.append(Moved(row_name(filled.table, filled.key), "there", "gone"))
         return None
-    moved = list(differences(partial(row_name, filled.table, filled.key), filled.before, standing))
+    moved = list(differences(partial(row_name, filled.table, filled.key), filled.before, row_now))
     if moved:
         state.moved += moved
         return None
     state.rows[filled.table, filled.key] = None
     if filled.after is None:
-        return Step(RowChange(filled.table, filled.key, standing, None))
-    row = Cells.of({**standing.as_dict(), **filled.after.as_dict()})
+        return Step(RowChange(filled.table, filled.key, row_now, None))
+    row = Cells.of({**row_now.as_dict(), **filled.after.as_dict()})
     state.rows[filled.table, key_of(filled.table, row)] = row
     return Step(filled)
 
@@ -210,7 +210,7 @@ def _look_for_new(state: _State, edits: Iterable[Edit]) -> None:
         state.absent[table] = {key for key in keys if key not in taken}
 
 
-def _standing(state: _State, table: str, key: Cells) -> Cells | None:
+def _row_now(state: _State, table: str, key: Cells) -> Cells | None:
     """The whole row that a key names, as the edits so far leave it."""
     if (table, key) in state.rows:
         return state.rows[table, key]
@@ -241,7 +241,7 @@ def _next_seq(state: _State, owner: Cell) -> int:
 # -- contexts --------------------------------------------------------------------------------------------
 
 
-def read_context(db: Rows, conversation_id: int) -> Listing:
+def listing_of(db: Rows, conversation_id: int) -> Listing:
     """The items of a context in order; nothing of what they refer to."""
     rows = db.tuples(
         """SELECT ordinal, message_id, summary_id, rowid FROM context_items
@@ -258,7 +258,7 @@ def read_context(db: Rows, conversation_id: int) -> Listing:
 
 def _context(state: _State, owner: Owner) -> Listing:
     if owner not in state.contexts:
-        listing = read_context(state.db, owner) if isinstance(owner, int) else Listing.of(())
+        listing = listing_of(state.db, owner) if isinstance(owner, int) else Listing.of(())
         if set(map(type, listing.ordinals)) > {int}:
             state.moved.append(Moved(context_name(owner), "numbered", "with an ordinal that is no number"))
             listing = Listing.of(())
@@ -311,10 +311,10 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
         return None
     removed = []
     for at, planned in enumerate(edit.removed, place.start):
-        standing = _context_row(state.db, listing, at)
+        row_now = _context_row(state.db, listing, at)
         name = f"{context_name(owner)}: {item_name(listing.refs[at])}"
-        state.moved += differences(partial(str, name), planned.without("ordinal"), standing)
-        removed.append(standing)
+        state.moved += differences(partial(str, name), planned.without("ordinal"), row_now)
+        removed.append(row_now)
     done = carry_out(listing, owner, place, removed, edit.inserted)
     return Step(done.splice, done.shifts, done.rowids)
 

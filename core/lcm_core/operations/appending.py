@@ -28,9 +28,9 @@ from lcm_core.change.plan import (
     RowChange,
     Symbol,
     SymbolKind,
-    in_order,
     insertion,
     ref_of,
+    sorted_names,
 )
 from lcm_core.errors import LcmError
 from lcm_core.ingest.identity import entry_hash
@@ -366,7 +366,7 @@ def _row(schema: Schema, table: str, values: Mapping[str, Cell]) -> Cells:
 @lru_cache(maxsize=32)
 def _held(names: tuple[str, ...], held: frozenset[str]) -> tuple[str, ...]:
     """Those of some columns that a table has: thousands of rows ask for the same ones."""
-    return in_order(tuple([name for name in names if name in held]))
+    return sorted_names(tuple([name for name in names if name in held]))
 
 
 def _conversation(

@@ -21,9 +21,9 @@ from typing import Final
 from lcm_core.change.apply import last_id
 from lcm_core.change.breaks import context_key, summary_key
 from lcm_core.change.journal import operations
+from lcm_core.change.lock_time import row_seconds
 from lcm_core.change.place import Listing, Place, carry_out
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, RowChange, Splice, insertion, ref_of, touched_rows
-from lcm_core.change.waiting import row_waits
 from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.ingest.stored import new_file_id
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
@@ -38,7 +38,7 @@ from lcm_core.store.state import PREPARED_TABLES as PREPARED
 from lcm_core.times import iso_z
 from lcm_core.wording import counted, phrase
 
-#: Seconds for which a host waits for one piece, about (`lcm_core.change.waiting`).
+#: Seconds for which a host waits for one piece, about (`lcm_core.change.lock_time`).
 PIECE_SECONDS: Final = 0.02
 #: Context items that are not parted.
 CONTEXT_ROWS: Final = 500
@@ -144,7 +144,7 @@ def _packed(units: Iterable[Sequence[Edit]], schema: Schema) -> list[list[Edit]]
             seconds = 0.0
         pieces[-1] += unit
         for table, _, row in (one for edit in unit for one in touched_rows(edit)):
-            seconds += row_waits(table, row, schema)
+            seconds += row_seconds(table, row, schema)
     return pieces
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from lcm_core.change.breaks import context_key
-from lcm_core.change.errors import said
+from lcm_core.change.errors import listed
 from lcm_core.change.place import splice_at
 from lcm_core.change.plan import (
     Cell,
@@ -276,7 +276,7 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
     ]
     if needed:
         raise RefusedError(
-            f"Conversation {one} cannot be deleted, for other conversations use its rows: {said(needed)}. "
+            f"Conversation {one} cannot be deleted, for other conversations use its rows: {listed(needed)}. "
             "Archive it instead, or delete the other one first; nothing was changed."
         )
     found = [

@@ -43,7 +43,7 @@ _SEARCH: Final = {
 }
 
 
-def host_waits(steps: Iterable[Step], schema: Schema) -> float:
+def lock_seconds(steps: Iterable[Step], schema: Schema) -> float:
     """Seconds, about, for which the lock is held while some steps are written."""
     seconds = 0.0
     shifted: dict[Owner, int] = {}  # ordinals of a context are written once, however many splices there are
@@ -55,14 +55,14 @@ def host_waits(steps: Iterable[Step], schema: Schema) -> float:
     return seconds + _ORDINAL * sum(shifted.values())
 
 
-def waiting_words(seconds: float) -> str | None:
+def lock_warning(seconds: float) -> str | None:
     """What a preview says of it; None where nobody would notice."""
     if seconds < WORTH_SAYING:
         return None
     return f"The host will wait about {seconds:,.{1 if seconds < 10 else 0}f} s while this is written"
 
 
-def row_waits(table: str, row: Cells, schema: Schema) -> float:
+def row_seconds(table: str, row: Cells, schema: Schema) -> float:
     """Seconds, about, for one row that comes, with its rows of the search tables."""
     return _COMES.get(table, _ROW) + _bytes(row) + sum(_search(table, row, schema))
 
@@ -73,7 +73,7 @@ def _parts(step: Step, schema: Schema) -> Iterator[float]:
         yield from (_COMES["context_items"] for _ in (*edit.removed, *edit.inserted))
         return
     if edit.before is None:
-        yield row_waits(edit.table, edit.row, schema)
+        yield row_seconds(edit.table, edit.row, schema)
         return
     if edit.after is None:
         yield min(_GOES, _COMES.get(edit.table, _GOES))

@@ -11,7 +11,7 @@ from pathlib import Path
 from lcm_core.store.opening import real_path, sidecar
 
 _PROC = Path("/proc")
-#: Of many processes this many are named in a sentence.
+#: Of many processes this many are process_names in a sentence.
 _NAMED = 3
 
 
@@ -28,7 +28,7 @@ class Holder:
         return f"{self.name or 'a program'} (process {self.pid})"
 
 
-def holders(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
+def processes_with_open(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
     """The processes besides this one that have *path* or its WAL open, by number.
 
     Descriptors of other users' processes can be read by root alone; locks, which everybody may see, are
@@ -43,7 +43,7 @@ def holders(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
     return tuple(Holder(pid, _name(proc, pid)) for pid in sorted(pids))
 
 
-def named(found: Iterable[Holder]) -> str:
+def process_names(found: Iterable[Holder]) -> str:
     """Some holders as part of a sentence."""
     texts = [holder.text for holder in found]
     more = len(texts) - _NAMED

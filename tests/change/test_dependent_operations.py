@@ -51,8 +51,8 @@ def blocked(path: Path, operation: str) -> list[str]:
     """The operations that are named."""
     with pytest.raises(NotUndoableError) as caught:
         asyncio.run(planned(path, plan_undo, operation))
-    assert all(one.id in caught.value.message for one in caught.value.standing[:3])
-    return [one.id for one in caught.value.standing]
+    assert all(one.id in caught.value.message for one in caught.value.dependents[:3])
+    return [one.id for one in caught.value.dependents]
 
 
 def back(path: Path, operation: str) -> list[Plan]:
@@ -139,7 +139,7 @@ def test_what_a_host_changed_is_no_operation(path: Path) -> None:
     run(path, f"UPDATE summaries SET descendant_token_count = 3 WHERE summary_id = '{one}'")
     with pytest.raises(NotUndoableError, match="No later operation") as caught:
         asyncio.run(planned(path, plan_undo, first.id))
-    assert caught.value.standing == ()
+    assert caught.value.dependents == ()
     with pytest.raises(NotUndoableError):
         asyncio.run(planned(path, plan_undo_with_later, first.id))
 
