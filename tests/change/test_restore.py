@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from lcm_core.change import copying, holders, restore
+from lcm_core.change import copying, processes, restore
 from lcm_core.change.backup import make_backup
 from lcm_core.change.copying import CopyProgress, CopyStep
 from lcm_core.change.errors import DiskFullError
-from lcm_core.change.processes import Holder, named
+from lcm_core.change.processes import Holder, process_names
 from lcm_core.change.restore import Restored, preview_restore
 from lcm_core.errors import (
     CancelledError,
@@ -157,7 +157,7 @@ def test_a_host_that_cannot_be_named_is_in_the_way_too(
     saved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ):
     path, backup = saved
-    monkeypatch.setattr(restore, "holders", lambda path: ())
+    monkeypatch.setattr(restore, "processes_with_open", lambda path: ())
     before = rows(path)
     with holding(path, "SELECT count(*) FROM messages"):
         with pytest.raises(DatabaseBusyError, match="does not name"):
@@ -178,9 +178,9 @@ def test_a_host_that_goes_in_time_is_waited_for(saved: tuple[Path, Path], monkey
                 assert host.stdin is not None
                 host.stdin.close()
                 host.wait(20)
-            return holders.holders(where) if PROC else (Holder(host.pid, ""),) * (tries < 3)
+            return processes.processes_with_open(where) if PROC else (Holder(host.pid, ""),) * (tries < 3)
 
-        monkeypatch.setattr(restore, "holders", look)
+        monkeypatch.setattr(restore, "processes_with_open", look)
         assert restored(backup, path, wait=60).kept
     assert value(path, "SELECT count(*) FROM context_items") > 0
 
@@ -205,19 +205,19 @@ def test_processes_are_told_by_descriptors_and_by_locks(tmp_path: Path):
     (proc / "14" / "fd" / "5").symlink_to("socket:[17]")
     (proc / "14" / "fd" / "6").symlink_to(tmp_path / "gone")
     (proc / str(os.getpid()) / "fd" / "5").symlink_to(path)
-    assert [holder.pid for holder in holders.holders(path, proc)] == [11]
+    assert [holder.pid for holder in processes.processes_with_open(path, proc)] == [11]
     (proc / "locks").write_text(
         f"1: POSIX  ADVISORY  READ 12 {device}:{found.st_ino} 1073741826 1073742335\n"
         f"1: -> POSIX  ADVISORY  WRITE 13 {device}:{found.st_ino} 1073741826 1073742335\n"
         f"2: POSIX  ADVISORY  READ 14 {device}:{found.st_ino + 1} 0 EOF\n"
         "3: nonsense\n"
     )
-    assert holders.holders(path, proc) == (
+    assert processes.processes_with_open(path, proc) == (
         Holder(11, "node\x1b[31m"),
         Holder(12, "sqlite3"),
         Holder(13, ""),
     )
-    assert holders.holders(path, tmp_path / "no") == ()
+    assert processes.processes_with_open(path, tmp_path / "no") == ()
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_processes_are_told_by_descriptors_and_by_locks(tmp_path: Path):
     ],
 )
 def test_holders_are_named_in_a_sentence(pids: tuple[int, ...], text: str):
-    assert named(Holder(pid, "") for pid in pids) == text
+    assert process_names(Holder(pid, "") for pid in pids) == text
 
 
 #: Restores, and leaves without a word at the *n*-th report of a step.

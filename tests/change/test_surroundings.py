@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lcm_core.change.apply import resolve, write, writes_of
+from lcm_core.change.apply import resolve_symbols, write, writes_of
 from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.connection import Writer, open_writer, quiet
 from lcm_core.change.place import splice_at
 from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
-from lcm_core.change.structure import findings, missing
+from lcm_core.change.structure import findings, missing_targets
 from lcm_core.change.surroundings import lists_after, moved_tokens, surroundings, try_change
 from lcm_core.change.verify import verify
 
@@ -162,16 +162,16 @@ def check(path: Path, edits: list[Edit]) -> bool:
         verified = verify(writer, edits, catalog.tables)
         if verified.moved:
             return False
-        resolved = resolve(writer, verified.steps, verified.values)
+        resolved = resolve_symbols(writer, verified.steps, verified.values)
         foreseen = try_change(writer, catalog, verified, resolved)
         lists = {owner: context.before for owner, context in verified.contexts.items()}
         before = findings(writer, catalog, resolved.edits, lists)
-        before |= missing(writer, catalog, resolved.edits).before
+        before |= missing_targets(writer, catalog, resolved.edits).before
         leaving = moved_tokens(writer, catalog, resolved.edits, entering=False)
         write(writer, writes_of(resolved.edits, verified.contexts, resolved.values), quiet)
         after = findings(writer, catalog, resolved.edits, lists_after(verified, resolved.values))
         # Of rows that are there by then, "before" is what the file says now.
-        after |= missing(writer, catalog, resolved.edits).before
+        after |= missing_targets(writer, catalog, resolved.edits).before
         entering = moved_tokens(writer, catalog, resolved.edits, entering=True)
     assert foreseen.before == before
     assert foreseen.after == after
@@ -219,7 +219,7 @@ def test_lines_of_a_cycle_that_only_the_edits_close(database_copy: DatabaseFacto
     assert check(path, [insertion("summary_parents", back)])
     with locked(path) as (writer, catalog):
         verified = verify(writer, [insertion("summary_parents", back)], catalog.tables)
-        foreseen = try_change(writer, catalog, verified, resolve(writer, verified.steps, {}))
+        foreseen = try_change(writer, catalog, verified, resolve_symbols(writer, verified.steps, {}))
     assert {key.split(":")[0] for key in foreseen.after - foreseen.before} >= {"B6", "B12"}
 
 
@@ -254,7 +254,7 @@ def test_a_message_that_a_summary_far_above_covers(database_copy: DatabaseFactor
     assert check(path, list(edits))
     with locked(path) as (writer, catalog):
         verified = verify(writer, edits, catalog.tables)
-        foreseen = try_change(writer, catalog, verified, resolve(writer, verified.steps, {}))
+        foreseen = try_change(writer, catalog, verified, resolve_symbols(writer, verified.steps, {}))
     assert f"A6:{owner}:message:{message}" in foreseen.after
 
 
@@ -272,7 +272,7 @@ def test_what_is_in_another_context_is_lost_from_none(database_copy: DatabaseFac
     assert check(path, list(edits))
     with locked(path) as (writer, catalog):
         verified = verify(writer, edits, catalog.tables)
-        foreseen = try_change(writer, catalog, verified, resolve(writer, verified.steps, {}))
+        foreseen = try_change(writer, catalog, verified, resolve_symbols(writer, verified.steps, {}))
     assert foreseen.after == frozenset()
     assert f"A5:1:message:{message}" in foreseen.before
 
@@ -317,7 +317,7 @@ def copied(path: Path, refs: list[str]) -> int:
     assert check(path, list(edits))
     with locked(path) as (writer, catalog):
         verified = verify(writer, edits, catalog.tables)
-        resolved = resolve(writer, verified.steps, verified.values)
+        resolved = resolve_symbols(writer, verified.steps, verified.values)
         with surroundings(writer, catalog, resolved.edits) as copy:
             return copy.memory.row_changes
 
