@@ -19,7 +19,7 @@ from lcm_core.store.listing import (
     summary_page,
 )
 from lcm_core.store.schema import Schema
-from lcm_core.store.summaries import consumers_of, source_message_ids, sources_of
+from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids
 from lcm_core.summarize.source import previous_of
 from lcm_core.text import preview
 
@@ -123,7 +123,7 @@ def show(run: Run, summary_id: options.SummaryArgument) -> Answer:
 async def _load(reader: Reader, wanted: str) -> _Shown:
     [summary] = await listed_summaries(reader, [await summary_beginning(reader, wanted)])
     summary_id = summary.summary.summary_id
-    source_ids = [edge.source for edge in await sources_of(reader, summary_id)]
+    source_ids = [edge.source for edge in await edges_of(reader, [summary_id])]
     message_ids = [MessageId(key) for key in await source_message_ids(reader, summary_id)]
     sources = await listed_summaries(reader, source_ids)
     messages = await messages_by_id(reader, message_ids)

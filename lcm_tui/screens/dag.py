@@ -11,7 +11,7 @@ from typing import ClassVar
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store import lineage
 from lcm_core.store import summaries as store
-from lcm_core.store.lineage import Opening
+from lcm_core.store.lineage import TreeOpening
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -42,7 +42,7 @@ LONGEST_WAIT = 0.6
 class Reading:
     """What one fetch brings: the first rows, or everything."""
 
-    opening: Opening
+    opening: TreeOpening
     survey: Survey | None = None
 
 
@@ -149,7 +149,7 @@ focus (tab); n and N go on from match to match.
         if whole.graph is not None:
             known = await asyncio.to_thread(survey, whole.graph, whole.fingerprint)
         self._graph_seconds = time.monotonic() - begun
-        return Reading(Opening(whole.context, {}, ()), known)
+        return Reading(TreeOpening(whole.context, {}, ()), known)
 
     def show(self, data: Reading) -> None:
         """Show the tree as it is now; selection, unfolding and place stay by path."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.records import ConversationId, MessageId, SummaryId
-from lcm_core.store.lineage import ContextSummary, Opening, SourceMessage
+from lcm_core.store.lineage import ContextSummary, SourceMessage, TreeOpening
 from lcm_core.store.summaries import SummaryEntry
 
 from lcm_tui.screens.dag_rows import Place, Section, Step, Way
@@ -83,7 +83,7 @@ class Known:
                 )
             )
 
-    def learn_opening(self, opening: Opening) -> None:
+    def learn_opening(self, opening: TreeOpening) -> None:
         """Take the first rows and the sources of what is unfolded."""
         self.learn_context(opening.context)
         self.learn_sources(opening.sources)

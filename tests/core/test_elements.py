@@ -13,7 +13,7 @@ from lcm_core.assemble.elements import wrap_brief, wrap_summary
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, engine_rules
 from lcm_core.records import ConversationId, FocusBrief, Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.summaries import get_summary, sources_of
+from lcm_core.store.summaries import edges_of, get_summary
 
 from tests.support import recorded
 
@@ -22,7 +22,7 @@ DatabaseFactory = Callable[[str], Path]
 
 async def with_sources(reader: Reader, summary_id: str) -> tuple[SummaryText, list[SummaryId]]:
     text = await get_summary(reader, summary_id)
-    return text, [edge.source for edge in await sources_of(reader, text.summary.summary_id)]
+    return text, [edge.source for edge in await edges_of(reader, [text.summary.summary_id])]
 
 
 @pytest.mark.parametrize(("version", "count"), [("0.1.2", 73), ("0.15.3", 19)])

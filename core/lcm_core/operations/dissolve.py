@@ -150,7 +150,7 @@ async def _node(reader: Reader, conversation_id: ConversationId, summary_id: Sum
             f"Summary {summary_id} is a leaf: it was made from messages, and only condensed summaries "
             "can be dissolved."
         )
-    edges = await summary_store.sources_of(reader, summary_id)
+    edges = await summary_store.edges_of(reader, [summary_id])
     if not edges:
         raise RefusedError(f"Summary {summary_id} has no sources: there is nothing to put in its place.")
     [row] = await rows_by(reader, "summaries", "summary_id", [summary_id])

@@ -38,7 +38,7 @@ class Rows(Protocol):
         """The rows of a query whose text holds ``IN (?*)`` once, for all keys."""
 
 
-#: Keys of one query of a load: more are asked for in several.
+#: Keys of one query: more are read by several. SQLite takes 999 parameters at most in its oldest builds.
 CHUNK: Final = 500
 
 

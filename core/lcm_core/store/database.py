@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError
-from lcm_core.store.connecting import Row, Rows, SqlValue, rows_in
+from lcm_core.store.connecting import CHUNK, Row, Rows, SqlValue, rows_in
 from lcm_core.store.handle import Handle, Link, open_handle
 from lcm_core.store.opening import Access, FileState, WayInChanged, explain, file_state
 from lcm_core.store.schema import Schema
@@ -28,8 +28,6 @@ from lcm_core.store.typed import typed
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: SQLite holds at most 999 parameters in one statement in its oldest supported builds.
-CHUNK = 500
 #: How often the file is looked at.
 POLL_SECONDS = 0.2
 #: How often something is read at least that is written at the same time, and again for as long as a lock

@@ -35,7 +35,7 @@ class ContextSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class TreeOpening:
     """The first rows of a tree, and the way down to a summary that was asked for."""
 
     context: tuple[ContextSummary, ...]  #: by ordinal
@@ -109,7 +109,7 @@ async def open_tree(
     *,
     select: SummaryId | None = None,
     unfolded: Iterable[SummaryId] = (),
-) -> Opening:
+) -> TreeOpening:
     """The first rows of a tree, with the sources of what is *unfolded* and the way to *select*."""
     context = await context_summaries(reader, conversation_id)
     way: tuple[SummaryId, ...] = ()
@@ -117,7 +117,7 @@ async def open_tree(
         roots = {held.summary_id for held in context if held.present and not held.consumed}
         way = SummaryGraph.build((), await _edges_above(reader, select), ()).way_down(select, roots)
     sources = await sources_in(reader, dict.fromkeys((*unfolded, *way[:-1])))
-    return Opening(context, sources, way)
+    return TreeOpening(context, sources, way)
 
 
 async def whole_tree(reader: Reader, conversation_id: ConversationId, *, known: str = "") -> WholeTree:
@@ -223,7 +223,7 @@ async def summary_detail(reader: Reader, summary_id: SummaryId) -> SummaryDetail
     """
     text = await store.get_summary(reader, summary_id)
     [entry] = await store.entries_of_texts(reader, [text])
-    sources = await store.sources_of(reader, summary_id)
+    sources = await store.edges_of(reader, [summary_id])
     consumers = await store.consumers_of(reader, summary_id)
     around = [edge.source for edge in sources] + [edge.consumer for edge in consumers]
     known = {found.summary_id: found for found in await store.summaries_in(reader, dict.fromkeys(around))}

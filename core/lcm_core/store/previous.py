@@ -195,7 +195,7 @@ async def _covering(
 ) -> tuple[list[SummaryId], list[SummaryId]]:
     """The leaves made from a message, and what they had been condensed into when the subject was made.
 
-    A leaf that had not been condensed stands in both; on a cycle there is no second one.
+    A leaf that had not been condensed is in both; on a cycle there is no second one.
     """
     made_before = "s.rowid < ? AND s.conversation_id = ?"
     when = (subject.row, subject.conversation_id)

@@ -161,11 +161,6 @@ async def context_ordinals(
     return [(SummaryId(row["summary_id"]), row["ordinal"]) for row in rows]
 
 
-async def sources_of(reader: Reader, summary_id: SummaryId) -> list[Edge]:
-    """What a summary was condensed from, in the order of condensation."""
-    return await _edges(reader, "summary_id", [summary_id])
-
-
 async def edges_of(reader: Reader, consumers: Iterable[SummaryId]) -> list[Edge]:
     """What some summaries were condensed from, each one's sources in the order of condensation."""
     return await _edges(reader, "summary_id", consumers)

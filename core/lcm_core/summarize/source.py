@@ -294,7 +294,7 @@ async def source_of(reader: Reader, summary_id: SummaryId, rendering: Rendering)
     """
     summary = (await summary_store.get_summary(reader, summary_id)).summary
     if summary.kind == "condensed":
-        edges = await summary_store.sources_of(reader, summary_id)
+        edges = await summary_store.edges_of(reader, [summary_id])
         return await source_of_summaries(reader, [edge.source for edge in edges], rendering)
     ids = await summary_store.source_message_ids(reader, summary_id)
     return await source_of_messages(reader, [MessageId(one) for one in ids], rendering)
