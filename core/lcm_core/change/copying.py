@@ -51,7 +51,6 @@ _NOT_STRUCTURAL = re.compile(
     r"|(NULL|TEXT|NUMERIC|non-\w+) value (missing )?(in|from) "
 )
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_UNREADABLE_WAL = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")
 
 
 class DisturbedError(Exception):
@@ -129,8 +128,12 @@ class CopySource:
         """
         if self.state is None:
             return
-        now = file_state(self.path)
-        if now is None or not _same(self.state, now, wal=self.access is Access.READ_ONLY):
+        before, now = self.state, file_state(self.path)
+        if now is not None and self.access is Access.READ_ONLY and before.wal_inode:
+            same = (now.inode, now.wal_inode) == (before.inode, before.wal_inode)
+        else:
+            same = now is not None and before.unchanged_until(now)
+        if not same:
             raise DisturbedError
 
 
@@ -224,13 +227,6 @@ def _settled_state(path: Path) -> FileState | None:
         time.sleep(_LOOK_SECONDS)
         state = file_state(path)
     return state
-
-
-def _same(before: FileState, now: FileState, *, wal: bool) -> bool:
-    """Whether nobody wrote where we read."""
-    if wal and before.wal_inode:
-        return now.inode == before.inode and now.wal_inode == before.wal_inode
-    return (now.inode, now.size, now.modified_ns) == (before.inode, before.size, before.modified_ns)
 
 
 def facts_of(connection: sqlite3.Connection) -> Facts:

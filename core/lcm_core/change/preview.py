@@ -28,9 +28,10 @@ from lcm_core.change.plan import (
     row_counts,
 )
 from lcm_core.change.sql_text import script_of
+from lcm_core.change.surroundings import stored_tokens
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.engine_rules import engine_rules
-from lcm_core.store.connecting import Rows, rows_in
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import ENDED_BATCHES, PREPARED_BATCHES
@@ -156,7 +157,7 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     shift: list[Shifted] = []
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)
-    tokens = _tokens(db, verified, plan.conversation_id if schema.has("context_items") else None)
+    tokens = _tokens(db, schema, verified, plan.conversation_id)
     waits = _lock_seconds(plan, verified.steps, schema)
     warnings = [*plan.warnings, *([words] if (words := lock_warning(waits)) else [])]
     warnings += (
@@ -227,7 +228,7 @@ def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shi
             yield Shifted(owner, ref, None, ordinal)
 
 
-def _tokens(db: Rows, verified: Verified, conversation_id: int | None) -> Tokens:
+def _tokens(db: Rows, schema: Schema, verified: Verified, conversation_id: int | None) -> Tokens:
     """The sums of the touched contexts; a row that the plan makes weighs what the plan says.
 
     Where no list changes but something is counted anew: those of the plan's conversation.
@@ -241,22 +242,13 @@ def _tokens(db: Rows, verified: Verified, conversation_id: int | None) -> Tokens
                 made[ref] = tokens
     old: list[Ref] = [ref for one in verified.contexts.values() for ref in one.before.refs]
     new: list[Ref] = [ref for one in verified.contexts.values() for ref in one.after.refs]
-    if made and not verified.contexts and conversation_id is not None:
+    if made and not verified.contexts and schema.has("context_items"):
         sql = "SELECT message_id, summary_id FROM context_items WHERE conversation_id = ?"
         rows = db.rows(sql, (conversation_id,))
         old = new = [message if summary is None else summary for message, summary in rows]
-    stored = _weights(db, {*old, *new})
+    stored = stored_tokens(db, schema, {*old, *new})
     weights = {**stored, **made}
     return Tokens(sum(stored.get(ref, 0) for ref in old), sum(weights.get(ref, 0) for ref in new))
-
-
-def _weights(db: Rows, refs: set[Ref]) -> Mapping[Ref, int]:
-    found: dict[Ref, int] = {}
-    for table, column, kind in (("messages", "message_id", int), ("summaries", "summary_id", str)):
-        keys = [ref for ref in refs if isinstance(ref, kind)]
-        sql = f"SELECT {column}, CAST(token_count AS INTEGER) FROM {table} WHERE {column} IN (?*)"
-        found.update((row[0], row[1] or 0) for row in rows_in(db, sql, keys))
-    return found
 
 
 def words_of(step: Step) -> Iterator[str]:

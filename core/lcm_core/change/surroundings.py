@@ -46,8 +46,9 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.structure import concerned, findings, missing_targets
 from lcm_core.change.verify import Verified
-from lcm_core.store.connecting import SqlValue, quoted
+from lcm_core.store.connecting import Rows, SqlValue, quoted, rows_in
 from lcm_core.store.opening import connect_memory
+from lcm_core.store.schema import Schema
 from lcm_core.store.walks import LINKS_PER_SUMMARY, Walks
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -415,23 +416,20 @@ def moved_tokens(writer: Writer, catalog: Catalog, edits: Iterable[Edit], *, ent
             anew[edit.table] += [ref] if isinstance(ref, int | str) else []
     for table, refs in anew.items():
         moved |= Counter(dict(_items_now(writer, catalog, table, refs)))
-    messages = [ref for ref in moved if isinstance(ref, int)]
-    summaries = [ref for ref in moved if isinstance(ref, str)]
-    rows = [
-        *_weights(writer, catalog, "messages", "message_id", messages),
-        *_weights(writer, catalog, "summaries", "summary_id", summaries),
-    ]
-    return sum(moved[ref] * tokens for ref, tokens in rows)
+    weights = stored_tokens(writer, catalog.schema, moved)
+    return sum(moved[ref] * tokens for ref, tokens in weights.items())
 
 
-def _weights(
-    writer: Writer, catalog: Catalog, table: str, column: str, refs: Iterable[Ref]
-) -> list[tuple[int | str, int]]:
-    if not catalog.schema.has(table, "token_count"):
-        return []
-    sql = f"SELECT {column}, CAST(token_count AS INTEGER) FROM {table} WHERE {column} IN (?*)"
-    keys = [ref for ref in refs if isinstance(ref, int | str)]
-    return [(row[0], row[1] or 0) for row in writer.rows_in(sql, keys)]
+def stored_tokens(db: Rows, schema: Schema, refs: Collection[Ref]) -> dict[Ref, int]:
+    """The stored estimates of messages and summaries, by id; a row that is missing has none."""
+    found: dict[Ref, int] = {}
+    for table, kind in (("messages", int), ("summaries", str)):
+        if schema.has(table, "token_count"):
+            key = _IDS[table]
+            sql = f"SELECT {key}, CAST(token_count AS INTEGER) FROM {table} WHERE {key} IN (?*)"
+            keys = [ref for ref in refs if isinstance(ref, kind)]
+            found.update((row[0], row[1] or 0) for row in rows_in(db, sql, keys))
+    return found
 
 
 def _items_now(
