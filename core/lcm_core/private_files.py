@@ -71,6 +71,19 @@ def _close(folder: Path) -> None:
         folder.chmod(_PRIVATE)
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last, whatever happens to the machine.
+
+    Raises:
+        OSError: it cannot be read, or its file system has no such thing.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 # -- a text to a file that an operator named ---------------------------------------------------------------
 
 

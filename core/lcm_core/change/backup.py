@@ -37,7 +37,7 @@ from lcm_core.change.copying import (
 )
 from lcm_core.change.errors import DiskFullError, ReadOnlyError
 from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
-from lcm_core.private_files import PartialFile
+from lcm_core.private_files import PartialFile, sync_folder
 from lcm_core.store.connecting import error_name
 from lcm_core.store.opening import (
     MAGIC,
@@ -302,11 +302,7 @@ def _publish(partial: Path, target: Path, *, replace: bool) -> None:
     with contextlib.suppress(
         OSError
     ):  # a folder that cannot be listed, or a file system without such a thing
-        folder = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(target.parent)
 
 
 def _name_once(partial: Path, target: Path) -> None:

@@ -24,7 +24,7 @@ import platformdirs
 from lcm_core.change.codec import PACKED_BYTES
 from lcm_core.change.errors import DiskFullError
 from lcm_core.errors import RefusedError
-from lcm_core.private_files import PROGRAM, make_private
+from lcm_core.private_files import PROGRAM, make_private, sync_folder
 
 #: Packed edits of more bytes are kept outside the database.
 LIMIT_BYTES = 8 * 1024 * 1024
@@ -68,7 +68,7 @@ def write_export(operation_id: str, packed: bytes) -> Export:
             file.write(packed)
             file.flush()
             os.fsync(file.fileno())
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         remove_export(path)
         raise DiskFullError(
@@ -157,8 +157,3 @@ def _opened(folder: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    with _opened(folder) as descriptor:
-        os.fsync(descriptor)

@@ -28,7 +28,7 @@ from lcm_core.change.plan import (
     row_counts,
 )
 from lcm_core.change.sql_text import script_of
-from lcm_core.change.surroundings import stored_tokens
+from lcm_core.change.surroundings import tokens_by_ref
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.engine_rules import engine_rules
 from lcm_core.store.connecting import Rows
@@ -246,7 +246,7 @@ def _tokens(db: Rows, schema: Schema, verified: Verified, conversation_id: int |
         sql = "SELECT message_id, summary_id FROM context_items WHERE conversation_id = ?"
         rows = db.rows(sql, (conversation_id,))
         old = new = [message if summary is None else summary for message, summary in rows]
-    stored = stored_tokens(db, schema, {*old, *new})
+    stored = tokens_by_ref(db, schema, {*old, *new})
     weights = {**stored, **made}
     return Tokens(sum(stored.get(ref, 0) for ref in old), sum(weights.get(ref, 0) for ref in new))
 

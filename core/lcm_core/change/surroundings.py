@@ -416,11 +416,11 @@ def moved_tokens(writer: Writer, catalog: Catalog, edits: Iterable[Edit], *, ent
             anew[edit.table] += [ref] if isinstance(ref, int | str) else []
     for table, refs in anew.items():
         moved |= Counter(dict(_items_now(writer, catalog, table, refs)))
-    weights = stored_tokens(writer, catalog.schema, moved)
+    weights = tokens_by_ref(writer, catalog.schema, moved)
     return sum(moved[ref] * tokens for ref, tokens in weights.items())
 
 
-def stored_tokens(db: Rows, schema: Schema, refs: Collection[Ref]) -> dict[Ref, int]:
+def tokens_by_ref(db: Rows, schema: Schema, refs: Collection[Ref]) -> dict[Ref, int]:
     """The stored estimates of messages and summaries, by id; a row that is missing has none."""
     found: dict[Ref, int] = {}
     for table, kind in (("messages", int), ("summaries", str)):

@@ -241,7 +241,7 @@ def _next_seq(state: _State, owner: Cell) -> int:
 # -- contexts --------------------------------------------------------------------------------------------
 
 
-def listing_of(db: Rows, conversation_id: int) -> Listing:
+def read_listing(db: Rows, conversation_id: int) -> Listing:
     """The items of a context in order; nothing of what they refer to."""
     rows = db.tuples(
         """SELECT ordinal, message_id, summary_id, rowid FROM context_items
@@ -258,7 +258,7 @@ def listing_of(db: Rows, conversation_id: int) -> Listing:
 
 def _context(state: _State, owner: Owner) -> Listing:
     if owner not in state.contexts:
-        listing = listing_of(state.db, owner) if isinstance(owner, int) else Listing.of(())
+        listing = read_listing(state.db, owner) if isinstance(owner, int) else Listing.of(())
         if set(map(type, listing.ordinals)) > {int}:
             state.moved.append(Moved(context_name(owner), "numbered", "with an ordinal that is no number"))
             listing = Listing.of(())

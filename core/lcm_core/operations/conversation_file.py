@@ -31,7 +31,7 @@ from lcm_core.change.plan import Edit, touched_rows
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.prune import deletion_pieces
-from lcm_core.private_files import PROGRAM, PartialFile, make_private
+from lcm_core.private_files import PROGRAM, PartialFile, make_private, sync_folder
 from lcm_core.records import Conversation
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
@@ -204,11 +204,7 @@ def _placed(part: Path, wanted: Path) -> Path:
             continue
         part.unlink()
         break
-    descriptor = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(target.parent)
     return target
 
 
