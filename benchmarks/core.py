@@ -51,7 +51,8 @@ INGESTED = 36_000  #: messages
 #: Times what sqlite3 needs for the rows alone: the end of the context, and the search of all before it.
 ASSEMBLED = 2.5
 PLANNED = 0.2  #: s
-INGESTED_WITHIN = 10.0  #: s
+#: Times what sqlite3 needs to write the rows alone, without reading or checking anything.
+INGESTED_WITHIN = 16
 #: Items of a context, and for how long a dissolve at its front may hold the lock: median, 95th percentile, s.
 HELD = {1_000: (0.01, 0.05), 35_000: (0.4, 0.4)}
 CONVERSATION = ConversationId(LARGEST)
@@ -180,9 +181,9 @@ def ingestion(runs: int) -> list[Row]:
             name,
             "ingest a transcript",
             f"{whole:.2f} s",
-            f"{INGESTED_WITHIN:.0f} s",
+            f"x {INGESTED_WITHIN}",
             compared,
-            whole <= INGESTED_WITHIN,
+            whole <= INGESTED_WITHIN * plain,
         ),
         Row(name, "memory of this process", f"at most {memory:.0f} MB"),
     ]
