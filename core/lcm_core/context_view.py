@@ -32,7 +32,7 @@ from lcm_core.store.statistics import ContextMessage
 Weights = Mapping[ItemId, Weight | None]
 
 
-class Finding(StrEnum):
+class ItemFault(StrEnum):
     """What can be wrong with an item of a context (docs/engine/doctor.md, "Family A: the context")."""
 
     DANGLING = "dangling"  #: its row is gone
@@ -46,7 +46,7 @@ class Finding(StrEnum):
 class Found:
     """A finding at one item, in words."""
 
-    finding: Finding
+    finding: ItemFault
     text: str
 
 
@@ -99,18 +99,18 @@ def findings_at(
     found = []
     item, ordinal = items.refs[place], items.ordinals[place]
     if place in items.mismatched and item is not None:
-        found.append(Found(Finding.TYPE, _mismatch(items, place)))
+        found.append(Found(ItemFault.TYPE, _mismatch(items, place)))
     if weight is None:
         said = "refers to nothing" if item is None else "row is gone"
-        found.append(Found(Finding.DANGLING, f"{said}: the engine skips it"))
+        found.append(Found(ItemFault.DANGLING, f"{said}: the engine skips it"))
     elif weight.conversation_id != conversation_id:
-        found.append(Found(Finding.FOREIGN, f"belongs to conversation {weight.conversation_id}"))
+        found.append(Found(ItemFault.FOREIGN, f"belongs to conversation {weight.conversation_id}"))
     if item in items.repeated:
-        found.append(Found(Finding.DUPLICATE, _elsewhere(items, place)))
+        found.append(Found(ItemFault.DUPLICATE, _elsewhere(items, place)))
     if ordinal < 0:
-        found.append(Found(Finding.ORDINAL, "negative ordinal: a resequencing was interrupted"))
+        found.append(Found(ItemFault.ORDINAL, "negative ordinal: a resequencing was interrupted"))
     elif ordinal >= ABNORMAL_ORDINAL:
-        found.append(Found(Finding.ORDINAL, "ordinal out of range: a resequencing was interrupted"))
+        found.append(Found(ItemFault.ORDINAL, "ordinal out of range: a resequencing was interrupted"))
     return found
 
 

@@ -186,7 +186,7 @@ class Finding:
     fix: FixId | None = None
 
 
-def key_of(finding: Finding) -> str:
+def finding_key(finding: Finding) -> str:
     """A name for a finding that a later run gives it again: ``D2:3:summaries:sum_...``.
 
     Check, conversation (``-`` without one), and table and key of the first row.

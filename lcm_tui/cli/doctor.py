@@ -11,7 +11,7 @@ import typer
 from lcm_core.change.reindex import resync
 from lcm_core.checks import CHECKS, Repetition, choose, repetitions_of, run_checks
 from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
-from lcm_core.findings import Confidence, Finding, FixId, Report, key_of
+from lcm_core.findings import Confidence, Finding, FixId, Report, finding_key
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.records import ConversationId
 from lcm_core.settings import SettingSource, Sourced
@@ -207,7 +207,7 @@ def _selected(report: Report, wanted: Sequence[str]) -> tuple[Finding, ...]:
         if name == "all":
             these = [one for one in report.findings(Confidence.BROKEN) if one.fix]
         elif ":" in name:
-            these = [one for one in report.findings() if key_of(one) == name]
+            these = [one for one in report.findings() if finding_key(one) == name]
             if not these:
                 raise NotFoundError(f"The doctor finds nothing with the id {name}.", details={"id": name})
         else:
@@ -223,7 +223,7 @@ def _selected(report: Report, wanted: Sequence[str]) -> tuple[Finding, ...]:
 def _suspicious(report: Report) -> frozenset[str]:
     """The ids of what `all` leaves alone, though it has a fix."""
     found = report.findings(Confidence.SUSPICIOUS)
-    return frozenset(key_of(one) for one in found if one.fix not in (None, FixId.MERGE_SPLIT))
+    return frozenset(finding_key(one) for one in found if one.fix not in (None, FixId.MERGE_SPLIT))
 
 
 def _no_fix(name: str, finding: Finding) -> RefusedError:
@@ -297,14 +297,14 @@ class _Fixing:
     async def _left(self) -> tuple[list[Finding], frozenset[str]]:
         """The findings that are still there, and those that were passed over and still are."""
         ids = {one.check for one in self.findings} | {one.partition(":")[0] for one in self.passed}
-        wanted = {key_of(one) for one in self.findings}
+        wanted = {finding_key(one) for one in self.findings}
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
             report = await run_checks(
                 database, conversation=self.conversation_id, only=ids, limits=limits_of(self.run.settings)
             )
-        left = [one for one in report.findings() if key_of(one) in wanted and one.fix is not None]
-        return left, self.passed & {key_of(one) for one in report.findings()}
+        left = [one for one in report.findings() if finding_key(one) in wanted and one.fix is not None]
+        return left, self.passed & {finding_key(one) for one in report.findings()}
 
 
 def _passed_blocks(passed: frozenset[str]) -> list[Block]:
@@ -322,7 +322,7 @@ def _done_blocks(done: Sequence[tuple[str, int]], left: Sequence[Finding]) -> li
         columns = (Column("Search table"), Column("Rows written", right=True))
         blocks.append(Table(columns, done))
     if left:
-        rows = [(key_of(one), one.sentence) for one in left]
+        rows = [(finding_key(one), one.sentence) for one in left]
         title = f"{counted(len(left), 'finding is', 'findings are')} still there"
         blocks.append(Table((Column("Id"), Column("What", grows=True)), rows, title))
     else:

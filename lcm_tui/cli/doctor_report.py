@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from lcm_core.checks import CHECKS, Repetition
-from lcm_core.findings import Confidence, Finding, FixId, Report, key_of
+from lcm_core.findings import Confidence, Finding, FixId, Report, finding_key
 from lcm_core.records import ConversationId
 
 from lcm_tui.cli.documents import Document
@@ -30,7 +30,7 @@ def finding_document(one: Finding) -> Document:
     """A finding for machines; ``id`` is what ``--fix`` takes."""
     check = CHECKS[one.check]
     return {
-        "id": key_of(one),
+        "id": finding_key(one),
         "check": one.check,
         "title": check.title,
         "severity": check.severity.value,

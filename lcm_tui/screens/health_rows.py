@@ -16,7 +16,7 @@ from lcm_core.findings import (
     Report,
     RowRef,
     Severity,
-    key_of,
+    finding_key,
 )
 from lcm_core.records import ConversationId
 from lcm_core.store.found_rows import FoundRow
@@ -93,10 +93,10 @@ class Examination:
         for finding in sorted(
             (one for result in self.results.values() for one in result.findings), key=_order
         ):
-            key, number = key_of(finding), 1
+            key, number = finding_key(finding), 1
             while key in found:
                 number += 1
-                key = f"{key_of(finding)}#{number}"
+                key = f"{finding_key(finding)}#{number}"
             found[key] = finding
         self.findings = found
 

@@ -17,7 +17,7 @@ from lcm_core.findings import (
     FixId,
     Report,
     RowRef,
-    key_of,
+    finding_key,
 )
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
@@ -112,7 +112,7 @@ async def test_checks_in_parts_find_what_they_find_together(database_file: Datab
     for part in (STRUCTURE, TEXTS, WHOLE_FILE):
         known.take(await report_of(database_file(DAMAGED), only=part))
     assert known.complete
-    assert set(known.findings) == {key_of(one) for one in whole.findings()}
+    assert set(known.findings) == {finding_key(one) for one in whole.findings()}
     assert [one.check.id for one in known.not_run] == [one.check.id for one in whole.not_run]
     names = [group.name for group in known.groups()]
     assert names == ["broken E", "broken W", "broken I", "suspicious W", "by design", "not run"]
@@ -133,7 +133,7 @@ def test_what_is_cut_off_is_said_and_two_findings_of_one_key_are_both_there():
 
 async def test_the_rows_of_findings_are_found_with_what_they_refer_to(database_file: DatabaseFactory):
     path = database_file(DAMAGED)
-    findings = {key_of(one): one for one in (await report_of(path)).findings()}
+    findings = {finding_key(one): one for one in (await report_of(path)).findings()}
 
     async def first(key: str) -> FoundRow:
         async with await Database.open(path) as database:
@@ -176,7 +176,7 @@ async def test_the_mark_of_a_broken_summary_leads_to_it(database_file: DatabaseF
         assert selected is not None
         found = screen.examination.findings[selected]
         assert (found.check, found.conversation_id, found.confidence) == ("C1", 3, Confidence.BROKEN)
-        whole = {key_of(one) for one in (await report_of(database_file(DAMAGED))).findings()}
+        whole = {finding_key(one) for one in (await report_of(database_file(DAMAGED))).findings()}
         assert set(screen.examination.findings) == whole
         assert "38 broken" in check(pilot)
         await pilot.press("T")

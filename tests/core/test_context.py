@@ -15,7 +15,7 @@ from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems, ItemId
 from lcm_core.context_view import (
     TAIL,
     ContextView,
-    Finding,
+    ItemFault,
     KnownContext,
     find_item,
     fresh_tail_of,
@@ -194,7 +194,7 @@ async def test_the_damage_that_was_made(database_file: DatabaseFactory):
     assert dangling == [13]
     assert four.view.items.refs[13] == 286
     [found] = four.findings(13)
-    assert (found.finding, found.text) == (Finding.DANGLING, "row is gone: the engine skips it")
+    assert (found.finding, found.text) == (ItemFault.DANGLING, "row is gone: the engine skips it")
     assert not any(three.findings(place) for place in range(27))
 
 
@@ -224,19 +224,19 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
     huge = "ordinal out of range: a resequencing was interrupted"
     both = "duplicate: stands at {} too"
     assert said == {
-        -3: [(Finding.DUPLICATE, both.format("4")), (Finding.ORDINAL, negative)],
-        0: [(Finding.DUPLICATE, both.format("24"))],
-        1: [(Finding.DUPLICATE, both.format("26"))],
-        4: [(Finding.DUPLICATE, both.format("-3"))],
-        21: [(Finding.DUPLICATE, both.format("10,000,005"))],
-        24: [(Finding.DUPLICATE, both.format("0"))],
-        25: [(Finding.FOREIGN, "belongs to conversation 2")],
+        -3: [(ItemFault.DUPLICATE, both.format("4")), (ItemFault.ORDINAL, negative)],
+        0: [(ItemFault.DUPLICATE, both.format("24"))],
+        1: [(ItemFault.DUPLICATE, both.format("26"))],
+        4: [(ItemFault.DUPLICATE, both.format("-3"))],
+        21: [(ItemFault.DUPLICATE, both.format("10,000,005"))],
+        24: [(ItemFault.DUPLICATE, both.format("0"))],
+        25: [(ItemFault.FOREIGN, "belongs to conversation 2")],
         26: [
-            (Finding.TYPE, "item_type is message, but it refers to a summary"),
-            (Finding.DUPLICATE, both.format("1")),
+            (ItemFault.TYPE, "item_type is message, but it refers to a summary"),
+            (ItemFault.DUPLICATE, both.format("1")),
         ],
-        27: [(Finding.DANGLING, "refers to nothing: the engine skips it")],
-        ABNORMAL_ORDINAL + 5: [(Finding.DUPLICATE, both.format("21")), (Finding.ORDINAL, huge)],
+        27: [(ItemFault.DANGLING, "refers to nothing: the engine skips it")],
+        ABNORMAL_ORDINAL + 5: [(ItemFault.DUPLICATE, both.format("21")), (ItemFault.ORDINAL, huge)],
     }
     assert [gap_text(gap) for gap in view.items.gaps] == ["gap: ordinals 22–23 are missing"]
     assert len(view.keys) == len(set(view.keys)) == 28 + 2

@@ -22,7 +22,7 @@ from lcm_core.checks.check import (
     hit,
     summary_row,
 )
-from lcm_core.checks.placing import Block, fell_out, gaps_of, resets, within
+from lcm_core.checks.placing import CoverageBlock, fell_out, gaps_of, resets, within
 from lcm_core.checks.proofs import (
     can_be_numbered,
     depth_of,
@@ -34,7 +34,7 @@ from lcm_core.checks.proofs import (
     misnumbered,
     without_edges,
 )
-from lcm_core.checks.structure import NO_LINKS, SECOND, Node, Structure
+from lcm_core.checks.structure import NO_LINKS, SECOND, StoredNode, Structure
 from lcm_core.findings import FixId, RowRef
 from lcm_core.records import Edge, SummaryId
 from lcm_core.wording import counted, phrase, some
@@ -76,7 +76,7 @@ def _leaf_without_sources(structure: Structure, limits: Limits) -> Iterator[Hit]
         )
 
 
-def _has_messages(structure: Structure, node: Node) -> bool:
+def _has_messages(structure: Structure, node: StoredNode) -> bool:
     """Whether any link leads to a message that is there, if only to another conversation's (B7)."""
     owners = structure.foreign_messages
     return any(
@@ -85,7 +85,7 @@ def _has_messages(structure: Structure, node: Node) -> bool:
     )
 
 
-def _sources_there(structure: Structure, node: Node) -> list[Edge]:
+def _sources_there(structure: Structure, node: StoredNode) -> list[Edge]:
     """The edges to summaries that are there, if only to another conversation's (B7), and not to itself."""
     owners = structure.foreign_summaries
     return [
@@ -176,12 +176,12 @@ def _depth_of_kind(structure: Structure, limits: Limits) -> Iterator[Hit]:
             yield _wrong_depth_of(structure, node, f"{kind} {node.summary_id} has depth {node.depth}.")
 
 
-def _wrong_depth_of(structure: Structure, node: Node, sentence: str) -> Hit:
+def _wrong_depth_of(structure: Structure, node: StoredNode, sentence: str) -> Hit:
     fix = None if depth_of(structure, node) in (None, node.depth) else FixId.RECOMPUTE_DEPTH
     return hit(BROKEN, sentence, summary_row(node.summary_id), fix=fix)
 
 
-def _depths_of_sources(structure: Structure, node: Node) -> list[int | None]:
+def _depths_of_sources(structure: Structure, node: StoredNode) -> list[int | None]:
     sources = (structure.nodes.get(edge.source) for edge in structure.edges.get(node.summary_id, ()))
     return [one.depth for one in sources if one is not None and one.summary_id != node.summary_id]
 
@@ -238,7 +238,7 @@ def _orphans(structure: Structure, limits: Limits) -> Iterator[Hit]:
         elif fell_out(structure, orphan, gaps):
             confidence, fix = BROKEN, FixId.RESTORE_SUMMARIES
             why = "it covers exactly what a gap in the context lacks"
-        elif span is not None and within(Block(*span), by_reset):
+        elif span is not None and within(CoverageBlock(*span), by_reset):
             confidence, why = BY_DESIGN, "/new left it out"
         elif span is not None and _reached_otherwise(structure, orphan):
             confidence = BY_DESIGN

@@ -628,7 +628,7 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
 )
 
 
-async def read_messages(
+async def read_message_texts(
     run: Run, structure: Structure, wanted: frozenset[str], done: int, total: int, *, backfilled: bool
 ) -> Messages:
     """Read the messages of a conversation; of all that are looked at, *done* of *total* were before."""

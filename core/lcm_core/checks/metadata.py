@@ -35,7 +35,7 @@ from lcm_core.checks.proofs import (
     source_tokens_of,
     sources_are_whole,
 )
-from lcm_core.checks.structure import SAME_MOMENT, SECOND, Node, Structure
+from lcm_core.checks.structure import SAME_MOMENT, SECOND, StoredNode, Structure
 from lcm_core.findings import FixId
 from lcm_core.records import ConversationId, SummaryId
 
@@ -47,7 +47,9 @@ _TOLERANCE: Final = 60 * SECOND
 
 
 def _wrong_sum(
-    name: str, stored: Callable[[Node], int | None], wanted_of: Callable[[Structure, Node], int | None]
+    name: str,
+    stored: Callable[[StoredNode], int | None],
+    wanted_of: Callable[[Structure, StoredNode], int | None],
 ) -> Callable[[Structure, Limits], Iterator[Hit]]:
     """A rule for a counter that is a sum over the sources of a condensed summary, and 0 for a leaf."""
 
@@ -87,7 +89,7 @@ def _proven_messages(structure: Structure) -> Mapping[SummaryId, FixId]:
 
 def _fix_of(
     structure: Structure,
-    node: Node,
+    node: StoredNode,
     proven: Mapping[SummaryId, FixId],
     otherwise: FixId = FixId.RECOMPUTE_COUNTERS,
 ) -> FixId | None:
@@ -97,7 +99,7 @@ def _fix_of(
     return otherwise if _can_be_made(structure, node) else None
 
 
-def _can_be_made(structure: Structure, node: Node) -> bool:
+def _can_be_made(structure: Structure, node: StoredNode) -> bool:
     """Whether what follows from the sources can be made again without wiping away the trace of a lost one."""
     edges = structure.edges.get(node.summary_id, ())
     if any(len(structure.graph.consumers[edge.source]) > 1 for edge in edges):
@@ -138,7 +140,7 @@ def _inverted_range(structure: Structure, limits: Limits) -> Iterator[Hit]:
             yield hit(BROKEN, what, summary_row(node.summary_id), fix=fix)
 
 
-def _differing_ranges(structure: Structure) -> Iterator[tuple[Node, float | None]]:
+def _differing_ranges(structure: Structure) -> Iterator[tuple[StoredNode, float | None]]:
     """The summaries whose time range is not that of their sources, with the skew when there is one."""
     for node in structure.nodes.values():
         wanted = range_of(structure, node)

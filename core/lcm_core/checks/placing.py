@@ -26,7 +26,7 @@ _MOST_RESETS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CoverageBlock:
     """Neighbouring messages, by place; compaction events between them do not count."""
 
     first: int
@@ -39,15 +39,15 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class CoverageGap:
     """Ordinals that are missing between two context items, and the messages that lie between these."""
 
     missing: int
     messages: int
-    block: Block
+    block: CoverageBlock
 
 
-def blocks_outside(structure: Structure) -> list[Block]:
+def blocks_outside(structure: Structure) -> list[CoverageBlock]:
     """The runs of messages that the context neither holds nor covers."""
     return _runs(
         structure,
@@ -55,8 +55,8 @@ def blocks_outside(structure: Structure) -> list[Block]:
     )
 
 
-def _runs(structure: Structure, wanted: Sequence[bool]) -> list[Block]:
-    runs: list[Block] = []
+def _runs(structure: Structure, wanted: Sequence[bool]) -> list[CoverageBlock]:
+    runs: list[CoverageBlock] = []
     first = last = -1
     for place, chosen in enumerate(wanted):
         if structure.messages.events[place]:
@@ -64,10 +64,10 @@ def _runs(structure: Structure, wanted: Sequence[bool]) -> list[Block]:
         if chosen:
             first, last = (place if first < 0 else first), place
         elif first >= 0:
-            runs.append(Block(first, last))
+            runs.append(CoverageBlock(first, last))
             first = -1
     if first >= 0:
-        runs.append(Block(first, last))
+        runs.append(CoverageBlock(first, last))
     return runs
 
 
@@ -88,7 +88,7 @@ class _ResetRule:
             if one in spans
         ]
 
-    def explains(self, block: Block) -> bool:
+    def explains(self, block: CoverageBlock) -> bool:
         """By the recorded time, else by the shape that ``/new`` leaves behind."""
         structure = self._structure
         if structure.conversation.active is None:
@@ -112,7 +112,7 @@ class _ResetRule:
         return all(depth >= self._retained for first, depth in self._kept if first < block.first)
 
 
-def resets(structure: Structure, limits: Limits) -> list[Block]:
+def resets(structure: Structure, limits: Limits) -> list[CoverageBlock]:
     """The runs of messages that ``/new`` left out."""
     blocks = blocks_outside(structure)
     if len(blocks) > _MOST_RESETS:
@@ -121,7 +121,7 @@ def resets(structure: Structure, limits: Limits) -> list[Block]:
     return [block for block in blocks if rule.explains(block)]
 
 
-def unlinked_runs(structure: Structure) -> list[Block]:
+def unlinked_runs(structure: Structure) -> list[CoverageBlock]:
     """The runs of messages that nothing holds, and that are no copies of what something holds."""
     found = [not held and not covered for held, covered in zip(structure.raw, structure.linked, strict=True)]
     for place in copies_outside(structure):
@@ -129,7 +129,7 @@ def unlinked_runs(structure: Structure) -> list[Block]:
     return _runs(structure, found)
 
 
-def lost_blocks(structure: Structure, limits: Limits) -> list[Block]:
+def lost_blocks(structure: Structure, limits: Limits) -> list[CoverageBlock]:
     """The runs of messages that certainly fell out of the context and can be put back."""
     blocks, by_reset = unlinked_runs(structure), resets(structure, limits)
     spans, runs = _leaf_spans(structure), lost_runs(gaps_of(structure))
@@ -137,7 +137,7 @@ def lost_blocks(structure: Structure, limits: Limits) -> list[Block]:
     return [block for block in found if not within(block, by_reset)]
 
 
-def within(block: Block, others: Iterable[Block]) -> bool:
+def within(block: CoverageBlock, others: Iterable[CoverageBlock]) -> bool:
     """Whether one of *others* holds all of a block."""
     return any(other.first <= block.first and block.last <= other.last for other in others)
 
@@ -165,12 +165,12 @@ def _leaf_spans(structure: Structure) -> list[tuple[int, int]]:
     return furthest
 
 
-def _inside_a_leaf(spans: list[tuple[int, int]], block: Block) -> bool:
+def _inside_a_leaf(spans: list[tuple[int, int]], block: CoverageBlock) -> bool:
     index = bisect_left(spans, (block.first, -1))
     return index > 0 and spans[index - 1][1] > block.last
 
 
-def gaps_of(structure: Structure) -> list[Gap]:
+def gaps_of(structure: Structure) -> list[CoverageGap]:
     """The gaps in the ordinals whose two sides cover messages of this conversation, with some in between.
 
     Before 0.6.0, when nothing took items out on purpose, also one before the first item.
@@ -185,11 +185,11 @@ def gaps_of(structure: Structure) -> list[Gap]:
             continue
         between = [place for place in range(front[1] + 1, behind[0]) if not structure.messages.events[place]]
         if between:
-            gaps.append(Gap(missing, len(between), Block(between[0], between[-1])))
+            gaps.append(CoverageGap(missing, len(between), CoverageBlock(between[0], between[-1])))
     return gaps
 
 
-def lost_runs(gaps: Iterable[Gap]) -> frozenset[Block]:
+def lost_runs(gaps: Iterable[CoverageGap]) -> frozenset[CoverageBlock]:
     """The blocks that stood exactly in a gap if they are messages: as many as ordinals are missing."""
     return frozenset(gap.block for gap in gaps if gap.messages == gap.missing)
 
@@ -200,10 +200,10 @@ def fallen(structure: Structure) -> list[SummaryId]:
     return [orphan for orphan in structure.orphans if fell_out(structure, orphan, gaps)]
 
 
-def fell_out(structure: Structure, orphan: SummaryId, gaps: Iterable[Gap]) -> bool:
+def fell_out(structure: Structure, orphan: SummaryId, gaps: Iterable[CoverageGap]) -> bool:
     """Whether an orphan stood exactly in a gap of one: it covers all that lies between the gap's sides."""
     span = structure.spans.get(orphan)
-    return span is not None and any(gap.missing == 1 and gap.block == Block(*span) for gap in gaps)
+    return span is not None and any(gap.missing == 1 and gap.block == CoverageBlock(*span) for gap in gaps)
 
 
 def lost_from_gap(structure: Structure, limits: Limits) -> tuple[str, FixId] | None:
@@ -217,7 +217,7 @@ def lost_from_gap(structure: Structure, limits: Limits) -> tuple[str, FixId] | N
     return None if fallen is None else (fallen, FixId.RESTORE_SUMMARIES)
 
 
-def _has_links(structure: Structure, block: Block) -> bool:
+def _has_links(structure: Structure, block: CoverageBlock) -> bool:
     return any(structure.linked[block.first : block.last + 1])
 
 

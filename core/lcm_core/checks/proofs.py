@@ -16,11 +16,11 @@ from dataclasses import replace
 from itertools import chain, combinations, islice, pairwise, takewhile
 from typing import Final, TypeVar
 
-from lcm_core.checks.structure import NO_LINKS, SAME_MOMENT, Links, Node, Structure
+from lcm_core.checks.structure import NO_LINKS, SAME_MOMENT, Links, StoredNode, Structure
 from lcm_core.records import Edge, SummaryId
 
 
-def source_nodes(structure: Structure, node: Node) -> list[Node] | None:
+def source_nodes(structure: Structure, node: StoredNode) -> list[StoredNode] | None:
     """All sources of a condensed summary; None when one is gone, foreign or itself, or none is recorded."""
     edges = structure.edges.get(node.summary_id, ())
     sources = [structure.nodes.get(edge.source) for edge in edges if edge.source != node.summary_id]
@@ -28,7 +28,7 @@ def source_nodes(structure: Structure, node: Node) -> list[Node] | None:
     return whole if whole and len(whole) == len(edges) else None
 
 
-def sources_are_whole(structure: Structure, node: Node) -> bool:
+def sources_are_whole(structure: Structure, node: StoredNode) -> bool:
     """Whether the links or edges of a summary are numbered without a gap: none was taken away."""
     if node.is_leaf:
         ordinals = list(structure.links.get(node.summary_id, NO_LINKS).ordinals)
@@ -37,7 +37,7 @@ def sources_are_whole(structure: Structure, node: Node) -> bool:
     return ordinals == list(range(len(ordinals)))
 
 
-def depth_of(structure: Structure, node: Node) -> int | None:
+def depth_of(structure: Structure, node: StoredNode) -> int | None:
     """0 for a leaf, one more than the deepest source for others."""
     if node.is_leaf:
         return 0
@@ -46,17 +46,17 @@ def depth_of(structure: Structure, node: Node) -> int | None:
     return max(known) + 1 if known and len(known) == len(depths) else None
 
 
-def descendant_count_of(structure: Structure, node: Node) -> int | None:
+def descendant_count_of(structure: Structure, node: StoredNode) -> int | None:
     """How many summaries lie below, repeats counted."""
     return _sum_of(structure, node, lambda one: _plus(one.descendant_count, 1))
 
 
-def descendant_tokens_of(structure: Structure, node: Node) -> int | None:
+def descendant_tokens_of(structure: Structure, node: StoredNode) -> int | None:
     """The tokens of all summaries below."""
     return _sum_of(structure, node, lambda one: _plus(one.descendant_tokens, one.tokens))
 
 
-def source_tokens_of(structure: Structure, node: Node) -> tuple[int, int] | None:
+def source_tokens_of(structure: Structure, node: StoredNode) -> tuple[int, int] | None:
     """The tokens of all messages below, at least and at most: the present engine adds senders' names."""
     if not node.is_leaf:
         total = _sum_of(structure, node, lambda one: _plus(one.source_tokens, 0))
@@ -72,7 +72,7 @@ def source_tokens_of(structure: Structure, node: Node) -> tuple[int, int] | None
     return least, least + sum(labels.get(message_id, 0) for message_id in links.message_ids)
 
 
-def range_of(structure: Structure, node: Node) -> tuple[float, float] | None:
+def range_of(structure: Structure, node: StoredNode) -> tuple[float, float] | None:
     """First and last time of what a summary was made from, as the engine takes it, in days."""
     if node.is_leaf:
         places = list(structure.places(node.summary_id))
@@ -95,7 +95,7 @@ def _plus(count: int | None, tokens: int) -> int | None:
     return None if count is None or count < 0 or tokens < 0 else count + tokens
 
 
-def _sum_of(structure: Structure, node: Node, part: Callable[[Node], int | None]) -> int | None:
+def _sum_of(structure: Structure, node: StoredNode, part: Callable[[StoredNode], int | None]) -> int | None:
     """The sum of *part* over the sources of a condensed summary; 0 for a leaf."""
     if node.is_leaf:
         return 0
@@ -132,7 +132,7 @@ def lost_sources(structure: Structure) -> Mapping[SummaryId, tuple[SummaryId, ..
     return found
 
 
-def _may_be_source(node: Node, consumer: Node) -> bool:
+def _may_be_source(node: StoredNode, consumer: StoredNode) -> bool:
     if node.depth is None or consumer.depth is None or node.depth != consumer.depth - 1:
         return False
     ends = (consumer.earliest, node.earliest, node.latest, consumer.latest)
@@ -140,7 +140,7 @@ def _may_be_source(node: Node, consumer: Node) -> bool:
     return len(times) == 4 and times == sorted(times) and node.created <= consumer.created
 
 
-def adds_up(consumer: Node, sources: list[Node]) -> bool:
+def adds_up(consumer: StoredNode, sources: list[StoredNode]) -> bool:
     """Whether all sums that this version records, and the time range, are those of *sources*."""
     if not sources:
         return False
@@ -190,7 +190,7 @@ def run_of(structure: Structure, ends: tuple[int, int]) -> list[int]:
 
 
 def _fitting_runs(
-    structure: Structure, leaf: Node, own: frozenset[int], by_time: list[tuple[float, int]]
+    structure: Structure, leaf: StoredNode, own: frozenset[int], by_time: list[tuple[float, int]]
 ) -> Iterator[tuple[int, int]]:
     """The runs with the leaf's time range and token sum, of its own messages and such as nothing uses."""
     messages = structure.messages
@@ -260,7 +260,7 @@ def live_consumers(structure: Structure, source: SummaryId) -> AbstractSet[Summa
 
 
 def _condensed_without(
-    structure: Structure, node: Node, sources: AbstractSet[SummaryId]
+    structure: Structure, node: StoredNode, sources: AbstractSet[SummaryId]
 ) -> Callable[[AbstractSet[SummaryId]], bool]:
     return lambda gone: adds_up(node, [structure.nodes[one] for one in sources - gone])
 
@@ -295,7 +295,7 @@ def leaves_of_shared(structure: Structure) -> Mapping[int, AbstractSet[SummaryId
 
 
 def _leaf_without(
-    structure: Structure, node: Node, message_ids: AbstractSet[int]
+    structure: Structure, node: StoredNode, message_ids: AbstractSet[int]
 ) -> Callable[[AbstractSet[int]], bool]:
     position = structure.messages.position
     return lambda gone: _leaf_adds_up(
@@ -303,7 +303,7 @@ def _leaf_without(
     )
 
 
-def _leaf_adds_up(structure: Structure, leaf: Node, places: Sequence[int]) -> bool:
+def _leaf_adds_up(structure: Structure, leaf: StoredNode, places: Sequence[int]) -> bool:
     """Whether the recorded sum and time range are those of the messages at *places*."""
     if not places or leaf.source_tokens is None or leaf.earliest is None or leaf.latest is None:
         return False

@@ -28,7 +28,7 @@ from lcm_core.checks import (
 )
 from lcm_core.checks.asking import Answers, Folders, Run
 from lcm_core.checks.check import Limits, Rule
-from lcm_core.checks.messages import Messages, read_messages
+from lcm_core.checks.messages import Messages, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
 from lcm_core.checks.summaries import known_files, read_summaries
 from lcm_core.errors import DatabaseError, UsageError
@@ -249,7 +249,7 @@ async def _read_conversations(run: Run) -> None:
         asked, lost = wanted & _MESSAGE_TEXTS, any(map(_is_lost, findings))
         if (asked or lost) and len(structure.messages):
             async with run.patient(asked | {"A11"} if lost else asked, where):
-                seen = await read_messages(run, structure, asked, done, total, backfilled=backfilled)
+                seen = await read_message_texts(run, structure, asked, done, total, backfilled=backfilled)
                 run.add(await asyncio.to_thread(list, seen.findings()))
                 if lost:
                     findings = await asyncio.to_thread(_without_copies, run, findings, structure, seen)

@@ -62,7 +62,7 @@ class MessageColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class StoredNode:
     """A summary without its text. Times are days; NaN where what is stored cannot be read."""
 
     summary_id: SummaryId
@@ -101,7 +101,7 @@ class Structure:
     conversation: Conversation
     messages: MessageColumns
     items: ContextItems
-    nodes: Mapping[SummaryId, Node]  #: in the order in which they were made
+    nodes: Mapping[SummaryId, StoredNode]  #: in the order in which they were made
     nameless: tuple[int, ...]  #: rowids of summaries whose id is NULL
     links: Mapping[SummaryId, Links]
     edges: Mapping[SummaryId, tuple[Edge, ...]]  #: by consumer, by ordinal and then as stored
@@ -330,7 +330,7 @@ async def _next_messages(
 
 async def _nodes(
     reader: Reader, conversation_id: ConversationId
-) -> tuple[dict[SummaryId, Node], tuple[int, ...]]:
+) -> tuple[dict[SummaryId, StoredNode], tuple[int, ...]]:
     schema = reader.schema
     if not schema.has("summaries"):
         return {}, ()
@@ -353,9 +353,9 @@ async def _nodes(
     return nodes, tuple(row["row"] for row in rows if row["summary_id"] is None)
 
 
-def _node(row: Row) -> Node:
+def _node(row: Row) -> StoredNode:
     created = _day(row, "created_at")
-    return Node(
+    return StoredNode(
         summary_id=SummaryId(row["summary_id"]),
         kind=row["kind"],
         depth=row["depth"],
@@ -423,7 +423,7 @@ async def _foreign(
     reader: Reader,
     messages: MessageColumns,
     items: ContextItems,
-    nodes: dict[SummaryId, Node],
+    nodes: dict[SummaryId, StoredNode],
     links: dict[SummaryId, Links],
     edges: dict[SummaryId, tuple[Edge, ...]],
 ) -> tuple[dict[int, int | None], dict[str, int | None]]:

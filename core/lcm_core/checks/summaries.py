@@ -34,7 +34,7 @@ from lcm_core.checks.check import (
     summary_row,
 )
 from lcm_core.checks.metadata import TOKEN_COUNT, Miscounted
-from lcm_core.checks.structure import Node, Structure
+from lcm_core.checks.structure import StoredNode, Structure
 from lcm_core.dag.markers import (
     FALLBACK_MARKER,
     MARKER_LIKE,
@@ -79,11 +79,11 @@ class Body:
 
 
 @dataclass(frozen=True)
-class SummaryText:
+class CheckedSummary:
     """A summary with its text, in its conversation."""
 
     structure: Structure
-    node: Node
+    node: StoredNode
     body: Body
     kind: BrokenKind | None  #: what its marker says of it
 
@@ -133,11 +133,11 @@ Found = Iterable[Hit | tuple[Fault, KeyPart]]
 
 def _marked(
     kinds: Iterable[BrokenKind], words: str, applies: Callable[[str], bool] = lambda content: True
-) -> Callable[[SummaryText, Limits], Found]:
+) -> Callable[[CheckedSummary, Limits], Found]:
     """A rule for the summaries that the engine itself marked as none."""
     wanted = frozenset(kinds)
 
-    def find(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+    def find(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
         if text.kind in wanted and applies(text.content):
             yield hit(BROKEN, f"Summary {text.id} {words}.", summary_row(text.id))
 
@@ -148,7 +148,7 @@ def _is_nothing(content: str) -> bool:
     return content.strip(BLANKS) == _NOTHING_TRUNCATED
 
 
-def _empty(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+def _empty(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     row = summary_row(text.id)
     if text.kind is BrokenKind.EMPTY:
         yield hit(BROKEN, f"Summary {text.id} has no text.", row)
@@ -158,14 +158,14 @@ def _empty(text: SummaryText, limits: Limits) -> Iterator[Hit]:
         yield hit(SUSPICIOUS, f"Summary {text.id} has a text, but counts 0 tokens.", row)
 
 
-def _no_compression(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+def _no_compression(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     source = text.source_tokens if text.kind is None else None
     if source and text.node.tokens >= source:
         what = f"Summary {text.id} has {text.node.tokens:,} tokens, what it was made from {source:,}."
         yield hit(SUSPICIOUS, what, summary_row(text.id))
 
 
-def _quoted_marker(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+def _quoted_marker(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     content = text.content
     if text.kind is not None or not any(marker in content for marker in MARKER_LIKE):
         return
@@ -178,20 +178,20 @@ def _quoted_marker(text: SummaryText, limits: Limits) -> Iterator[Hit]:
         yield hit(BY_DESIGN, f"Summary {text.id} {why}.", summary_row(text.id))
 
 
-def _reasoning(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+def _reasoning(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     if text.kind is None and texts.has_reasoning(text.content):
         what = f"Summary {text.id} holds what the model thought or said before it."
         yield hit(SUSPICIOUS, what, summary_row(text.id))
 
 
-def _refusal(text: SummaryText, limits: Limits) -> Iterator[Hit]:
+def _refusal(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     if text.is_error:
         yield hit(BROKEN, f"Summary {text.id} is the error of a provider.", summary_row(text.id))
     elif text.kind is None and texts.is_refusal(text.content):
         yield hit(SUSPICIOUS, f"Summary {text.id} reads like a refusal or an error.", summary_row(text.id))
 
 
-def _over_target(text: SummaryText, limits: Limits) -> bool:
+def _over_target(text: CheckedSummary, limits: Limits) -> bool:
     target = limits.leaf_target if text.node.is_leaf else limits.condensed_target
     return text.node.tokens > target * limits.overage
 
@@ -201,11 +201,11 @@ def _fault(words: str, confidence: Confidence = SUSPICIOUS, fix: FixId | None = 
 
 
 def _with(
-    fault: Fault, applies: Callable[[SummaryText, Limits], bool], *, marked: bool = False
-) -> Callable[[SummaryText, Limits], Found]:
+    fault: Fault, applies: Callable[[CheckedSummary, Limits], bool], *, marked: bool = False
+) -> Callable[[CheckedSummary, Limits], Found]:
     """A rule for the texts of which something is true; those that carry a mark count only when *marked*."""
 
-    def find(text: SummaryText, limits: Limits) -> Found:
+    def find(text: CheckedSummary, limits: Limits) -> Found:
         asked = marked or text.kind is None
         return ((fault, text.id),) if asked and applies(text, limits) else ()
 
@@ -222,7 +222,7 @@ _ORDERS: Final = _fault("hold what a model could take for instructions")
 _UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKEN, FixId.RECOMPUTE_FILE_IDS)
 
 #: Asked of one text after the other.
-TEXT_CHECKS: Final[tuple[TextRule[SummaryText], ...]] = (
+TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
     TextRule(
         "C1",
         ERROR,
@@ -437,7 +437,7 @@ class Summaries:
             node = self.structure.nodes.get(body.summary_id)
             if node is None:  # made after the structure was read
                 continue
-            text = SummaryText(self.structure, node, body, classify(body.content, node.model))
+            text = CheckedSummary(self.structure, node, body, classify(body.content, node.model))
             self._gathering.look(text)
             if text.kind is not None or text.is_error:
                 self.bad.add(text.id)

@@ -29,7 +29,7 @@ from lcm_core.checks.proofs import (
     source_tokens_of,
     sources_are_whole,
 )
-from lcm_core.checks.structure import SAME_MOMENT, Links, Node, Structure
+from lcm_core.checks.structure import SAME_MOMENT, Links, StoredNode, Structure
 from lcm_core.findings import FixId
 from lcm_core.operations.fix.requests import NOTHING, Chosen
 from lcm_core.records import Edge, SummaryId
@@ -145,7 +145,7 @@ def _with_sources(structure: Structure, consumer: SummaryId, lost: Iterable[Summ
     return tuple(Edge(consumer, source, at) for at, source in enumerate(sources))
 
 
-def _time(node: Node) -> tuple[float, float]:
+def _time(node: StoredNode) -> tuple[float, float]:
     return node.earliest or 0.0, node.created
 
 
@@ -154,34 +154,36 @@ class _Measure:
     """One thing that is recorded of a summary and follows from its sources."""
 
     fix: FixId  #: which fix writes it
-    right: Callable[[Structure, Node], Node | None]  #: the node as it should be; None: it cannot be told
+    right: Callable[
+        [Structure, StoredNode], StoredNode | None
+    ]  #: the node as it should be; None: it cannot be told
 
 
-def _depth(structure: Structure, node: Node) -> Node | None:
+def _depth(structure: Structure, node: StoredNode) -> StoredNode | None:
     wanted = depth_of(structure, node)
     return None if wanted is None or node.depth is None else replace(node, depth=wanted)
 
 
-def _count(structure: Structure, node: Node) -> Node | None:
+def _count(structure: Structure, node: StoredNode) -> StoredNode | None:
     wanted = descendant_count_of(structure, node)
     return None if wanted is None or node.descendant_count is None else replace(node, descendant_count=wanted)
 
 
-def _tokens(structure: Structure, node: Node) -> Node | None:
+def _tokens(structure: Structure, node: StoredNode) -> StoredNode | None:
     wanted = descendant_tokens_of(structure, node)
     return (
         None if wanted is None or node.descendant_tokens is None else replace(node, descendant_tokens=wanted)
     )
 
 
-def _source_tokens(structure: Structure, node: Node) -> Node | None:
+def _source_tokens(structure: Structure, node: StoredNode) -> StoredNode | None:
     wanted = source_tokens_of(structure, node)
     if wanted is None or node.source_tokens is None:
         return None
     return node if wanted[0] <= node.source_tokens <= wanted[1] else replace(node, source_tokens=wanted[0])
 
 
-def _times(structure: Structure, node: Node) -> Node | None:
+def _times(structure: Structure, node: StoredNode) -> StoredNode | None:
     wanted = range_of(structure, node)
     if wanted is None:
         return None
@@ -223,7 +225,7 @@ def derived(befores: Sequence[Structure], now: Structure, wanted: Mapping[FixId,
     return work
 
 
-def _is_wanted(work: Structure, node: Node, wanted: Mapping[FixId, Chosen], fix: FixId) -> bool:
+def _is_wanted(work: Structure, node: StoredNode, wanted: Mapping[FixId, Chosen], fix: FixId) -> bool:
     chosen = wanted.get(fix, NOTHING)
     if node.summary_id in chosen.keys:
         return True
@@ -244,7 +246,7 @@ def _was_right(before: Structure, summary_id: SummaryId, measure: _Measure) -> b
     return right is None or _same(right, node)
 
 
-def _same(one: Node, other: Node) -> bool:
+def _same(one: StoredNode, other: StoredNode) -> bool:
     """Equal, and readable: a time that cannot be read equals nothing."""
     times = (one.earliest, one.latest)
     return one == other and not any(time is not None and math.isnan(time) for time in times)

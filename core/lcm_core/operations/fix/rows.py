@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from lcm_core.change.plan import Cells, Edit, RowChange, deletion, insertion, key_of
-from lcm_core.checks.structure import NO_LINKS, Node, Structure
+from lcm_core.checks.structure import NO_LINKS, StoredNode, Structure
 from lcm_core.records import SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
@@ -67,7 +67,7 @@ async def summary_updates(
     return await updates(reader, "summaries", "summary_id", wanted)
 
 
-def _columns(before: Node, after: Node) -> dict[str, SqlValue]:
+def _columns(before: StoredNode, after: StoredNode) -> dict[str, SqlValue]:
     if before == after:
         return {}
     changed: dict[str, SqlValue] = {

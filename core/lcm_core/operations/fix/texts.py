@@ -12,7 +12,7 @@ from typing import TypeVar
 from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.change.plan import Edit
 from lcm_core.checks.proofs import descendant_tokens_of
-from lcm_core.checks.structure import Node, Structure
+from lcm_core.checks.structure import StoredNode, Structure
 from lcm_core.checks.summaries import bodies_of, files_named, known_files
 from lcm_core.checks.texts import file_ids
 from lcm_core.checks.tools import tool_part
@@ -78,7 +78,7 @@ class _Counting:
     estimator: Estimator  #: of this file
     as_sent: bool  #: messages by what assembly would send: the present engine
 
-    def of_summary(self, node: Node, content: str) -> int:
+    def of_summary(self, node: StoredNode, content: str) -> int:
         """The tokens of a summary; a count that either estimator gives stays."""
         estimates = self._estimates(content)
         if node.tokens >= 0 and _is_near(node.tokens, estimates):
@@ -107,7 +107,7 @@ class _Counting:
         found = estimate_weighted(text), estimate_utf16(text)
         return found if self.estimator is Estimator.WEIGHTED else found[::-1]
 
-    def _proven_by_consumers(self, node: Node) -> Iterator[int]:
+    def _proven_by_consumers(self, node: StoredNode) -> Iterator[int]:
         for consumer in map(
             self.structure.nodes.get, self.structure.graph.consumers.get(node.summary_id, ())
         ):
