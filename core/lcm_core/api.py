@@ -288,7 +288,7 @@ class LcmDatabase:
         return await self._database.read(source_messages_of, summary_id)
 
     async def context(self, conversation_id: ConversationId) -> list[ContextItem]:
-        """What stands in a conversation's context, in order, also items whose row is gone."""
+        """The items of a conversation's context in order, including those whose row is gone."""
         from lcm_core.store.context import context_items
 
         return list(await self._database.read(context_items, conversation_id))
@@ -378,7 +378,7 @@ class LcmDatabase:
         """One plan for all fixes that some findings carry; those without a fix are left.
 
         Raises:
-            RefusedError: none of them is mended by changing rows (of search tables: `lcm-tui reindex`).
+            RefusedError: no change of rows fixes any of them (for search tables: `lcm-tui reindex`).
         """
         from lcm_core.operations.fix import plan_fixes
 

@@ -219,7 +219,7 @@ def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: Ass
     if live is not None and raw_only and rows < len(live):
         return _Fallback(SentSource.FALLBACK_LIVE, "the database holds fewer messages than the host", live)
     if not sent:
-        return _or_live("nothing is left after the tool calls were mended", live, SentSource.FALLBACK_EMPTY)
+        return _or_live("nothing is left after the tool calls were repaired", live, SentSource.FALLBACK_EMPTY)
     if not _has_user(sent):
         return _or_live("no user turn is left", live, SentSource.FALLBACK_NO_USER_TURN)
     return _Fallback(SentSource.ASSEMBLED)
