@@ -1,20 +1,21 @@
 import os
-import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lcm_core.checks import run_checks
+from lcm_core.store.database import Database
 
+from tests.databases import building, column, new_database, query, value
 from tests.support import VERSIONS, packed_database, recorded
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_recorded_database_is_whole(database_file: Callable[[str], Path], version: str):
-    database = sqlite3.connect(f"{database_file(version).as_uri()}?immutable=1", uri=True)
-    assert database.execute("PRAGMA quick_check").fetchall() == [("ok",)]
-    assert database.execute("SELECT count(*) FROM messages").fetchone()[0] > 200
-    database.close()
+    path = database_file(version)
+    assert value(path, "PRAGMA quick_check") == "ok"
+    assert value(path, "SELECT count(*) FROM messages") > 200
 
 
 def test_the_damaged_database_differs_from_the_healthy_one_where_it_is_said_to(
@@ -22,12 +23,10 @@ def test_the_damaged_database_differs_from_the_healthy_one_where_it_is_said_to(
 ):
     changes = recorded("lcm-0.15.3-damaged.changes.json")
     changed = {entry["summary_id"] for entry in changes if "summary_id" in entry}
-    contents = []
-    for version in ("0.15.3", "0.15.3-damaged"):
-        database = sqlite3.connect(f"{database_file(version).as_uri()}?immutable=1", uri=True)
-        contents.append(dict(database.execute("SELECT summary_id, content FROM summaries")))
-        database.close()
-    healthy, damaged = contents
+    healthy, damaged = (
+        dict(query(database_file(version), "SELECT summary_id, content FROM summaries"))
+        for version in ("0.15.3", "0.15.3-damaged")
+    )
     different = {key for key in healthy if key in damaged and healthy[key] != damaged[key]}
     assert different == changed
 
@@ -42,6 +41,36 @@ def test_copies_are_private_and_lie_alone(database_copy: Callable[[str], Path]):
     one.write_bytes(b"")
     assert two.stat().st_size > 0
     assert list(two.parent.iterdir()) == [two]
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.15.3", None])
+async def test_what_the_builder_adds_has_the_structure_of_the_engine(
+    version: str | None, database_copy: Callable[[str], Path], tmp_path: Path
+):
+    path = new_database(tmp_path / "lcm.db") if version is None else database_copy(version)
+    with building(path) as rows:
+        number = rows.conversation(session_id="built")
+        said = [rows.message(number, f"Message {one}.", in_context=False) for one in range(8)]
+        for message in said:
+            rows.part(message, text="said")
+        for leaf, made_from in (("sum_000000000000000a", said[:3]), ("sum_000000000000000b", said[3:6])):
+            rows.summary(number, leaf, messages=made_from)
+        rows.summary(
+            number,
+            "sum_000000000000000c",
+            sources=["sum_000000000000000a", "sum_000000000000000b"],
+            in_context=True,
+            descendant_count=2,
+        )
+        for message in said[6:]:
+            rows.item(number, message)
+        rows.message(number, "The last one.")
+    assert column(path, "SELECT ordinal FROM context_items WHERE conversation_id = ?", number) == [0, 1, 2, 3]
+    async with await Database.open(path) as database:
+        report = await run_checks(database)
+    structure = {"A", "B", "D"}  # context, lineage and messages; what counters say is left to the test
+    found = [one for one in report.findings() if one.conversation_id == number and one.check[0] in structure]
+    assert found == []
 
 
 def test_the_environment_is_clean():
