@@ -139,13 +139,13 @@ class Builder:
     def part(
         self, message_id: int, part_type: str = "text", text: str | None = None, **columns: Value
     ) -> str:
-        """A part after the last one of its message; its id."""
+        """A part after the last of its message; its id. Without *text* a text part says what the message does."""
         [ordinal] = self.execute(
             "SELECT coalesce(max(ordinal) + 1, 0) FROM message_parts WHERE message_id = ?", message_id
         ).fetchone()
-        [session] = self.execute(
-            """SELECT c.session_id FROM messages AS m JOIN conversations AS c USING (conversation_id)
-            WHERE m.message_id = ?""",
+        session, content = self.execute(
+            """SELECT c.session_id, m.content FROM messages AS m
+            JOIN conversations AS c USING (conversation_id) WHERE m.message_id = ?""",
             message_id,
         ).fetchone()
         row: dict[str, Value] = {
@@ -154,7 +154,7 @@ class Builder:
             "session_id": session,
             "part_type": part_type,
             "ordinal": ordinal,
-            "text_content": text,
+            "text_content": content if text is None and part_type == "text" else text,
             "metadata": "{}",
         }
         row.update(columns)
