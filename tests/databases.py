@@ -139,7 +139,7 @@ class Builder:
     def part(
         self, message_id: int, part_type: str = "text", text: str | None = None, **columns: Value
     ) -> str:
-        """A part after the last of its message; its id. Without *text* a text part says what the message does."""
+        """A part after the last of its message; its id. A text part without *text* repeats the message."""
         [ordinal] = self.execute(
             "SELECT coalesce(max(ordinal) + 1, 0) FROM message_parts WHERE message_id = ?", message_id
         ).fetchone()
