@@ -28,7 +28,7 @@ from typing import TypeVar
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.plan import CONTEXT, Cells, Plan, RowChange, Splice
 from lcm_core.change.planning import as_one_plan
-from lcm_core.change.preview import Preview, preview
+from lcm_core.change.preview import Preview, preview_plan
 from lcm_core.change.search_index import indexed_text
 from lcm_core.change.undo import plan_undo
 from lcm_core.change.verify import Step
@@ -114,7 +114,7 @@ async def _measure(name: str, case: Case, options: Options) -> Row:
             operation = first.id
             plan = await _planned(ours, lambda reader, one=operation: plan_undo(reader, one))  # type: ignore[misc]
         shutil.copyfile(ours, theirs)
-        shown = await _planned(ours, lambda reader, one=plan: preview(reader, one))  # type: ignore[misc]
+        shown = await _planned(ours, lambda reader, one=plan: preview_plan(reader, one))  # type: ignore[misc]
         done = commit(ours, plan)
         statements = list(_statements(theirs, shown, done))
         written = sum(len(values) for _, values in statements)

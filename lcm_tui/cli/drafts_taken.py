@@ -13,7 +13,7 @@ from lcm_core.change.backup import make_backup
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan
 from lcm_core.change.planning import as_one_plan
-from lcm_core.change.preview import preview
+from lcm_core.change.preview import preview_plan
 from lcm_core.errors import CancelledError, LcmError
 from lcm_core.operations.drafting.batch import Batch, BatchOptions
 from lcm_core.operations.drafting.draft import DraftSetting
@@ -139,7 +139,7 @@ class Taking:
         """Their script: a batch is joined as for a preview, where edits see what edits before them do."""
         changing_something = [plan for plan in plans if plan]
         return (
-            tuple((await preview(reader, as_one_plan(changing_something))).sql())
+            tuple((await preview_plan(reader, as_one_plan(changing_something))).sql())
             if changing_something
             else ()
         )

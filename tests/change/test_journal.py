@@ -17,7 +17,7 @@ from lcm_core.change.forgetting import prune_history
 from lcm_core.change.journal import Operation, edits_of, get, operations
 from lcm_core.change.known_schema import unknown_schema_allowed
 from lcm_core.change.plan import Plan, Symbol, SymbolKind, insertion
-from lcm_core.change.preview import preview
+from lcm_core.change.preview import preview_plan
 from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo, undone_by
 from lcm_core.errors import ExitCode, NotFoundError, RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
@@ -75,7 +75,7 @@ def test_the_table_comes_with_the_first_commit_and_not_with_browsing(database_co
     with pytest.raises(NotFoundError):
         asyncio.run(planned(path, plan_undo, "op_0000000000000000"))
     plan = asyncio.run(planned(path, plan_dissolve, conversation, [summary]))
-    asyncio.run(reading(path, lambda reader: preview(reader, plan)))
+    asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
     commit(path, plan)
@@ -318,7 +318,7 @@ def test_a_column_that_a_migration_added_takes_its_default_and_is_named(database
         "ALTER TABLE context_items ADD COLUMN weight INTEGER NOT NULL DEFAULT 7",
     )
     plan = asyncio.run(planned(path, plan_undo, first.id))
-    shown = asyncio.run(reading(path, lambda reader: preview(reader, plan)))
+    shown = asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
     assert [warning for warning in shown.warnings if "summaries.mood" in warning]
     assert [warning for warning in shown.warnings if "context_items.weight" in warning]
     with pytest.raises(RefusedError, match=r"does not know: context_items\.weight, summaries\.mood\."):

@@ -25,7 +25,7 @@ from lcm_core.change.plan import (
     renumbering,
 )
 from lcm_core.change.planning import as_one_plan
-from lcm_core.change.preview import STOP_THE_HOST, Preview, preview
+from lcm_core.change.preview import STOP_THE_HOST, Preview, preview_plan
 from lcm_core.change.sql_text import literal
 from lcm_core.change.undo import plan_undo
 from lcm_core.change.verify import Step
@@ -57,7 +57,7 @@ TOKENS = """SELECT sum(coalesce(s.token_count, m.token_count)) FROM context_item
 
 
 def shown(path: Path, plan: Plan) -> Preview:
-    return asyncio.run(reading(path, lambda reader: preview(reader, plan)))
+    return asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
 
 
 def a_dissolve(path: Path, number: int = 0, **options: object) -> Plan:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan, RowChange, row_counts
-from lcm_core.change.preview import preview
+from lcm_core.change.preview import preview_plan
 from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
 from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError, RefusedError
@@ -117,8 +117,8 @@ async def test_the_tokens_of_the_context_follow_the_text_of_what_stands_there(
     before = value(path, sums)
     async with await Database.open(path) as database:
         below, inside = await planned(database, deep(path)), await planned(database, standing)
-        assert (await database.read(preview, below)).tokens.change == 0
-        shown = (await database.read(preview, inside)).tokens
+        assert (await database.read(preview_plan, below)).tokens.change == 0
+        shown = (await database.read(preview_plan, inside)).tokens
         done = await commit_plan(database, inside)
     assert (shown.before, shown.after) == (before, value(path, sums))
     assert done.tokens == shown.change != 0

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from lcm_core.change import commit as committing
 from lcm_core.change.plan import Plan
-from lcm_core.change.preview import preview
+from lcm_core.change.preview import preview_plan
 
 from lcm_tui import cli
 from tests.change.compacting import start_database
@@ -60,7 +60,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     def beside(path: Path, plan: Plan, *rest: Any) -> Any:
         other = copy_of(path, "beside.db")
-        seen = asyncio.run(planned(other, preview, plan))  # type: ignore[arg-type]
+        seen = asyncio.run(planned(other, preview_plan, plan))  # type: ignore[arg-type]
         script = "\n".join(seen.sql())
         done = commit(path, plan, *rest)
         executed(other, script)

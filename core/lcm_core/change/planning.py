@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lcm_core.change.errors import Moved, StalePlanError, listed
 from lcm_core.change.known_schema import check_known
 from lcm_core.change.plan import Edit, Plan, Symbol, map_symbols
-from lcm_core.change.preview import Preview, preview
+from lcm_core.change.preview import Preview, preview_plan
 from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
 
@@ -42,7 +42,7 @@ async def plan_for(
     check_known(reader.schema)
     if held is not None:
         try:
-            return replace(held, preview=await preview(reader, as_one_plan(held.plans)))
+            return replace(held, preview=await preview_plan(reader, as_one_plan(held.plans)))
         except StalePlanError as error:
             moved = error.moved
     made = await planner(reader)
@@ -59,7 +59,7 @@ async def first_preview(reader: Reader, plans: Sequence[Plan]) -> Preview:
         RefusedError: they do not fit what is stored.
     """
     try:
-        return await preview(reader, as_one_plan(plans))
+        return await preview_plan(reader, as_one_plan(plans))
     except StalePlanError as error:
         # Nothing moved, for both were read in one transaction: what is stored is not what it is taken for.
         raise RefusedError(

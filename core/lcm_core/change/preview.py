@@ -141,7 +141,7 @@ class Preview:
         yield from (f"Warning: {safe_line(warning)}." for warning in self.warnings)
 
 
-async def preview(reader: Reader, plan: Plan) -> Preview:
+async def preview_plan(reader: Reader, plan: Plan) -> Preview:
     """Work out what *plan* would do now.
 
     Raises:

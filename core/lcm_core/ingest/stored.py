@@ -111,8 +111,8 @@ def _stored_before(
     host: HostMessage, role: str, rules: IngestRules, new_id: NewId
 ) -> StoredMessage | Skipped:
     """The same by the rules of engines before 0.15."""
-    taken = older_payloads.take_out(host.message, role, rules=rules, new_id=new_id)
-    parts = older_parts.parts_of(taken.message, role, taken.marks, rules)
+    taken = older_payloads.extract_payloads(host.message, role, rules=rules, new_id=new_id)
+    parts = older_parts.stored_parts(taken.message, role, taken.marks, rules)
     text = well_formed(older_parts.text_of_content(older_parts.content_of(taken.message), rules))
     if is_runtime_context(role, text):
         return Skipped.RUNTIME
@@ -120,8 +120,8 @@ def _stored_before(
         entry_id=_kept(host.entry_id),
         role=role,
         content=text,
-        tokens=estimate(older_parts.counted_text(taken.message, role, rules), rules.estimator),
-        whole_tokens=estimate(older_parts.counted_text(host.message, role, rules), rules.estimator),
+        tokens=estimate(older_parts.text_to_count(taken.message, role, rules), rules.estimator),
+        whole_tokens=estimate(older_parts.text_to_count(host.message, role, rules), rules.estimator),
         identity=identity_of(role, text),
         event_key=_kept(event_key(taken.message, role)),
         sender=sender_metadata(host.message),

@@ -70,7 +70,7 @@ def _texts(content: Json, loose: bool, depth: int) -> Iterator[str]:
                 yield data
 
 
-def parts_of(message: JsonObject, role: str, marks: JsonObject, rules: IngestRules) -> list[StoredPart]:
+def stored_parts(message: JsonObject, role: str, marks: JsonObject, rules: IngestRules) -> list[StoredPart]:
     """The parts of a message whose payloads have been taken out; *marks* say so of a text without blocks."""
     base = _base(message, role, rules)
     content = content_of(message)
@@ -149,7 +149,7 @@ def _part(
     return StoredPart(part_type, text, call, name, None, None, js_json(metadata))
 
 
-def counted_text(message: JsonObject, role: str, rules: IngestRules) -> str:
+def text_to_count(message: JsonObject, role: str, rules: IngestRules) -> str:
     """The text that a message's tokens are estimated of.
 
     The string itself where the host sent one, also in the only block of a user's message; else the JSON of

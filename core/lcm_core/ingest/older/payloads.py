@@ -2,7 +2,7 @@
 
 Source: docs/engine/ingest.md, "Older engines".
 
-`take_out` says what leaves a message and writes nothing; `write_payloads` writes the files.
+`extract_payloads` says what leaves a message and writes nothing; `write_payloads` writes the files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lcm_core.tokens import MOST_PER_CHARACTER, estimate
 
 
 @dataclass(frozen=True, slots=True)
-class TakenOut:
+class ExtractedMessage:
     """A message without its large payloads."""
 
     message: JsonObject
@@ -34,7 +34,7 @@ class TakenOut:
 
 
 @dataclass(slots=True)
-class _Taking:
+class _Extraction:
     """One message on the way."""
 
     role: str
@@ -45,35 +45,41 @@ class _Taking:
     large_content: str | None = None
 
 
-def take_out(message: JsonObject, role: str, *, rules: IngestRules, new_id: NewId) -> TakenOut:
+def extract_payloads(
+    message: JsonObject, role: str, *, rules: IngestRules, new_id: NewId
+) -> ExtractedMessage:
     """Take out images, large file blocks, large answers of tools, and what else is large."""
-    taking = _Taking(role, rules, new_id)
+    extraction = _Extraction(role, rules, new_id)
     content = message.get("content")
     if rules.images_become_files:
-        content = _images(taking, content)
+        content = _images(extraction, content)
     if role == "user":
-        content = _file_blocks(taking, content)
+        content = _file_blocks(extraction, content)
     if rules.payloads_become_files:
-        content = _tool_output(taking, message, content) if role == "tool" else _tool_blocks(taking, content)
-        content = _rest(taking, content)
+        content = (
+            _tool_output(extraction, message, content)
+            if role == "tool"
+            else _tool_blocks(extraction, content)
+        )
+        content = _rest(extraction, content)
     held = message if content is message.get("content") else {**message, "content": content}
-    return TakenOut(held, tuple(taking.payloads), taking.marks, taking.large_content)
+    return ExtractedMessage(held, tuple(extraction.payloads), extraction.marks, extraction.large_content)
 
 
 # -- images ----------------------------------------------------------------------------------------------
 
 
-def _images(taking: _Taking, content: Json) -> Json:
+def _images(extraction: _Extraction, content: Json) -> Json:
     if not isinstance(content, list) or not any(_is_image(block) for block in content):
         return content
-    return [_image(taking, block) if _is_image(block) else block for block in content]
+    return [_image(extraction, block) if _is_image(block) else block for block in content]
 
 
 def _is_image(block: Json) -> bool:
     return isinstance(block, dict) and block.get("type") in ("image", "input_image", "image_url")
 
 
-def _image(taking: _Taking, block: Json) -> Json:
+def _image(extraction: _Extraction, block: Json) -> Json:
     """The text block that replaces an image whose bytes are in the message; else the block itself."""
     assert isinstance(block, dict)
     inline = _inline(block)
@@ -82,15 +88,15 @@ def _image(taking: _Taking, block: Json) -> Json:
     data, mime = inline
     ending = _IMAGE_ENDINGS.get(mime, ".bin")
     name = _file_name(string(block.get("fileName")) or string(block.get("name")), "")
-    name = name or f"{taking.role}-image{ending}"
+    name = name or f"{extraction.role}-image{ending}"
     kind = mime.partition("/")[2].partition(";")[0].partition("+")[0] or "unknown"
     summary = image_summary(kind, len(data), name)
-    payload = Payload(taking.new_id(), name, mime, data, None, summary, ending)
-    taking.payloads.append(payload)
+    payload = Payload(extraction.new_id(), name, mime, data, None, summary, ending)
+    extraction.payloads.append(payload)
     said = f"{name} ({mime}, {len(data):,} bytes)"
     return {
         "type": "text",
-        "text": f"[{taking.role.capitalize()} image: {said} | LCM file: {payload.file_id}]",
+        "text": f"[{extraction.role.capitalize()} image: {said} | LCM file: {payload.file_id}]",
         "externalizedFileId": payload.file_id,
         "originalByteSize": len(data),
         "imageExternalized": True,
@@ -154,7 +160,7 @@ _CLOSE: Final = "</file>"
 _ATTRIBUTE: Final = re.compile(r"""([A-Za-z_-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
-def _file_blocks(taking: _Taking, content: Json) -> Json:
+def _file_blocks(extraction: _Extraction, content: Json) -> Json:
     """A user's text with references in the place of large file blocks; then it is one text without blocks.
 
     Where there is something other than text beside them, the blocks stay.
@@ -162,9 +168,9 @@ def _file_blocks(taking: _Taking, content: Json) -> Json:
     if not isinstance(content, str | list):
         return content
     if isinstance(content, list) and not all(_is_text(block) for block in content):
-        return [_file_block(taking, block) for block in content]
-    text, file_ids = _without_files(taking, text_of_content(content, taking.rules))
-    taking.marks.update(_file_marks(file_ids))
+        return [_file_block(extraction, block) for block in content]
+    text, file_ids = _without_files(extraction, text_of_content(content, extraction.rules))
+    extraction.marks.update(_file_marks(file_ids))
     return text if file_ids else content
 
 
@@ -172,10 +178,10 @@ def _is_text(block: Json) -> bool:
     return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
 
 
-def _file_block(taking: _Taking, block: Json) -> Json:
+def _file_block(extraction: _Extraction, block: Json) -> Json:
     if not isinstance(block, dict) or not _is_text(block):
         return block
-    text, file_ids = _without_files(taking, str(block["text"]))
+    text, file_ids = _without_files(extraction, str(block["text"]))
     return {**block, "text": text, **_file_marks(file_ids)} if file_ids else block
 
 
@@ -189,7 +195,7 @@ def _file_marks(file_ids: list[str]) -> JsonObject:
     }
 
 
-def _without_files(taking: _Taking, text: str) -> tuple[str, list[str]]:
+def _without_files(extraction: _Extraction, text: str) -> tuple[str, list[str]]:
     """A text whose large file blocks have become references, and the ids of the files."""
     pieces: list[str] = []
     file_ids: list[str] = []
@@ -199,10 +205,10 @@ def _without_files(taking: _Taking, text: str) -> tuple[str, list[str]]:
         if end < 0:
             break
         inner = text[opened.end() : end]
-        if _fits(taking, inner):
+        if _fits(extraction, inner):
             pieces.append(text[at : end + len(_CLOSE)])
         else:
-            payload = _file(taking, inner, opened[1])
+            payload = _file(extraction, inner, opened[1])
             file_ids.append(payload.file_id)
             head = f"{payload.file_name} | {payload.mime} | {len(payload.data):,} bytes"
             pieces += [
@@ -213,20 +219,20 @@ def _without_files(taking: _Taking, text: str) -> tuple[str, list[str]]:
     return "".join([*pieces, text[at:]]), file_ids
 
 
-def _file(taking: _Taking, inner: str, attributes: str) -> Payload:
+def _file(extraction: _Extraction, inner: str, attributes: str) -> Payload:
     given = {name.lower(): first or second for name, first, second in _ATTRIBUTE.findall(attributes)}
     name = _file_name(given.get("name"), "file.txt")
     mime = given.get("mime") or given.get("type") or _MIME.get(name_ending(name) or "", "text/plain")
-    return _text_payload(taking, inner, name, _one_line(mime))
+    return _text_payload(extraction, inner, name, _one_line(mime))
 
 
-def _text_payload(taking: _Taking, text: str, name: str, mime: str) -> Payload:
+def _text_payload(extraction: _Extraction, text: str, name: str, mime: str) -> Payload:
     ending = PurePosixPath(name).suffix
     if not re.fullmatch(r"\.[A-Za-z0-9]{1,16}", ending):
         ending = ".txt"
     text = well_formed(text)
     payload = Payload(
-        taking.new_id(),
+        extraction.new_id(),
         name,
         mime,
         text.encode("utf-8", "replace"),
@@ -234,7 +240,7 @@ def _text_payload(taking: _Taking, text: str, name: str, mime: str) -> Payload:
         explore(text, name, mime),
         ending.lower(),
     )
-    taking.payloads.append(payload)
+    extraction.payloads.append(payload)
     return payload
 
 
@@ -265,31 +271,31 @@ def _one_line(text: str) -> str:
 # -- answers of tools, and the rest ----------------------------------------------------------------------
 
 
-def _tool_output(taking: _Taking, message: JsonObject, content: Json) -> Json:
+def _tool_output(extraction: _Extraction, message: JsonObject, content: Json) -> Json:
     """A tool's answer with references in the place of its large texts."""
     name = _one_line(string(message.get("toolName")) or string(message.get("tool_name")) or "unknown")
     if isinstance(content, str):
-        if _fits(taking, content):
+        if _fits(extraction, content):
             return content
-        text, marks = _tool_reference(taking, content, name)
-        taking.marks.update(marks)
+        text, marks = _tool_reference(extraction, content, name)
+        extraction.marks.update(marks)
         return text
     if not isinstance(content, list):
         return content
-    return [_tool_text(taking, block, name) for block in content]
+    return [_tool_text(extraction, block, name) for block in content]
 
 
-def _tool_text(taking: _Taking, block: Json, name: str) -> Json:
+def _tool_text(extraction: _Extraction, block: Json, name: str) -> Json:
     text = block.get("text") if isinstance(block, dict) else None
     if not isinstance(block, dict) or not isinstance(text, str):
         return block
-    if _fits(taking, text):
+    if _fits(extraction, text):
         return block
-    reference, marks = _tool_reference(taking, text, name)
+    reference, marks = _tool_reference(extraction, text, name)
     return {**block, "text": reference, **marks}
 
 
-def _tool_blocks(taking: _Taking, content: Json) -> Json:
+def _tool_blocks(extraction: _Extraction, content: Json) -> Json:
     """The same for answers that stand as blocks in a message of another role."""
     if not isinstance(content, list):
         return content
@@ -301,19 +307,19 @@ def _tool_blocks(taking: _Taking, content: Json) -> Json:
             and block.get("type") in ("tool_result", "toolResult")
             and held is not None
         ):
-            taken = _tool_output(taking, block, held)
-            marks = dict(taking.marks) if isinstance(held, str) and taken is not held else {}
-            taking.marks.clear()
+            taken = _tool_output(extraction, block, held)
+            marks = dict(extraction.marks) if isinstance(held, str) and taken is not held else {}
+            extraction.marks.clear()
             block = block if taken is held else {**block, "content": taken, **marks}
         found.append(block)
     return found if any(new is not old for new, old in zip(found, content, strict=True)) else content
 
 
-def _tool_reference(taking: _Taking, text: str, name: str) -> tuple[str, JsonObject]:
+def _tool_reference(extraction: _Extraction, text: str, name: str) -> tuple[str, JsonObject]:
     is_json = text.lstrip()[:1] in ("{", "[") and explore(text, "x.json", "").startswith("Structured")
     ending, mime = ("json", "application/json") if is_json else ("txt", "text/plain")
-    payload = _text_payload(taking, text, f"{_file_name(name, 'tool')}-output.{ending}", mime)
-    taking.large_content = taking.large_content or payload.file_id
+    payload = _text_payload(extraction, text, f"{_file_name(name, 'tool')}-output.{ending}", mime)
+    extraction.large_content = extraction.large_content or payload.file_id
     head = f"LCM Tool Output: {payload.file_id} | tool={name} | {len(payload.data):,} bytes"
     marks: JsonObject = {
         "externalizedFileId": payload.file_id,
@@ -324,35 +330,35 @@ def _tool_reference(taking: _Taking, text: str, name: str) -> tuple[str, JsonObj
     return _reference(head, payload), marks
 
 
-def _rest(taking: _Taking, content: Json) -> Json:
+def _rest(extraction: _Extraction, content: Json) -> Json:
     """Texts that are still too large; blocks that are no text stay, for calls must keep their arguments."""
     if isinstance(content, str):
-        if _fits(taking, content):
+        if _fits(extraction, content):
             return content
-        reference, marks = _raw_reference(taking, content)
-        taking.marks = {**taking.marks, **marks}
+        reference, marks = _raw_reference(extraction, content)
+        extraction.marks = {**extraction.marks, **marks}
         return reference
     if not isinstance(content, list):
         return content
     found: list[Json] = []
     for block in content:
         text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
-        if isinstance(block, dict) and isinstance(text, str) and not _fits(taking, text):
-            reference, marks = _raw_reference(taking, text)
+        if isinstance(block, dict) and isinstance(text, str) and not _fits(extraction, text):
+            reference, marks = _raw_reference(extraction, text)
             block = {**block, "text": reference, **marks}
         found.append(block)
     return found if any(new is not old for new, old in zip(found, content, strict=True)) else content
 
 
-def _fits(taking: _Taking, text: str) -> bool:
-    rules, most = taking.rules, taking.rules.large_file_token_threshold
+def _fits(extraction: _Extraction, text: str) -> bool:
+    rules, most = extraction.rules, extraction.rules.large_file_token_threshold
     return len(text) * MOST_PER_CHARACTER < most or estimate(text, rules.estimator) < most
 
 
-def _raw_reference(taking: _Taking, text: str) -> tuple[str, JsonObject]:
+def _raw_reference(extraction: _Extraction, text: str) -> tuple[str, JsonObject]:
     reason = "large_raw_payload"
-    payload = _text_payload(taking, text, f"{taking.role}-payload.txt", "text/plain")
-    head = f"LCM Raw Payload: {payload.file_id} | role={taking.role} | reason={reason}"
+    payload = _text_payload(extraction, text, f"{extraction.role}-payload.txt", "text/plain")
+    head = f"LCM Raw Payload: {payload.file_id} | role={extraction.role} | reason={reason}"
     marks: JsonObject = {
         "externalizedFileId": payload.file_id,
         "originalByteSize": len(payload.data),

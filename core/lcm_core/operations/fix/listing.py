@@ -20,7 +20,7 @@ MOST_SPLICES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _Hunk:
     """Neighbouring items that give way to others; places in the old and in the new list."""
 
     old: range
@@ -74,18 +74,18 @@ def _row(conversation_id: int, entry: Entry, rows: Sequence[Cells], stamp: str) 
     )
 
 
-def _runs(count: int, entries: Sequence[Entry]) -> Iterator[_Run]:
+def _runs(count: int, entries: Sequence[Entry]) -> Iterator[_Hunk]:
     """Where the two lists differ between the items that stay in their order."""
     staying = in_order([entry.at for entry in entries])
     old = new = 0
     for at in [*staying, len(entries)]:
         end = count if at == len(entries) else entries[at].at
         if end is not None and (old < end or new < at):
-            yield _Run(range(old, end), range(new, at))
+            yield _Hunk(range(old, end), range(new, at))
         old, new = (count if end is None else end) + 1, at + 1
 
 
-def _joined(runs: list[_Run]) -> list[_Run]:
+def _joined(runs: list[_Hunk]) -> list[_Hunk]:
     """The same with runs that lie close made into one, so that there are few enough."""
     if len(runs) <= MOST_SPLICES:
         return runs
@@ -97,12 +97,12 @@ def _joined(runs: list[_Run]) -> list[_Run]:
         if at in apart:
             found.append(run)
         else:
-            found[-1] = _Run(range(last.old.start, run.old.stop), range(last.new.start, run.new.stop))
+            found[-1] = _Hunk(range(last.old.start, run.old.stop), range(last.new.start, run.new.stop))
     return found
 
 
 def _splice(
-    listing: Listing, conversation_id: int, run: _Run, removed: Sequence[Cells], inserted: Sequence[Cells]
+    listing: Listing, conversation_id: int, run: _Hunk, removed: Sequence[Cells], inserted: Sequence[Cells]
 ) -> Splice:
     start, behind_at = run.new.start, run.new.start + len(removed)
     ordinals = listing.ordinals
