@@ -27,6 +27,7 @@ from lcm_core.findings import Report
 from lcm_core.settings import Json, JsonObject, Settings
 from lcm_core.settings.show import config_view, sourced_settings
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.rows import row_count
 from lcm_core.store.schema import BASE, ESSENTIAL, FEATURES
 from lcm_core.times import iso_z
 
@@ -154,7 +155,7 @@ async def database_facts(database: Database) -> JsonObject:
 
 
 async def _counts(reader: Reader, tables: Iterable[str]) -> JsonObject:
-    return {table: int(await reader.value(f"SELECT count(*) FROM {table}") or 0) for table in tables}
+    return {table: await row_count(reader, table) for table in tables}
 
 
 async def _pages(reader: Reader) -> JsonObject:

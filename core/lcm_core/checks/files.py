@@ -29,7 +29,7 @@ from lcm_core.paths import StoredFileState, resolve_stored
 from lcm_core.records import ConversationId, LargeFile
 from lcm_core.store.database import Reader
 from lcm_core.store.files import list_files
-from lcm_core.store.rows import KeyRange, key_ranges
+from lcm_core.store.rows import KeyRange, key_ranges, of_conversation, row_count
 from lcm_core.wording import counted
 
 #: Messages by id that one transaction looks at.
@@ -209,7 +209,7 @@ async def read_files(run: Run) -> None:
 
 
 async def _read_uses(run: Run, uses: Uses) -> None:
-    done, total = 0, await run.database.read(_count_messages)
+    done, total = 0, await run.database.read(row_count, "messages")
     await run.database.read(_take_summaries, uses, run.conversation_id)
     async for step in key_ranges(run.database, "messages", "message_id", _STEP):
         await run.database.read(_take_messages, uses, run.conversation_id, step)
@@ -217,18 +217,14 @@ async def _read_uses(run: Run, uses: Uses) -> None:
         run.progress(done, total)
 
 
-async def _count_messages(reader: Reader) -> int:
-    return await reader.value("SELECT count(*) FROM messages") or 0
-
-
 async def _take_messages(
     reader: Reader, uses: Uses, conversation_id: ConversationId | None, step: KeyRange
 ) -> None:
     large = "CAST(m.large_content AS TEXT)" if reader.schema.has("messages", "large_content") else "NULL"
-    only, keys = ("", ()) if conversation_id is None else ("AND m.conversation_id = ?", (conversation_id,))
+    only, keys = of_conversation("m.conversation_id", conversation_id)
     for row in await reader.rows(
         f"""SELECT m.message_id, m.conversation_id, CAST(m.content AS TEXT) AS content,
-        {large} AS large_content FROM messages AS m WHERE {step.where("m.message_id")} {only}
+        {large} AS large_content FROM messages AS m WHERE {step.where("m.message_id")} AND {only}
         AND (m.content LIKE '%file\\_%' ESCAPE '\\' OR {large} IS NOT NULL)""",
         *step.bounds,
         *keys,
@@ -241,9 +237,10 @@ async def _take_messages(
 async def _take_summaries(reader: Reader, uses: Uses, conversation_id: ConversationId | None) -> None:
     if not reader.schema.has("summaries", "file_ids"):
         return
-    only, keys = ("", ()) if conversation_id is None else ("AND s.conversation_id = ?", (conversation_id,))
+    only, keys = of_conversation("s.conversation_id", conversation_id)
     for row in await reader.rows(
-        f"SELECT CAST(s.file_ids AS TEXT) AS ids FROM summaries AS s WHERE s.file_ids <> '[]' {only}", *keys
+        f"SELECT CAST(s.file_ids AS TEXT) AS ids FROM summaries AS s WHERE s.file_ids <> '[]' AND {only}",
+        *keys,
     ):
         uses.named.update(file_ids(row["ids"] or ""))
 

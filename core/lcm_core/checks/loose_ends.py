@@ -11,10 +11,9 @@ from lcm_core.findings import FixId
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.rows import KeyRange, key_ranges
+from lcm_core.store.loose_ends import ROWS_AT_A_TIME, parts_without_message
+from lcm_core.store.rows import KeyRange, key_ranges, row_count
 
-#: FaultRows that one transaction looks at.
-_STEP: Final = 200_000
 #: Each table with what its rows have lost where their summary is there.
 _LINES: Final = (
     (
@@ -40,12 +39,6 @@ _LINES: Final = (
         WHERE {step} AND (s.rowid IS NULL OR p.rowid IS NULL)""",
     ),
 )
-_PARTS: Final = """
-    SELECT p.part_id AS one,
-           (SELECT max(c.conversation_id) FROM conversations AS c WHERE c.session_id = p.session_id) AS owner
-    FROM message_parts AS p
-    WHERE {step}
-      AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = p.message_id)"""
 
 
 class LooseEnds:
@@ -76,14 +69,14 @@ async def read_lines(run: Run) -> None:
     """B3, B4: links and edges, a step at a time."""
     seen, database = LooseEnds(run.limits), run.database
     lines = [line for line in _LINES if database.schema.has(line[0]) and database.schema.has("summaries")]
-    done, total = 0, sum([await database.read(_count, line[0]) for line in lines])
+    done, total = 0, sum([await database.read(row_count, line[0]) for line in lines])
     for table, column, check, query in lines:
-        async for rows in _stepwise(database, table, "rowid", query, column):
+        async for rows in _stepwise(database, table, "rowid", _where(query, column)):
             for row in rows:
                 lost, owner = ("B4", row["of_other"]) if row["lacks_one"] else (check, row["owner"])
                 if run.conversation_id in (None, owner):
                     seen.take(lost, owner, table, row["one"], row["other"])
-            done = min(done + _STEP, total)
+            done = min(done + ROWS_AT_A_TIME, total)
             run.progress(done, total)
     run.ask(LINES, seen)
 
@@ -91,29 +84,25 @@ async def read_lines(run: Run) -> None:
 async def read_parts(run: Run) -> None:
     """E13: parts, which count for the conversation whose session they name."""
     seen, database = LooseEnds(run.limits), run.database
-    done, total = 0, await database.read(_count, "message_parts")
-    async for rows in _stepwise(database, "message_parts", "message_id", _PARTS, "p.message_id"):
+    done, total = 0, await database.read(row_count, "message_parts")
+    async for rows in _stepwise(database, "message_parts", "message_id", parts_without_message):
         for row in rows:
             if run.conversation_id in (None, row["owner"]):
-                seen.take("E13", row["owner"], "message_parts", row["one"])
-        done = min(done + _STEP, total)
+                seen.take("E13", row["owner"], "message_parts", row["id"])
+        done = min(done + ROWS_AT_A_TIME, total)
         run.progress(done, total)
     run.ask(PARTS, seen)
 
 
 async def _stepwise(
-    database: Database, table: str, key: str, query: str, column: str
+    database: Database, table: str, key: str, query: Callable[[KeyRange], str]
 ) -> AsyncIterator[list[Row]]:
-    async for step in key_ranges(database, table, key, _STEP):
-        yield await database.read(_rows, query, column, step)
+    async for step in key_ranges(database, table, key, ROWS_AT_A_TIME):
+        yield await database.read(Reader.rows, query(step), *step.bounds)
 
 
-async def _count(reader: Reader, table: str) -> int:
-    return await reader.value(f"SELECT count(*) FROM {table}") or 0
-
-
-async def _rows(reader: Reader, query: str, column: str, step: KeyRange) -> list[Row]:
-    return await reader.rows(query.format(step=step.where(column)), *step.bounds)
+def _where(query: str, column: str) -> Callable[[KeyRange], str]:
+    return lambda step: query.format(step=step.where(column))
 
 
 LINES: Final[tuple[Rule[LooseEnds], ...]] = (

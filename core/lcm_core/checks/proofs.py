@@ -249,14 +249,14 @@ def false_sources(structure: Structure) -> Mapping[SummaryId, frozenset[SummaryI
     return _but_the_last(found, lambda source: live_consumers(structure, source))
 
 
-def live_consumers(structure: Structure, source: SummaryId) -> AbstractSet[SummaryId]:
-    """The summaries that were made from *source* and that the model reads, when these are several."""
-    live = {
+def live_consumers(structure: Structure, source: SummaryId) -> Sequence[SummaryId]:
+    """The summaries made from *source* that the model reads, each once, when these are several."""
+    live = [
         one
         for one in structure.graph.consumers.get(source, ())
         if one != source and one in structure.graph.live
-    }
-    return live if len(live) > 1 and source in structure.nodes else frozenset()
+    ]
+    return live if len(live) > 1 and source in structure.nodes else ()
 
 
 def _condensed_without(

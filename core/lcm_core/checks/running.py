@@ -46,6 +46,7 @@ from lcm_core.paths import HOST_DATABASE_NOT_READ, host_databases
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.rows import row_count
 from lcm_core.store.schema import FEATURES, Schema
 
 #: Checks that need a conversation's rows without their texts.
@@ -227,7 +228,7 @@ async def _read_conversations(run: Run) -> None:
     """A to E, a conversation at a time: structure, then texts of summaries, then messages."""
     wanted = run.wants(_CONVERSATIONS)
     rules = [rule for rule in OF_STRUCTURE if rule.id in wanted]
-    total = await run.database.read(_count_messages, run.conversation_id)
+    total = await run.database.read(row_count, "messages", run.conversation_id)
     backfilled = await run.database.read(_columns_backfilled)
     known = await run.database.read(known_files) if "D12" in wanted else None
     if run.conversation_id is None:
@@ -290,12 +291,6 @@ async def _judge(run: Run, rules: Sequence[Rule[Structure]], structure: Structur
     async with run.patient(left, f" in conversation {structure.id}"):
         await asyncio.to_thread(judge)
     return list(found)
-
-
-async def _count_messages(reader: Reader, conversation_id: ConversationId | None) -> int:
-    if conversation_id is None:
-        return await reader.value("SELECT count(*) FROM messages") or 0
-    return await reader.value("SELECT count(*) FROM messages WHERE conversation_id = ?", conversation_id) or 0
 
 
 async def _columns_backfilled(reader: Reader) -> bool:

@@ -20,7 +20,7 @@ from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.rows import KeyRange, key_ranges
+from lcm_core.store.rows import KeyRange, key_ranges, of_conversation, row_count
 
 MESSAGES: Final = "messages_fts"
 SUMMARIES: Final = "summaries_fts"
@@ -193,7 +193,7 @@ async def _compare_messages(
     database: Database, conversation_id: ConversationId | None, found: Differences
 ) -> AsyncIterator[tuple[int, int]]:
     """Note what the search table lacks, holds in another form, or holds although gone; a step at a time."""
-    done, total = 0, await database.read(_count, "messages")
+    done, total = 0, await database.read(row_count, "messages")
     async for step in key_ranges(database, "messages", "message_id", _STEP):
         for row in await database.read(_differing, conversation_id, step):
             if row["missing"]:
@@ -209,10 +209,6 @@ async def _compare_messages(
             yield total, total
 
 
-async def _count(reader: Reader, table: str) -> int:
-    return await reader.value(f"SELECT count(*) FROM {table}") or 0
-
-
 async def _orphans(reader: Reader, step: KeyRange) -> list[Row]:
     return await reader.rows(
         f"""SELECT f.id FROM {MESSAGES}_content AS f WHERE {step.where("f.id")}
@@ -222,14 +218,14 @@ async def _orphans(reader: Reader, step: KeyRange) -> list[Row]:
 
 
 async def _differing(reader: Reader, conversation_id: ConversationId | None, step: KeyRange) -> list[Row]:
-    only, keys = ("", ()) if conversation_id is None else ("AND m.conversation_id = ?", (conversation_id,))
+    only, keys = of_conversation("m.conversation_id", conversation_id)
     return await reader.rows(
         f"""SELECT m.message_id AS id, f.id IS NULL AS missing,
         CASE WHEN f.id IS NULL OR NOT instr(m.content, 'LCM') THEN NULL
             ELSE substr(CAST(m.content AS TEXT), 1, {_MOST_TEXT}) END AS text,
         CASE WHEN instr(f.c0, 'LCM') THEN substr(CAST(f.c0 AS TEXT), 1, {_MOST_TEXT}) END AS found
         FROM messages AS m LEFT JOIN {MESSAGES}_content AS f ON f.id = m.message_id
-        WHERE {step.where("m.message_id")} {only}
+        WHERE {step.where("m.message_id")} AND {only}
           AND (CASE WHEN f.id IS NULL THEN trim(m.content, ?) <> '' ELSE f.c0 IS NOT m.content END)""",
         *step.bounds,
         *keys,
@@ -259,12 +255,12 @@ async def _compare_summaries(run: Run, table: str, found: Differences) -> None:
 async def _summary_step(
     reader: Reader, table: str, conversation_id: ConversationId | None, step: KeyRange
 ) -> list[Row]:
-    only, keys = ("", ()) if conversation_id is None else ("AND s.conversation_id = ?", (conversation_id,))
+    only, keys = of_conversation("s.conversation_id", conversation_id)
     return await reader.rows(
         f"""SELECT f.id AS row, CAST(f.c0 AS TEXT) AS id, s.summary_id IS NULL AS gone,
         (s.summary_id IS NOT NULL AND f.c1 IS NOT s.content) AS stale
         FROM {table}_content AS f LEFT JOIN summaries AS s ON s.summary_id = f.c0
-        WHERE {step.where("f.id")} {only}""",
+        WHERE {step.where("f.id")} AND {only}""",
         *step.bounds,
         *keys,
     )
@@ -273,10 +269,10 @@ async def _summary_step(
 async def _summaries_without(
     reader: Reader, seen: set[str], conversation_id: ConversationId | None
 ) -> tuple[str, ...]:
-    only, keys = ("", ()) if conversation_id is None else ("AND s.conversation_id = ?", (conversation_id,))
+    only, keys = of_conversation("s.conversation_id", conversation_id)
     rows = await reader.rows(
         f"""SELECT s.summary_id FROM summaries AS s
-        WHERE s.summary_id IS NOT NULL AND trim(s.content, ?) <> '' {only}""",
+        WHERE s.summary_id IS NOT NULL AND trim(s.content, ?) <> '' AND {only}""",
         BLANKS,
         *keys,
     )

@@ -33,6 +33,7 @@ from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import COLUMNS, conversation_of
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
+from lcm_core.store.rows import of_conversation
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY
 from lcm_core.times import parse_utc
 from lcm_core.wording import counted, phrase
@@ -42,7 +43,7 @@ _MIN_SHARED: Final = 20
 _MIN_SHARE: Final = 0.5
 #: A text that stands in more conversations than this tells nothing about any two of them.
 _MOST_OWNERS: Final = 8
-#: FaultRows of an index that one transaction groups.
+#: Rows of an index that one transaction groups.
 _STEP: Final = 100_000
 _DIGITS: Final = "0123456789abcdef"
 _NUMBERS: Final = (
@@ -689,14 +690,14 @@ async def _load_collisions(
     reader: Reader, conversation_id: ConversationId | None
 ) -> list[tuple[ConversationId, str, Sequence[int]]]:
     """Messages of one conversation that claim the same entry of the transcript, or the same event."""
-    only, keys = ("", ()) if conversation_id is None else ("AND conversation_id = ?", (conversation_id,))
+    only, keys = of_conversation("conversation_id", conversation_id)
     found: list[tuple[ConversationId, str, Sequence[int]]] = []
     for column in ("transcript_entry_id", "stable_event_key"):
         if not reader.schema.has("messages", column):
             continue
         rows = await reader.rows(
             f"""SELECT conversation_id AS owner, json_group_array(message_id) AS ids FROM messages
-            WHERE {column} IS NOT NULL {only} GROUP BY conversation_id, {column}
+            WHERE {column} IS NOT NULL AND {only} GROUP BY conversation_id, {column}
             HAVING count(*) > 1 LIMIT 1000""",
             *keys,
         )

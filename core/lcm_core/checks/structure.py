@@ -24,7 +24,7 @@ from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
-from lcm_core.store.rows import KeyRange, next_range
+from lcm_core.store.rows import KeyRange, ids_taken, next_range
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 from lcm_core.store.typed import LEAST, NO_MESSAGE
 from lcm_core.store.walks import NodeId, Walks
@@ -501,16 +501,9 @@ async def remains_of(
                     sources.setdefault(SummaryId(row["summary_id"]), []).append(row["source"])
         found |= {one: tuple(named) for one, named in sources.items()}
         below = {SummaryId(one) for named in sources.values() for one in named if isinstance(one, str)}
-        waiting = sorted(await _without_row(reader, below - asked - set(ours)))
+        foreign = below - asked - set(ours)
+        waiting = sorted(foreign - await ids_taken(reader, "summaries", "summary_id", foreign))
     return found
-
-
-async def _without_row(reader: Reader, summaries: Collection[SummaryId]) -> set[SummaryId]:
-    """Those of some summaries that no conversation has."""
-    if not reader.schema.has("summaries"):
-        return set(summaries)
-    rows = await reader.rows_in("SELECT summary_id FROM summaries WHERE summary_id IN (?*)", summaries)
-    return set(summaries) - {row["summary_id"] for row in rows}
 
 
 async def reached_at_home(reader: Reader, owners: Mapping[int | str, int]) -> frozenset[int | str]:

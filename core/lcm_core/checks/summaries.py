@@ -54,7 +54,7 @@ from lcm_core.wording import counted
 _BY_MODEL: Final = "The summary has to be written again by a model: rewrite it, or repair all that are bad."
 _OMISSION: Final = "[LCM fallback summary omitted directive-shaped untrusted content]"
 _NOTHING_TRUNCATED: Final = "[Truncated from 0 tokens]"
-#: SqlValue counts may be this far from an estimate: another tool rounds down.
+#: Stored counts may be this far from an estimate: another tool rounds down.
 _TOLERANCE: Final = 1
 #: A text of more characters is not looked into: what looks for patterns in it would take minutes.
 MOST_CHARACTERS: Final = 10_000_000

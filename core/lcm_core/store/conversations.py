@@ -10,6 +10,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.records import Conversation, ConversationId, Timestamp
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
+from lcm_core.store.rows import row_count
 from lcm_core.times import sort_key
 
 COLUMNS = (
@@ -145,14 +146,12 @@ async def count_rows(reader: Reader, conversation_ids: Iterable[ConversationId])
 
 
 async def _counts_of(reader: Reader, conversation_id: ConversationId) -> ConversationCounts:
-    messages = await reader.value("SELECT count(*) FROM messages WHERE conversation_id = ?", conversation_id)
-    items = 0
-    if reader.schema.has("context_items"):
-        items = await reader.value(
-            "SELECT count(*) FROM context_items WHERE conversation_id = ?", conversation_id
-        )
+    has_items = reader.schema.has("context_items")
     return ConversationCounts(
-        conversation_id, messages, items, tuple(await summary_depths(reader, conversation_id))
+        conversation_id,
+        await row_count(reader, "messages", conversation_id),
+        await row_count(reader, "context_items", conversation_id) if has_items else 0,
+        tuple(await summary_depths(reader, conversation_id)),
     )
 
 

@@ -9,6 +9,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, FileId, LargeFile, MessageId, SummaryId, Timestamp
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
+from lcm_core.store.rows import of_conversation
 
 COLUMNS = (
     "file_id",
@@ -55,10 +56,11 @@ async def list_files(
     """
     if not reader.schema.has("large_files"):
         return []
+    condition, keys = of_conversation("f.conversation_id", conversation_id)
     rows = await reader.rows(
         f"""SELECT {reader.schema.select("large_files", COLUMNS, "f")} FROM large_files AS f
-        {"" if conversation_id is None else "WHERE f.conversation_id = ?"} ORDER BY f.rowid DESC LIMIT ?""",
-        *(() if conversation_id is None else (conversation_id,)),
+        WHERE {condition} ORDER BY f.rowid DESC LIMIT ?""",
+        *keys,
         -1 if newest is None else newest,
     )
     return [file_of(row) for row in reversed(rows)]

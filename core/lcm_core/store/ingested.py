@@ -10,7 +10,7 @@ from lcm_core.javascript import read_json
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.rows import StoredRow, ids_taken, rows_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,20 +186,19 @@ def _tail(row: Row) -> TailMessage:
 
 async def without_row(reader: Reader, file_ids: list[str]) -> frozenset[str]:
     """Those of some files that no row of ``large_files`` names."""
-    rows = await reader.rows_in("SELECT file_id FROM large_files WHERE file_id IN (?*)", file_ids)
-    return frozenset(file_ids) - {row[0] for row in rows}
+    return frozenset(file_ids) - await ids_taken(reader, "large_files", "file_id", file_ids)
 
 
 _ROW_TEXT: Final = ("transcript_entry_id", "openclaw_sender_metadata")
 
 
 async def _row_texts(reader: Reader, clause: str, *parameters: object) -> list[RowText]:
+    return [_row_text(row) for row in await reader.rows(f"{_select_texts(reader)} {clause}", *parameters)]
+
+
+def _select_texts(reader: Reader) -> str:
     more = reader.schema.select("messages", _ROW_TEXT, "m")
-    rows = await reader.rows(
-        f"SELECT m.message_id, m.seq, m.role, m.content, m.created_at, {more} FROM messages AS m {clause}",
-        *parameters,
-    )
-    return [_row_text(row) for row in rows]
+    return f"SELECT m.message_id, m.seq, m.role, m.content, m.created_at, {more} FROM messages AS m"
 
 
 def _row_text(row: Row) -> RowText:
@@ -240,10 +239,8 @@ async def rows_of_hash(
     """The messages that have one of some identity hashes, by seq; all of them before 0.9.0."""
     if not reader.schema.has("messages", "identity_hash"):
         return await _row_texts(reader, "WHERE m.conversation_id = ? ORDER BY m.seq", conversation_id)
-    more = reader.schema.select("messages", _ROW_TEXT, "m")
     rows = await reader.rows_in(
-        f"""SELECT m.message_id, m.seq, m.role, m.content, m.created_at, {more} FROM messages AS m
-        WHERE m.conversation_id = ? AND m.identity_hash IN (?*)""",
+        f"{_select_texts(reader)} WHERE m.conversation_id = ? AND m.identity_hash IN (?*)",
         list(dict.fromkeys(hashes)),
         conversation_id,
     )
@@ -370,7 +367,4 @@ async def turn_before(reader: Reader, conversation_id: ConversationId, seq: int)
 
 async def summarised_among(reader: Reader, message_ids: Sequence[int]) -> frozenset[int]:
     """Those of some messages that a summary was made from."""
-    rows = await reader.rows_in(
-        "SELECT message_id FROM summary_messages WHERE message_id IN (?*)", message_ids
-    )
-    return frozenset(row[0] for row in rows)
+    return await ids_taken(reader, "summary_messages", "message_id", message_ids)

@@ -26,6 +26,7 @@ from lcm_core.store import conversations, files, messages, summaries
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
+from lcm_core.store.rows import of_conversation
 from lcm_core.store.schema import BODIES, LABEL
 from lcm_core.times import iso_z
 
@@ -174,12 +175,10 @@ async def file_page(
     """Large files of a conversation or of all, the newest first."""
     if not reader.schema.has("large_files"):
         return Page((), None)
-    where, parameters = (
-        ([], ()) if conversation_id is None else (["t.conversation_id = ?"], (conversation_id,))
-    )
+    condition, parameters = of_conversation("t.conversation_id", conversation_id)
     listed = _List("large_files", "file_id", _column(reader, "large_files", "created_at"))
     columns = _select(reader, "large_files", files.COLUMNS)
-    rows, end = await _page(reader, listed, columns, window, where, parameters)
+    rows, end = await _page(reader, listed, columns, window, [condition], parameters)
     return Page(tuple(files.file_of(row) for row in rows), end)
 
 

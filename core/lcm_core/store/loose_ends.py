@@ -7,14 +7,23 @@ from collections.abc import Collection, Iterable, Iterator
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row, SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import StoredRow, next_range, rows_by
+from lcm_core.store.rows import KeyRange, StoredRow, next_range, rows_by
 
 #: Conversations that are asked for; None: all of them, and rows of none.
 Owners = Collection[ConversationId | None] | None
 #: A whole row and its table.
 TableRow = tuple[str, StoredRow]
-#: Messages whose distinct ids are compared at a time.
-_STEP = 200_000
+#: Rows that one transaction looks at.
+ROWS_AT_A_TIME = 200_000
+
+
+def parts_without_message(step: KeyRange) -> str:
+    """SQL of the parts in a range of message ids whose message is gone: ``id``, and ``owner`` by session."""
+    return f"""
+        SELECT p.part_id AS id, (SELECT max(c.conversation_id) FROM conversations AS c
+            WHERE c.session_id = p.session_id) AS owner
+        FROM message_parts AS p WHERE {step.where("p.message_id")}
+        AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = p.message_id)"""
 
 
 async def orphan_part_rows(reader: Reader, owners: Owners) -> list[TableRow]:
@@ -22,16 +31,10 @@ async def orphan_part_rows(reader: Reader, owners: Owners) -> list[TableRow]:
     if not reader.schema.has("message_parts"):
         return []
     lost: list[SqlValue] = []
-    step = await next_range(reader, "message_parts", "message_id", _STEP, None)
+    step = await next_range(reader, "message_parts", "message_id", ROWS_AT_A_TIME, None)
     while step is not None:
-        rows = await reader.stored(
-            f"""SELECT p.part_id AS id,
-            (SELECT max(c.conversation_id) FROM conversations AS c WHERE c.session_id = p.session_id) AS owner
-            FROM message_parts AS p WHERE {step.where("p.message_id")}
-            AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = p.message_id)""",
-            *step.bounds,
-        )
-        step = await next_range(reader, "message_parts", "message_id", _STEP, step)
+        rows = await reader.stored(parts_without_message(step), *step.bounds)
+        step = await next_range(reader, "message_parts", "message_id", ROWS_AT_A_TIME, step)
         lost += (row["id"] for row in rows if owners is None or row["owner"] in owners)
     return [("message_parts", row) for row in await rows_by(reader, "message_parts", "part_id", lost)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from lcm_core.records import ConversationId, MessageId
 from lcm_core.store.database import Reader
@@ -118,41 +119,47 @@ async def consumers_first(reader: Reader, conversation_id: ConversationId) -> tu
 
 async def foreign_uses(reader: Reader, conversation_id: ConversationId) -> list[ForeignUse]:
     """What of other conversations needs rows of this one; a few of each kind."""
-    has = reader.schema.has
-    found: list[ForeignUse] = []
-    if has("summary_messages") and has("summaries"):
-        rows = await reader.rows(
-            """SELECT s.conversation_id, l.summary_id, l.message_id FROM messages AS m
-            JOIN summary_messages AS l ON l.message_id = m.message_id
-            JOIN summaries AS s ON s.summary_id = l.summary_id
-            WHERE m.conversation_id = ? AND s.conversation_id IS NOT m.conversation_id LIMIT ?""",
-            conversation_id,
-            NAMED,
-        )
-        found += [ForeignUse(row[0], f"summary {row[1]}", f"message {row[2]}") for row in rows]
-    if has("summary_parents"):
-        rows = await reader.rows(
-            """SELECT c.conversation_id, e.summary_id, s.summary_id FROM summaries AS s
-            JOIN summary_parents AS e ON e.parent_summary_id = s.summary_id
-            JOIN summaries AS c ON c.summary_id = e.summary_id
-            WHERE s.conversation_id = ? AND c.conversation_id IS NOT s.conversation_id LIMIT ?""",
-            conversation_id,
-            NAMED,
-        )
-        found += [ForeignUse(row[0], f"summary {row[1]}", f"summary {row[2]}") for row in rows]
-    if has("context_items"):
+    found = [
+        *await _uses_of(reader, _LINKS, conversation_id),
+        *await _uses_of(reader, _EDGES, conversation_id),
+    ]
+    if reader.schema.has("context_items"):
         found += await _in_other_contexts(reader, conversation_id)
-    if has("focus_brief_sources") and has("focus_briefs"):
-        rows = await reader.rows(
-            """SELECT b.conversation_id, b.brief_id, s.summary_id FROM summaries AS s
-            JOIN focus_brief_sources AS f ON f.summary_id = s.summary_id
-            JOIN focus_briefs AS b ON b.brief_id = f.brief_id
-            WHERE s.conversation_id = ? AND b.conversation_id IS NOT s.conversation_id LIMIT ?""",
-            conversation_id,
-            NAMED,
-        )
-        found += [ForeignUse(row[0], f"focus brief {row[1]}", f"summary {row[2]}") for row in rows]
+    found += await _uses_of(reader, _BRIEF_SOURCES, conversation_id)
     return found + await _files_named(reader, conversation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Naming:
+    """A table whose rows join a row of one conversation and what is made from it."""
+
+    table: str
+    column: str  #: names what is used
+    used: tuple[str, str, str]  #: its table, the key there, its word
+    user: tuple[str, str, str]  #: the same of what uses it
+
+
+_SUMMARY: Final = ("summaries", "summary_id", "summary")
+_LINKS: Final = _Naming("summary_messages", "message_id", ("messages", "message_id", "message"), _SUMMARY)
+_EDGES: Final = _Naming("summary_parents", "parent_summary_id", _SUMMARY, _SUMMARY)
+_BRIEF_SOURCES: Final = _Naming(
+    "focus_brief_sources", "summary_id", _SUMMARY, ("focus_briefs", "brief_id", "focus brief")
+)
+
+
+async def _uses_of(reader: Reader, naming: _Naming, conversation_id: ConversationId) -> list[ForeignUse]:
+    (used, used_key, used_word), (user, user_key, user_word) = naming.used, naming.user
+    if not all(map(reader.schema.has, (naming.table, used, user))):
+        return []
+    rows = await reader.rows(
+        f"""SELECT c.conversation_id, n.{user_key}, s.{used_key} FROM {used} AS s
+        JOIN {naming.table} AS n ON n.{naming.column} = s.{used_key}
+        JOIN {user} AS c ON c.{user_key} = n.{user_key}
+        WHERE s.conversation_id = ? AND c.conversation_id IS NOT s.conversation_id LIMIT ?""",
+        conversation_id,
+        NAMED,
+    )
+    return [ForeignUse(row[0], f"{user_word} {row[1]}", f"{used_word} {row[2]}") for row in rows]
 
 
 async def _in_other_contexts(reader: Reader, conversation_id: ConversationId) -> list[ForeignUse]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import SqlValue
@@ -11,6 +12,7 @@ from lcm_core.store.database import Database, Reader
 
 #: A whole row by column.
 StoredRow = Mapping[str, SqlValue]
+_Id = TypeVar("_Id", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ async def columns_by(
     return {row[key]: {name: row[name] for name in known} for row in rows}
 
 
-async def ids_taken(reader: Reader, table: str, column: str, ids: Iterable[object]) -> frozenset[object]:
-    """Which of some ids a table holds."""
+async def ids_taken(reader: Reader, table: str, column: str, ids: Iterable[_Id]) -> frozenset[_Id]:
+    """Which of some ids a table holds; none where the table or the column is absent."""
     if not reader.schema.has(table, column):
         return frozenset()
     rows = await reader.rows_in(f'SELECT "{column}" FROM "{table}" WHERE "{column}" IN (?*)', ids)
@@ -69,6 +71,22 @@ async def owned_keys(
         f'SELECT "{key}" FROM "{table}" WHERE conversation_id = ? ORDER BY rowid', conversation_id
     )
     return [row[0] for row in rows]
+
+
+async def row_count(reader: Reader, table: str, conversation_id: ConversationId | None = None) -> int:
+    """How many rows a table has, of one conversation or of all."""
+    condition, keys = of_conversation("conversation_id", conversation_id)
+    return int(await reader.value(f'SELECT count(*) FROM "{table}" WHERE {condition}', *keys))
+
+
+def of_conversation(
+    column: str, conversation_id: ConversationId | None
+) -> tuple[str, tuple[ConversationId, ...]]:
+    """SQL that is true of the rows of one conversation, by the column that names it, and its parameters.
+
+    None: of all rows.
+    """
+    return ("1", ()) if conversation_id is None else (f"{column} = ?", (conversation_id,))
 
 
 def owning_tables(reader: Reader) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from lcm_core.store.connecting import Row
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment_key, stored_form
+from lcm_core.store.rows import of_conversation, row_count
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.store.summaries import broken_in
 
@@ -146,7 +147,7 @@ async def database_statistics(reader: Reader) -> DatabaseStatistics:
         items, tokens = (0, 0) if row is None else (row["items"], row["tokens"])
     maintenance = await _maintenance(reader)
     return DatabaseStatistics(
-        conversations=await reader.value("SELECT count(*) FROM conversations"),
+        conversations=await row_count(reader, "conversations"),
         active=active,
         messages=await _extent_of_all(reader, "messages", ("created_at", "created_at")),
         summaries=await _extent_of_all(reader, "summaries", _coverage(reader)),
@@ -164,12 +165,12 @@ async def depth_totals(reader: Reader, conversation_id: ConversationId | None = 
     """Count and tokens of the summaries at each depth, leaves first; of one conversation or of all."""
     if not reader.schema.has("summaries"):
         return []
-    where, keys = _where(conversation_id)
+    condition, keys = of_conversation("conversation_id", conversation_id)
     columns = reader.schema.select("summaries", ("kind", "depth", "token_count", "conversation_id"), "s")
     rows = await reader.rows(
         f"""SELECT CAST(kind AS TEXT) AS kind, CAST(depth AS INTEGER) AS depth,
         count(*) AS count, {_sum("token_count")} AS tokens
-        FROM (SELECT {columns} FROM summaries AS s) {where}
+        FROM (SELECT {columns} FROM summaries AS s) WHERE {condition}
         GROUP BY 2, 1 ORDER BY 2, 1 DESC""",
         *keys,
     )
@@ -210,10 +211,6 @@ def _coverage(reader: Reader) -> tuple[str, str]:
     first = "coalesce(earliest_at, created_at)" if has("summaries", "earliest_at") else "created_at"
     last = "coalesce(latest_at, created_at)" if has("summaries", "latest_at") else "created_at"
     return first, last
-
-
-def _where(conversation_id: ConversationId | None) -> tuple[str, tuple[object, ...]]:
-    return ("", ()) if conversation_id is None else ("WHERE conversation_id = ?", (conversation_id,))
 
 
 def _extent_columns(reader: Reader, table: str, times: tuple[str, str]) -> str:
@@ -367,9 +364,7 @@ async def sums_since(reader: Reader, known: ConversationSums) -> ConversationSum
         known.last_message_id,
         known.conversation_id,
     )
-    total = await reader.value(
-        "SELECT count(*) FROM messages WHERE conversation_id = ?", known.conversation_id
-    )
+    total = await row_count(reader, "messages", known.conversation_id)
     if row is None or known.messages + row["messages"] != total:
         return await sums_of(reader, known.conversation_id)
     return ConversationSums(
