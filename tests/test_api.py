@@ -16,7 +16,7 @@ import pytest
 from lcm_core import api
 
 from lcm_tui.demo import unpack_demo
-from tests.change.support import connect
+from tests.databases import connect
 from tests.test_imports import modules_after_importing
 
 PAGE = (Path(__file__).parents[1] / "docs" / "python.md").read_text()

@@ -26,8 +26,9 @@ from lcm_core.settings.show import config_view
 
 from lcm_tui.commands import COMMANDS
 from lcm_tui.keymap import key_problems
-from tests.change.support import dump, search_faults, value
+from tests.change.support import dump, search_faults
 from tests.cli.support import run
+from tests.databases import value
 from tests.support import DATA
 
 #: Settings whose value follows from the machine or grew a new default, not from what was written.

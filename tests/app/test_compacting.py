@@ -22,7 +22,8 @@ from lcm_tui.screens.question import Question
 from tests.app.host import Host
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.change.compacting import start_database
-from tests.change.support import context_of, dump, value
+from tests.change.support import context_of, dump
+from tests.databases import value
 
 Answering = Callable[[SummaryRequest], Awaitable[None]]
 

@@ -52,8 +52,9 @@ from tests.app.support import (
 )
 from tests.app.test_hostile import check
 from tests.app.test_plan_screen import left, no_offer, previewed
-from tests.change.support import dump, run, search_faults, value
+from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
+from tests.databases import run, value
 
 __all__ = ["no_offer"]
 

@@ -27,8 +27,9 @@ from tests.app.support import (
 )
 from tests.app.test_hostile import check
 from tests.app.test_plan_screen import NODE, OTHER, no_offer, previewed
-from tests.change.support import context_of, dump, plan_of, planned, run, update, value
+from tests.change.support import context_of, dump, plan_of, planned, update
 from tests.conftest import DatabaseFactory
+from tests.databases import run, value
 
 __all__ = ["no_offer"]
 

@@ -39,8 +39,9 @@ from tests.app.support import (
     wait_for,
     wait_for_text,
 )
-from tests.change.support import column, connect, context_of, dump, run, value
+from tests.change.support import context_of, dump
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, run, value
 
 #: A condensed summary in the context of conversation 1 (0.15.3), its sources, and a second one before it.
 NODE, SOURCES = "sum_bb692ab9b90b6a49", ["sum_18ef3ddbebbf8c2e", "sum_81f1946ebb3dbf3b"]

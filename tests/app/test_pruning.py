@@ -13,9 +13,10 @@ from lcm_tui.screens import pruning_plan
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.plan import PlanScreen
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
-from tests.change.support import changed, column, dump, run, value
+from tests.change.support import changed, dump
 from tests.cli.support import run as command_line
 from tests.conftest import DatabaseFactory
+from tests.databases import column, run, value
 
 IDS = "SELECT conversation_id FROM conversations ORDER BY 1"
 

@@ -33,8 +33,9 @@ from tests.app.support import (
     wait_for_text,
     wait_until_said,
 )
-from tests.change.support import dump, run, value
+from tests.change.support import dump
 from tests.conftest import DatabaseFactory
+from tests.databases import run, value
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.server import Say
 

@@ -11,8 +11,9 @@ from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.plan import PlanScreen
 from lcm_tui.screens.transplanting import TargetScreen
 from tests.app.support import NARROW, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
-from tests.change.support import context_of, dump, run, value
+from tests.change.support import context_of, dump
 from tests.conftest import DatabaseFactory
+from tests.databases import run, value
 
 
 @pytest.fixture(autouse=True)

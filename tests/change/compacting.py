@@ -31,7 +31,7 @@ from lcm_core.store.database import Database
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
 from lcm_core.summarize.source import Rendering
 
-from tests.change.support import connect
+from tests.databases import connect
 from tests.support import DATA, recorded, with_values
 
 VERSIONS = ("0.1.2", "0.15.3")

@@ -13,7 +13,8 @@ from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
 from lcm_core.operations.transplant import plan_transplant
 
-from tests.change.support import column, connect, context_of, planned
+from tests.change.support import context_of, planned
+from tests.databases import column, connect
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.change.support import connect
+from tests.databases import connect
 
 
 class Whole:

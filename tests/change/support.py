@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import marshal
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,12 @@ from lcm_core.change.plan import Cell, Cells, Edit, Plan, Ref, RowChange, Splice
 from lcm_core.change.undo import plan_undo
 from lcm_core.store.database import Database, Reader
 
+from tests.databases import column, connect
+
 REAL = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
 SEARCH = ("messages_fts", "summaries_fts", "summaries_fts_cjk")
 
 Rows = dict[str, list[bytes]]
-
-
-@contextmanager
-def connect(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection of the test's own that may write, closed at the end."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def dump(path: Path) -> Rows:
@@ -78,36 +68,10 @@ def changed(before: Rows, after: Rows) -> set[str]:
     return {table for table in before.keys() | after.keys() if before.get(table) != after.get(table)}
 
 
-def value(path: Path, sql: str, *parameters: object) -> Any:
-    """The first column of the first row."""
-    with connect(path) as connection:
-        row = connection.execute(sql, parameters).fetchone()
-        return None if row is None else row[0]
-
-
-def column(path: Path, sql: str, *parameters: object) -> list[Any]:
-    """The first column of all rows."""
-    with connect(path) as connection:
-        return [row[0] for row in connection.execute(sql, parameters)]
-
-
-def query(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-    """All rows."""
-    with connect(path) as connection:
-        return connection.execute(sql, parameters).fetchall()
-
-
 def sources(path: Path, summary: str) -> list[str]:
     """What a condensed summary was made from, in order."""
     sql = "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal"
     return column(path, sql, summary)
-
-
-def run(path: Path, *statements: str) -> None:
-    """Change a database behind everybody's back."""
-    with connect(path) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def context_of(path: Path, conversation_id: int) -> list[tuple[int, int | str]]:

@@ -22,18 +22,10 @@ from lcm_core.operations.backfill import find_transcript, plan_backfill, session
 
 from tests.change.host import Host
 from tests.change.oracle import Whole
-from tests.change.support import (
-    column,
-    connect,
-    context_of,
-    dump,
-    reading,
-    rows_of,
-    search_faults,
-    value,
-)
-from tests.change.support import run as change_behind
+from tests.change.support import context_of, dump, reading, rows_of, search_faults
 from tests.cli.support import run
+from tests.databases import column, connect, value
+from tests.databases import run as change_behind
 
 ODD = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
 LONG = "4361652a-c630-427f-a157-12eb5ff25efa"

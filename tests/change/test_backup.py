@@ -37,8 +37,9 @@ from lcm_core.errors import (
 )
 from lcm_core.store.opening import Access
 
-from tests.change.support import connect, dump, run
+from tests.change.support import dump
 from tests.conftest import DatabaseFactory
+from tests.databases import connect, run
 from tests.support import VERSIONS
 
 #: Writes once for every line it is sent: all titles change, and a message is appended.

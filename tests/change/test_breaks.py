@@ -15,8 +15,6 @@ from lcm_core.change.undo import plan_undo
 from lcm_core.errors import ExitCode
 
 from tests.change.support import (
-    column,
-    connect,
     context_of,
     delete,
     dump,
@@ -25,12 +23,11 @@ from tests.change.support import (
     planned,
     row_of,
     rows_of,
-    run,
     splice,
     summary_row,
     update,
-    value,
 )
+from tests.databases import column, connect, run, value
 
 #: Conversation 1 of 0.15.3: summaries at ordinals 0 to 3 (depths 3, 3, 2, 1?), then raw messages.
 CONVERSATION = 1

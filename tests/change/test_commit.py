@@ -46,7 +46,6 @@ from lcm_core.store.opening import Access
 
 from tests.change.support import (
     REAL,
-    connect,
     context_of,
     delete,
     dissolvable,
@@ -54,16 +53,14 @@ from tests.change.support import (
     item_row,
     plan_of,
     planned,
-    query,
     row_of,
     rows_of,
-    run,
     search_faults,
     splice,
     summary_row,
     update,
-    value,
 )
+from tests.databases import connect, query, run, value
 
 JOURNAL = "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'"
 

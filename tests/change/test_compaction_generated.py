@@ -30,9 +30,9 @@ from lcm_core.store.database import Database
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
 from lcm_core.summarize.source import Rendering
 
-from tests.change.support import connect
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
 from tests.core.test_compaction_model import CALLERS, CONFIGS, OPERATIONS, operation_of, rules_of, told
+from tests.databases import connect
 
 #: What a message or a summary may hold, and whether it says something.
 SAYING = {

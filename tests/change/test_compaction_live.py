@@ -30,7 +30,8 @@ from tests.change.compacting import VERSIONS, start_database
 from tests.change.host import Host
 from tests.change.hosting import at_work, enough
 from tests.change.oracle import Whole
-from tests.change.support import connect, context_of, dump, run, search_faults, value
+from tests.change.support import context_of, dump, search_faults
+from tests.databases import connect, run, value
 from tests.support import with_values
 
 CONVERSATION = ConversationId(1)

@@ -16,7 +16,8 @@ from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 
-from tests.change.support import connect, dissolvable, dump, only, planned, run, search_faults, value
+from tests.change.support import dissolvable, dump, only, planned, search_faults
+from tests.databases import connect, run, value
 
 #: Commits a plan to copies of a file, and dies at the first, second, third ... step; says the steps' names.
 KILLER = """

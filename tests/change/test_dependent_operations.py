@@ -19,18 +19,9 @@ from lcm_core.change.undo import (
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 
-from tests.change.support import (
-    column,
-    dissolvable,
-    dump,
-    planned,
-    reading,
-    row_of,
-    run,
-    summary_row,
-    update,
-)
+from tests.change.support import dissolvable, dump, planned, reading, row_of, summary_row, update
 from tests.conftest import DatabaseFactory
+from tests.databases import column, run
 
 
 @pytest.fixture

@@ -19,18 +19,15 @@ from tests.change.oracle import Whole
 from tests.change.support import (
     REAL,
     changed,
-    column,
-    connect,
     context_of,
     dissolvable,
     dump,
     planned,
-    run,
     search_faults,
     sources,
     undo,
-    value,
 )
+from tests.databases import column, connect, run, value
 from tests.support import recorded
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)

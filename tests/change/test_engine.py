@@ -33,7 +33,8 @@ from lcm_core.store.database import Database
 from lcm_core.store.opening import Access
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 
-from tests.change.support import column, connect, context_of, dump, rows_of, run, search_faults, value
+from tests.change.support import context_of, dump, rows_of, search_faults
+from tests.databases import column, connect, run, value
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 KEY = Session("s1", "agent:main:main")

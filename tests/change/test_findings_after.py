@@ -13,10 +13,11 @@ from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import SummaryId
 
 from tests.change.fixing import findings_of, fix
-from tests.change.support import dump, planned, run, unpacked
+from tests.change.support import dump, planned, unpacked
 from tests.cli.support import run as lcm_tui
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import LEAF, ROOT
+from tests.databases import run
 
 #: In the context of conversation 2 of 0.8.2, of which /new left the rest out.
 DEEP = SummaryId("sum_8ed7b7de0ddf5abe")

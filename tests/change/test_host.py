@@ -21,8 +21,9 @@ from lcm_core.store.database import Database, Reader
 from tests.change.host import Host
 from tests.change.hosting import at_work, enough
 from tests.change.oracle import Whole
-from tests.change.support import context_of, dissolvable, query, run, search_faults, splice, value
+from tests.change.support import context_of, dissolvable, search_faults, splice
 from tests.conftest import DatabaseFactory
+from tests.databases import query, run, value
 
 CONVERSATION = 1
 

@@ -15,7 +15,7 @@ from lcm_core.ingest.jsonl import TranscriptChangedError, TranscriptError
 from lcm_core.ingest.stored import StoredMessage, store_message
 
 from tests.change.ingest_replay import opened
-from tests.change.support import column, value
+from tests.databases import column, value
 from tests.support import rules_since
 
 KEY = Session("s", "agent:main:main")

@@ -25,7 +25,6 @@ from lcm_core.store.database import Database, Reader
 
 from tests.change.support import (
     REAL,
-    column,
     context_of,
     delete,
     dissolvable,
@@ -34,13 +33,12 @@ from tests.change.support import (
     planned,
     reading,
     rows_of,
-    run,
     search_faults,
     splice,
     undo,
     update,
-    value,
 )
+from tests.databases import column, run, value
 
 TABLE = "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'"
 

@@ -21,7 +21,8 @@ from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access, private_copy, remove_copy, undisturbed
 
-from tests.change.support import connect, plan_of, run, update, value
+from tests.change.support import plan_of, update
+from tests.databases import connect, run, value
 
 #: Whether another process gets the write lock.
 TRY = """

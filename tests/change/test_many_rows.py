@@ -16,8 +16,9 @@ from lcm_core.errors import RefusedError
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.connecting import SqlValue
 
-from tests.change.support import dump, reading, search_faults, value
+from tests.change.support import dump, reading, search_faults
 from tests.conftest import DatabaseFactory
+from tests.databases import value
 
 
 def messages(count: int, *, content: str = "text", first_seq: int = 1_000) -> list[Edit]:

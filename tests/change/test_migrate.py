@@ -13,10 +13,11 @@ from lcm_core.change.migrate import migrate, plan_migration
 from lcm_core.change.schema_new import create_database
 from lcm_core.errors import RefusedError
 
-from tests.change.support import column, connect, dump, reading, rows_of, search_faults, value
-from tests.change.support import run as change_behind
+from tests.change.support import dump, reading, rows_of, search_faults
 from tests.change.test_engine import shape
 from tests.cli.support import run
+from tests.databases import column, connect, value
+from tests.databases import run as change_behind
 
 OLD = ("0.1.2", "0.3.0", "0.8.2")
 

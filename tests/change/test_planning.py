@@ -14,8 +14,9 @@ from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database, Reader
 
-from tests.change.support import context_of, plan_of, planned, run, update
+from tests.change.support import context_of, plan_of, planned, update
 from tests.conftest import DatabaseFactory
+from tests.databases import run
 
 #: Neighbours in the context of conversation 1.
 FIRST, SECOND = "sum_07742015d971b59d", "sum_bb692ab9b90b6a49"

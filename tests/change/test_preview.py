@@ -34,7 +34,6 @@ from lcm_core.store.schema import Schema
 
 from tests.change.support import (
     REAL,
-    connect,
     context_of,
     delete,
     dissolvable,
@@ -44,12 +43,11 @@ from tests.change.support import (
     planned,
     reading,
     row_of,
-    run,
     splice,
     summary_row,
     update,
-    value,
 )
+from tests.databases import connect, run, value
 
 TOKENS = """SELECT sum(coalesce(s.token_count, m.token_count)) FROM context_items AS c
     LEFT JOIN summaries AS s USING (summary_id) LEFT JOIN messages AS m USING (message_id)

@@ -49,18 +49,15 @@ from tests.change.support import (
     REAL,
     Rows,
     changed,
-    column,
-    connect,
     context_of,
     dissolvable,
     dump,
     planned,
-    run,
     search_faults,
     unpacked,
-    value,
 )
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, run, value
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 

@@ -27,8 +27,9 @@ from tests.change.drafting import (
     states,
     taken_back,
 )
-from tests.change.support import dump, run, search_faults, value
+from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
+from tests.databases import run, value
 from tests.support import recorded
 
 

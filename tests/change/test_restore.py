@@ -27,8 +27,9 @@ from lcm_core.errors import (
 )
 from lcm_core.store.opening import Access
 
-from tests.change.support import connect, dump, run, value
+from tests.change.support import dump
 from tests.conftest import DatabaseFactory
+from tests.databases import connect, run, value
 from tests.support import VERSIONS
 
 PROC = Path("/proc/self/fd").is_dir()

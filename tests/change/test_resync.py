@@ -8,8 +8,9 @@ import pytest
 from lcm_core.change.errors import BusyError
 from lcm_core.change.reindex import resync
 
-from tests.change.support import REAL, column, connect, run, search_faults, value
+from tests.change.support import REAL, search_faults
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, run, value
 
 TABLES = ("messages_fts", "summaries_fts", "summaries_fts_cjk")
 

@@ -21,8 +21,9 @@ from lcm_core.store.database import Database
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
 from tests.change.drafting import CONVERSATION, VERSIONS, faults_of, setting_of
-from tests.change.support import column, connect, dump, run, search_faults, value
+from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, run, value
 
 TEXT = "概要: kept the 36s timeout. file_0123456789abcdef\nExpand for details about: the timeout"
 

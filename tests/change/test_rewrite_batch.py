@@ -41,8 +41,9 @@ from lcm_core.summarize.request import (
 from lcm_core.summarize.source import source_of_messages
 
 from tests.change.drafting import CONVERSATION, Writer, batch_of, good, repair_of, setting_of, states
-from tests.change.support import column, dump, run, value
+from tests.change.support import dump
 from tests.conftest import DatabaseFactory
+from tests.databases import column, run, value
 
 EVERY = AcceptanceRule()
 

@@ -19,19 +19,16 @@ from lcm_core.store.schema import Schema
 from tests.change.support import (
     REAL,
     SEARCH,
-    column,
-    connect,
     delete,
     dissolvable,
     dump,
     plan_of,
     planned,
     rows_of,
-    run,
     search_faults,
     update,
-    value,
 )
+from tests.databases import column, connect, run, value
 
 
 def dissolve(path: Path, number: int = 0) -> tuple[str, Committed]:

@@ -14,9 +14,10 @@ import pytest
 from lcm_core.engine import Engine
 from lcm_core.operations.appending import Session
 
-from tests.change.support import column, connect, dump, rows_of, value
+from tests.change.support import dump, rows_of
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, value
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 TABLE = "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_assemblies'"

@@ -23,18 +23,9 @@ from lcm_core.change.structure import findings, missing_targets
 from lcm_core.change.surroundings import lists_after, moved_tokens, surroundings, try_change
 from lcm_core.change.verify import verify
 
-from tests.change.support import (
-    column,
-    connect,
-    context_of,
-    item_row,
-    listing_of,
-    row_of,
-    rows_of,
-    run,
-    update,
-)
+from tests.change.support import context_of, item_row, listing_of, row_of, rows_of, update
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, run
 
 VERSIONS = ("0.1.2", "0.8.2", "0.15.3")
 Draw = Callable[[st.SearchStrategy[Any]], Any]

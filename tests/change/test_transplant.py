@@ -28,18 +28,8 @@ from tests.change.copies import (
 from tests.change.fixing import findings_of
 from tests.change.host import Host
 from tests.change.oracle import Whole
-from tests.change.support import (
-    REAL,
-    column,
-    connect,
-    context_of,
-    dump,
-    planned,
-    run,
-    search_faults,
-    undo,
-    value,
-)
+from tests.change.support import REAL, context_of, dump, planned, search_faults, undo
+from tests.databases import column, connect, run, value
 
 #: From, to: into a context with summaries, into one without, and where files lie.
 PAIRS = ((2, 3), (5, 7), (3, 1))

@@ -20,15 +20,8 @@ from tests.change.copies import (
     rows,
     transplant,
 )
-from tests.change.support import (
-    column,
-    connect,
-    context_of,
-    dump,
-    run,
-    undo,
-    value,
-)
+from tests.change.support import context_of, dump, undo
+from tests.databases import column, connect, run, value
 from tests.support import recorded
 
 # -- against the Go tool --------------------------------------------------------------

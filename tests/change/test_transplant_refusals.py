@@ -21,15 +21,8 @@ from tests.change.copies import (
     transplant,
 )
 from tests.change.oracle import Whole
-from tests.change.support import (
-    REAL,
-    column,
-    dump,
-    run,
-    search_faults,
-    undo,
-    value,
-)
+from tests.change.support import REAL, dump, search_faults, undo
+from tests.databases import column, run, value
 
 # -- refusals --------------------------------------------------------------------------------------------
 

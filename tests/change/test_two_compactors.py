@@ -23,9 +23,10 @@ from lcm_core.summarize.request import SummaryRequest
 
 from tests.change.compacting import start_database
 from tests.change.host import CHUNK, Host
-from tests.change.support import column, connect, dump, reading, run, value
+from tests.change.support import dump, reading
 from tests.change.test_compaction_live import CONVERSATION, Summarizer, check_coverage, swept
 from tests.cli.support import run as command
+from tests.databases import column, connect, run, value
 
 _TABLE = "conversation_compaction_maintenance"
 

@@ -26,21 +26,11 @@ from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.changing import Proposal, run_change
 from lcm_tui.cli.options import Presentation
 from lcm_tui.cli.readable import Note, Page
-from tests.change.support import (
-    REAL,
-    changed,
-    column,
-    connect,
-    context_of,
-    dissolvable,
-    dump,
-    plan_of,
-    update,
-    value,
-)
-from tests.change.support import run as change_behind
+from tests.change.support import REAL, changed, context_of, dissolvable, dump, plan_of, update
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, value
+from tests.databases import run as change_behind
 
 APPLY = ChangeFlags(apply=True, yes=True)
 

@@ -11,10 +11,11 @@ from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
 
 from tests.change.compacting import start_database
-from tests.change.support import dump, search_faults, value
-from tests.change.support import run as execute
+from tests.change.support import dump, search_faults
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
+from tests.databases import run as execute
+from tests.databases import value
 
 SMALL = ("--tail", 10, "--chunk", 1400, "--budget", 2000)
 

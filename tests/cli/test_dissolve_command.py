@@ -11,11 +11,12 @@ import pytest
 from lcm_core.change import connection
 
 from lcm_tui.cli import answer, changing
-from tests.change.support import REAL, column, connect, context_of, dissolvable, dump, sources, value
-from tests.change.support import run as change_behind
+from tests.change.support import REAL, context_of, dissolvable, dump, sources
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, value
+from tests.databases import run as change_behind
 
 
 @pytest.fixture

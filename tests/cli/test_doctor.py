@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from lcm_tui.cli import doctor
-from tests.change.support import REAL, connect, dump, search_faults
-from tests.change.support import run as change_behind
+from tests.change.support import REAL, dump, search_faults
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
+from tests.databases import connect
+from tests.databases import run as change_behind
 
 SOFT = {"C1", "C2", "C3", "C4", "C7", "C9"}
 #: A finding that may be damage, and has a fix.

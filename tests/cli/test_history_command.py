@@ -18,10 +18,11 @@ from lcm_tui.cli import doctor as doctor_command
 from lcm_tui.cli import history as history_command
 from lcm_tui.cli import migrate as migrate_command
 from lcm_tui.cli import reindex as reindex_command
-from tests.change.support import REAL, column, connect, dissolvable, dump, search_faults, update, value
-from tests.change.support import run as change_behind
+from tests.change.support import REAL, dissolvable, dump, search_faults, update
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, value
+from tests.databases import run as change_behind
 
 DO = ("--apply", "--yes", "--json")
 JOURNAL = "SELECT 1 FROM sqlite_master WHERE name = 'lcm_tui_operations'"

@@ -18,11 +18,12 @@ from lcm_core.operations.drafting.saved import drafts_folder
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli import prune as command
 from lcm_tui.cli.amounts import age_of, bytes_of
-from tests.change.support import REAL, changed, column, connect, dump, search_faults, value
-from tests.change.support import run as change_behind
+from tests.change.support import REAL, changed, dump, search_faults
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
 from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, value
+from tests.databases import run as change_behind
 
 IDS = "SELECT conversation_id FROM conversations ORDER BY 1"
 

@@ -19,10 +19,11 @@ from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.request import SummaryReply
 
 from lcm_tui.cli import drafting
-from tests.change.support import column, dump, search_faults, value
-from tests.change.support import run as execute
+from tests.change.support import dump, search_faults
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
+from tests.databases import column, value
+from tests.databases import run as execute
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.openai_api import OpenAIApi
 from tests.fakes.server import Echo, Fail, Raw, Say, ScriptedServer, Step

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.change.support import REAL, context_of, dump, value
-from tests.change.support import run as change_behind
+from tests.change.support import REAL, context_of, dump
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
+from tests.databases import run as change_behind
+from tests.databases import value
 
 ROLLED = "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5"
 
