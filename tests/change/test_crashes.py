@@ -59,8 +59,9 @@ print(json.dumps(steps))
 """
 
 
-@pytest.mark.parametrize("exported", ["journaled", "exported"])
-@pytest.mark.parametrize("mode", ["wal", "delete"])
+@pytest.mark.parametrize(
+    ("mode", "exported"), [("wal", "journaled"), ("delete", "journaled"), ("wal", "exported")]
+)
 async def test_a_commit_that_is_killed_is_made_or_not(database_copy, mode, exported):
     path = only(database_copy("0.15.3"), 3)
     run(path, f"PRAGMA journal_mode = {mode}")

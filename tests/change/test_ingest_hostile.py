@@ -20,6 +20,12 @@ from tests.support import rules_since
 
 KEY = Session("s", "agent:main:main")
 DEEP = "[" * 5_000 + "]" * 5_000
+#: Texts with values in them, as the engine looks for them.
+FRAMED = (
+    f'Conversation info (untrusted metadata):\n```json\n{{"sender":{DEEP}}}\n```\n\nhello',
+    DEEP,
+    f"<file name=a.json>{DEEP}</file>",
+)
 
 
 def nested(levels: int, name: str | None) -> Any:
@@ -35,15 +41,18 @@ def line(**members: object) -> str:
 
 @pytest.mark.parametrize("rules", [RULES_0_1.ingest, rules_since("0.9.2").ingest, RULES_PRESENT.ingest])
 def test_what_is_nested_deeper_than_python_goes_is_stored(rules: Any) -> None:
+    small = replace(rules, large_file_token_threshold=50)
+    for role in ("user", "assistant", "tool"):
+        for content in FRAMED:
+            assert isinstance(
+                store_message(HostMessage({"role": role, "content": content}), small), StoredMessage
+            )
     for name in (None, "content", "output"):
         deep = nested(1_500, name)
         block = {"type": "tool_result", "content": deep, "input": deep, "summary": deep}
-        framed = f'Conversation info (untrusted metadata):\n```json\n{{"sender":{DEEP}}}\n```\n\nhello'
-        for content in (deep, [block, deep], framed, DEEP, f"<file name=a.json>{DEEP}</file>"):
-            for role in ("user", "assistant", "tool"):
-                message = {"role": role, "content": content, "command": deep, "output": deep}
-                stored = store_message(HostMessage(message), replace(rules, large_file_token_threshold=50))
-                assert isinstance(stored, StoredMessage)
+        for role, content in (("user", deep), ("assistant", [block, deep]), ("tool", [block, deep])):
+            message = {"role": role, "content": content, "command": deep, "output": deep}
+            assert isinstance(store_message(HostMessage(message), small), StoredMessage)
         shell = {"role": "user", "command": deep, "output": deep}
         assert isinstance(store_message(HostMessage(shell), rules), StoredMessage)
 

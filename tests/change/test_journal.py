@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import stat
 import zlib
@@ -385,16 +386,17 @@ def test_a_large_operation_keeps_its_edits_in_a_file_of_ones_own(database_copy, 
 
 def test_more_than_eight_megabytes_are_exported(database_copy):
     path = database_copy("0.15.3")
-    noise = os.urandom(9 * 1024 * 1024).hex()
-    run(path, "UPDATE messages SET content = 'x' WHERE message_id = 5")
-    plan = plan_of(update(path, "messages", "message_id", 5, content=noise))
+    noise = base64.b85encode(os.urandom(8 * 1024 * 1024 + 4096)).decode()  # in no search table
+    part = value(path, "SELECT min(part_id) FROM message_parts")
+    run(path, f"UPDATE message_parts SET metadata = 'x' WHERE part_id = '{part}'")
+    plan = plan_of(update(path, "message_parts", "part_id", part, metadata=noise))
     done = commit(path, plan)
     assert done.operation is not None
     assert done.operation.export is not None
     assert exports.LIMIT_BYTES == 8 * 1024 * 1024
     assert value(path, "SELECT length(coalesce(edits, '')) FROM lcm_tui_operations") == 0
     undo(path, done.id)
-    assert value(path, "SELECT content FROM messages WHERE message_id = 5") == "x"
+    assert value(path, "SELECT metadata FROM message_parts WHERE part_id = ?", part) == "x"
 
 
 @pytest.mark.parametrize("damage", ["gone", "changed"])

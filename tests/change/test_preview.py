@@ -275,17 +275,20 @@ def test_a_plan_that_keeps_the_host_waiting_says_so(database_copy):
     template = row_of(path, "large_files", "rowid", 1)
 
     def files(count: int, first: int = 0) -> Plan:
-        rows = [template.but(file_id=f"file_{number:016x}") for number in range(first, first + count)]
+        rows = [
+            template.but(file_id=f"file_{number:016x}", exploration_summary=" " * 1_000_000)
+            for number in range(first, first + count)
+        ]
         return plan_of(*(insertion("large_files", row) for row in rows))
 
     def said_of(plan: Plan) -> list[str]:
         return [one for one in shown(path, plan).warnings if "wait" in one]
 
-    assert said_of(files(2_000)) == []
-    assert said_of(files(20_000)) == ["The host will wait about 0.2 s while this is written"]
+    assert said_of(files(4)) == []
+    assert said_of(files(40)) == ["The host will wait about 0.2 s while this is written"]
     # A batch is committed plan by plan, so the host waits for one of them at a time.
-    assert said_of(as_one_plan([files(2_000, number * 2_000) for number in range(10)])) == []
-    assert said_of(as_one_plan([files(2_000), files(10_000, 2_000)])) != []
+    assert said_of(as_one_plan([files(4, number * 4) for number in range(10)])) == []
+    assert said_of(as_one_plan([files(4), files(20, 4)])) != []
 
 
 def test_the_rule_of_waiting_counts_rows_bytes_and_search_tables(database_copy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -27,7 +28,7 @@ from lcm_core.errors import (
 )
 from lcm_core.store.opening import Access
 
-from tests.change.support import dump
+from tests.change.support import dump, only
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, run, value
 from tests.support import VERSIONS
@@ -233,21 +234,30 @@ def test_holders_are_named_in_a_sentence(pids: tuple[int, ...], text: str):
     assert process_names(Holder(pid, "") for pid in pids) == text
 
 
-#: Restores, and leaves without a word at the *n*-th report of a step.
+#: For each folder restores a backup to the database in it, in a process that leaves without a word at the
+#: *n*-th report of a step (-1: at the last); says how each of them ended.
 KILLED = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 from lcm_core.change import copying
 from lcm_core.change.restore import restore
 copying.STEP_BYTES = 65_536
-step, number = sys.argv[3], int(sys.argv[4])
-seen = 0
-def watch(now):
-    global seen
-    seen += now.step.name == step
-    if now.step.name == step and (seen == number or (number < 0 and now.done == now.total)):
-        os._exit(77)
-restore(Path(sys.argv[1]), Path(sys.argv[2]), watch)
+
+def killed(folder, step, number):
+    seen = 0
+    def watch(now):
+        nonlocal seen
+        seen += now.step.name == step
+        if now.step.name == step and (seen == number or (number < 0 and now.done == now.total)):
+            os._exit(77)
+    restore(Path(folder) / "backup", Path(folder) / "database" / "lcm.db", watch)
+
+for arguments in json.load(sys.stdin):
+    child = os.fork()
+    if child == 0:
+        killed(*arguments)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 #: Where the process ends; whether the backup is in the file by then.
 POINTS = (
@@ -261,12 +271,13 @@ POINTS = (
 )
 
 
-@pytest.mark.parametrize(("step", "number", "done"), POINTS)
 @pytest.mark.parametrize("mode", ["WAL", "DELETE", "WAL, other pages", "WAL of a dead host"])
 def test_a_killed_restore_leaves_the_file_before_or_after(
-    mode: str, step: str, number: int, done: bool, saved: tuple[Path, Path]
+    mode: str, database_copy: DatabaseFactory, tmp_path: Path
 ):
-    path, backup = saved
+    path, backup = only(database_copy("0.15.3"), 3), tmp_path / "backup"
+    make_backup(path, backup)
+    damage_the_rows(path)
     run(path, f"PRAGMA journal_mode = {mode.partition(' ')[0].rstrip(',')}")
     if mode.endswith("pages"):
         run(backup, "PRAGMA journal_mode = DELETE", "PRAGMA page_size = 8192", "VACUUM")
@@ -275,24 +286,35 @@ def test_a_killed_restore_leaves_the_file_before_or_after(
         with holding(path, "UPDATE conversations SET title = 'only in the WAL'") as host:
             host.kill()
         assert path.with_name("lcm.db-wal").stat().st_size
-    copy = backup.with_name("before") / "lcm.db"  # read there, for reading settles what lies in the WAL
-    shutil.copytree(path.parent, copy.parent)
-    before, after = rows(copy), rows(backup)
-    arguments = [sys.executable, "-c", KILLED, str(backup), str(path), step, str(number)]
+    folders = [tmp_path / f"{step} {number}" for step, number, _ in POINTS]
+    for folder in (*folders, tmp_path / "before"):
+        shutil.copytree(path.parent, folder / "database")
+        shutil.copyfile(backup, folder / "backup")
+    # Read in a copy, for reading settles what lies in the WAL.
+    before, after = rows(tmp_path / "before" / "database" / "lcm.db"), rows(backup)
+    points = [(str(folder), step, number) for folder, (step, number, _) in zip(folders, POINTS, strict=True)]
     result = subprocess.run(
-        arguments, capture_output=True, text=True, check=False, env={**os.environ, **WITH_PATH}
+        [sys.executable, "-c", KILLED],
+        input=json.dumps(points),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **WITH_PATH},
     )
+    assert result.stderr == ""
     settles = mode in ("WAL", "WAL of a dead host")  # a rollback journal has no such step
-    assert (result.returncode, result.stderr) == (77 if settles or step != "SETTLE" else 0, "")
-    # SQLite itself finishes or takes back what the dead process left, as the host would by opening the file.
-    assert value(path, "PRAGMA integrity_check") == "ok"
-    assert rows(path) == (after if done else before)
-    kept = [name for name in beside(path) if name.endswith(".backup")]
-    assert len(kept) == (step in ("RESTORE", "SETTLE"))
-    assert all(rows(path.with_name(name)) == before for name in kept)
-    restored(backup, path)
-    assert rows(path) == after
-    assert not any(name.endswith(("-journal", "-wal")) for name in beside(path))
+    assert result.stdout.split() == ["77" if settles or step != "SETTLE" else "0" for step, _, _ in POINTS]
+    for folder, (step, _, done) in zip(folders, POINTS, strict=True):
+        left = folder / "database" / "lcm.db"
+        # SQLite itself finishes or takes back what the dead process left, as the host would by opening it.
+        assert value(left, "PRAGMA integrity_check") == "ok", folder.name
+        assert rows(left) == (after if done else before), folder.name
+        kept = [name for name in beside(left) if name.endswith(".backup")]
+        assert len(kept) == (step in ("RESTORE", "SETTLE")), folder.name
+        assert all(rows(left.with_name(name)) == before for name in kept), folder.name
+        restored(folder / "backup", left)
+        assert rows(left) == after, folder.name
+        assert not any(name.endswith(("-journal", "-wal")) for name in beside(left)), folder.name
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
