@@ -8,14 +8,15 @@ from typing import Final
 from lcm_core.api import limits_of as limits_of_engine
 from lcm_core.checks import Folders, Limits
 from lcm_core.settings import Settings, SettingSource
+from lcm_core.store.schema import Schema
 
 #: Larger files are not read whole unless that is asked for (bytes).
 WHOLE_BYTES: Final = 1_000_000_000
 
 
-def limits_of(settings: Settings) -> Limits:
-    """What the checks measure against, as the engine is configured, and for how long one is waited for."""
-    return replace(limits_of_engine(settings.engine), seconds=settings.check_seconds.value)
+def limits_of(settings: Settings, schema: Schema) -> Limits:
+    """What the checks measure against, as the file's engine is configured, and how long one is waited for."""
+    return replace(limits_of_engine(settings.engine, schema), seconds=settings.check_seconds.value)
 
 
 def folders_of(settings: Settings) -> Folders:

@@ -10,9 +10,9 @@ from lcm_core.change.exports import export_folder
 from lcm_core.errors import ExitCode
 from lcm_core.operations.conversation_file import default_folder
 from lcm_core.operations.drafting.saved import drafts_folder
+from lcm_core.settings.config_files import _KNOWN
 from lcm_core.settings.resolve import ENV_NAMES
 from lcm_core.settings.summary import _FIELDS
-from lcm_core.settings.userfile import _KNOWN
 from lcm_core.store.host_keys import _DOCUMENTS
 from lcm_core.summarize.credentials import _PROFILES, _STORES
 

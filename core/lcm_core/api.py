@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from lcm_core.operations.transplant import plan_transplant
     from lcm_core.settings.engine import EngineSettings
     from lcm_core.settings.resolve import Options, Settings, resolve
+    from lcm_core.store.schema import Schema
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 
 P = ParamSpec("P")
@@ -162,18 +163,23 @@ def __getattr__(name: str) -> object:
     return found
 
 
-def limits_of(engine: EngineSettings) -> Limits:
-    """What the checks measure against, as the engine is configured."""
-    from lcm_core.checks import Limits
+def limits_of(engine: EngineSettings, schema: Schema | None = None) -> Limits:
+    """What the checks measure against, as the engine is configured that left this schema.
 
+    None: the present engine. What an operator set applies to both.
+    """
+    from lcm_core.checks import Limits
+    from lcm_core.engine_rules import RULES_PRESENT, configured, engine_rules
+
+    rules = configured(RULES_PRESENT if schema is None else engine_rules(schema), engine)
     return Limits(
         now=datetime.now(UTC),
         retain_depth=engine.new_session_retain_depth.value,
-        leaf_target=engine.leaf_target_tokens.value,
-        condensed_target=engine.condensed_target_tokens.value,
-        overage=engine.summary_max_overage_factor.value,
-        fresh_tail=engine.fresh_tail_count.value,
-        large_payload=engine.large_file_token_threshold.value,
+        leaf_target=rules.compaction.leaf_target_tokens,
+        condensed_target=rules.compaction.condensed_target_tokens,
+        overage=rules.escalation.summary_max_overage_factor,
+        fresh_tail=rules.tail.fresh_tail_count,
+        large_payload=rules.ingest.large_file_token_threshold,
     )
 
 
@@ -347,7 +353,7 @@ class LcmDatabase:
             conversation=conversation_id,
             only=only,
             folders=folders,
-            limits=limits_of(self._settings),
+            limits=limits_of(self._settings, self._database.schema),
         )
 
     # -- changing ----------------------------------------------------------------------------------------
@@ -385,7 +391,7 @@ class LcmDatabase:
         chosen = list(findings)
 
         async def planner(reader: Reader) -> Sequence[Plan]:
-            fixes = await plan_fixes(reader, chosen, limits=limits_of(self._settings))
+            fixes = await plan_fixes(reader, chosen, limits=limits_of(self._settings, reader.schema))
             return (fixes.plan,) if fixes.plan else ()
 
         return await self.plan(planner)

@@ -15,9 +15,9 @@ from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.assemble.fill import Tail, protected_tail
 from lcm_core.assemble.message import Role, SentMessage
 from lcm_core.assemble.resolve import (
+    ContextMessages,
     LoadedItem,
     LoadedMessage,
-    ResolvedContext,
     ResolvedItem,
     UnreadItems,
     resolve_brief,
@@ -82,7 +82,7 @@ def settings_for(
 class AssemblyBasis:
     """What was read of a conversation to assemble it, for one budget and all smaller ones."""
 
-    context: ResolvedContext
+    context: ContextMessages
     around: AssemblyInputs
     rules: EngineRules
     loaded_for: AssemblySettings
@@ -112,14 +112,14 @@ class Resolver:
         self.read: dict[int, tuple[LoadedMessage, ResolvedItem]] = {}  #: to be *known* the next time
         self._known = known
 
-    def resolved(self, items: Sequence[LoadedItem], overlay: FocusOverlay | None) -> ResolvedContext:
+    def resolved(self, items: Sequence[LoadedItem], overlay: FocusOverlay | None) -> ContextMessages:
         """What `resolve_items` says of stored items, a piece of a context."""
         context = resolve_items((), overlay, self.rules, self.zone)
         for reads_alike, group in groupby(items, self._reads_alike):
             run = list(group)
             if reads_alike:
                 pairs = [self._known[item.ordinal] for item in run]
-                piece = ResolvedContext(tuple([one for _, one in pairs]))
+                piece = ContextMessages(tuple([one for _, one in pairs]))
             else:
                 piece = resolve_items(run, overlay, self.rules, self.zone)
                 messages = {item.ordinal: item for item in run if isinstance(item, LoadedMessage)}
@@ -164,7 +164,7 @@ async def assemble_context(
     return await asyncio.to_thread(replace(basis, around=around).assembled)
 
 
-def _stored_tokens(context: ResolvedContext, budget: int) -> int:
+def _stored_tokens(context: ContextMessages, budget: int) -> int:
     """What a context weighs by its rows; of one that was not read whole: more than the budget."""
     read = sum(item.stored_tokens for item in (*context.items, *context.covered) if not item.is_brief)
     return read if context.unread is None else max(read, budget + 1)
@@ -218,7 +218,7 @@ async def _load_resolved(
     conversation_id: ConversationId,
     settings: AssemblySettings,
     resolver: Resolver,
-) -> ResolvedContext:
+) -> ContextMessages:
     """A context as messages: all of it, or from the newest back until nothing older can fit the budget.
 
     What was loaded for one budget serves every smaller one, too: `assemble` it again.
@@ -228,7 +228,7 @@ async def _load_resolved(
     brief = () if overlay is None else (resolve_brief(overlay, rules),)
     payloads = settings.stub_large_tool_payloads and rules.assembly.stubs_payloads
     whole = bool(settings.prompt) and settings.prompt_aware and rules.assembly.prompt_aware
-    context, before, missing, average = ResolvedContext(()), None, settings.budget, float(TYPICAL_TOKENS)
+    context, before, missing, average = ContextMessages(()), None, settings.budget, float(TYPICAL_TOKENS)
     while True:
         most = None if whole else max(PAGE, int(missing / average * 1.2))
         end = await context_end(
@@ -269,11 +269,11 @@ async def _load_resolved(
     return replace(context, items=items)
 
 
-def _tail(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> Tail:
+def _tail(context: ContextMessages, settings: AssemblySettings, rules: EngineRules) -> Tail:
     return protected_tail(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
 
 
-def _weight(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> int:
+def _weight(context: ContextMessages, settings: AssemblySettings, rules: EngineRules) -> int:
     """What the items of a context weigh as they would be sent: before the tail payloads as references."""
     if not (settings.stub_large_tool_payloads and rules.assembly.stubs_payloads):
         return sum(item.tokens for item in context.items)
@@ -284,7 +284,7 @@ def _weight(context: ResolvedContext, settings: AssemblySettings, rules: EngineR
     )
 
 
-def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> list[str]:
+def _waiting(context: ContextMessages, settings: AssemblySettings, rules: EngineRules) -> list[str]:
     """The ids of calls in the fresh tail whose results are not among what was read, the newest first.
 
     Such a call is sent, unless its result is anywhere else in the context.
@@ -297,7 +297,7 @@ def _waiting(context: ResolvedContext, settings: AssemblySettings, rules: Engine
     return [call_id for call_id in dict.fromkeys(called) if call_id not in known]
 
 
-def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings, rules: EngineRules) -> bool:
+def _is_enough(context: ContextMessages, tokens: int, settings: AssemblySettings, rules: EngineRules) -> bool:
     """Whether the tail is among the items and one beside it does not fit: then no older one is sent.
 
     *tokens* are those of all items and of the focus brief.
@@ -315,7 +315,7 @@ def _is_enough(context: ResolvedContext, tokens: int, settings: AssemblySettings
     return tokens > settings.budget and sum(item.tokens for item in items) > tail.tokens
 
 
-def _unread(size: ContextSize, context: ResolvedContext, overlay: FocusOverlay | None) -> UnreadItems:
+def _unread(size: ContextSize, context: ContextMessages, overlay: FocusOverlay | None) -> UnreadItems:
     under = {one.sent.origin.summary_id for one in context.covered}
     covered = 0 if overlay is None else len(overlay.covered - under)
     return UnreadItems(size.items, size.summaries, covered, size.first_ordinal, size.last_ordinal)

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Collection
@@ -84,6 +83,31 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+# -- reading a small file --------------------------------------------------------------------------------
+
+
+def read_limited(path: Path, most: int, *, regular_only: bool = True) -> bytes:
+    """A whole file of at most *most* bytes (a whole number of KB or MB); blocks.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is larger, or a pipe, a device or a folder where *regular_only* files are read.
+    """
+    if regular_only and not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is not a regular file")
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        size = f"{most >> 20} MB" if most >> 20 else f"{most >> 10} KB"
+        raise ValueError(f"it is larger than {size}")
+    return content
+
+
+def reason_of(error: OSError | ValueError | RecursionError) -> str:
+    """Why a file cannot be used, in the words of the system or of who read it."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
 # -- a text to a file that an operator named ---------------------------------------------------------------
 
 
@@ -115,7 +139,7 @@ def write_private(path: Path, text: str, *, replace: bool = False, never: Collec
         raise FileNotWrittenError(f"{whole} is the open database and is not replaced; give another name.")
     if os.path.isdir(whole):
         raise FileNotWrittenError(f"{whole} is a folder; give the name of a file in it.")
-    draft = whole.with_name(f".{whole.name}.{secrets.token_hex(4)}") if replace else whole
+    draft = whole.with_name(f".{whole.name}.{os.urandom(4).hex()}") if replace else whole
     try:
         _create(draft, as_utf8(text))
         if replace:
@@ -181,7 +205,7 @@ class PartialFile:
             OSError: it cannot be made.
         """
         remove_dead(folder)
-        mark = secrets.token_hex(4)
+        mark = os.urandom(4).hex()
         unnamed = folder / f".{name}.{mark}"
         path = folder / f"{name}.lcm-tui-{mark}.partial"
         descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -14,7 +14,7 @@ from lcm_core.assemble.assembler import AssemblySettings, assemble
 from lcm_core.assemble.compare import ContextDiff, SentContext, SnapshotOrigin, compare_contexts, sent_now
 from lcm_core.assemble.elements import FocusOverlay, wrap_brief
 from lcm_core.assemble.message import OriginKind, SentMessage
-from lcm_core.assemble.resolve import ResolvedContext, ResolvedItem, resolve_brief, resolve_items
+from lcm_core.assemble.resolve import ContextMessages, ResolvedItem, resolve_brief, resolve_items
 from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import assemble_context
 from lcm_core.engine_rules import NAMED, EngineRules, engine_rules
@@ -64,7 +64,7 @@ async def rebuild_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -
         one.fresh_tail_max_tokens,
         stub_large_tool_payloads=one.stub_large_tool_payloads,
     )
-    whole = await asyncio.to_thread(assemble, ResolvedContext(tuple(everything)), settings, rules)
+    whole = await asyncio.to_thread(assemble, ContextMessages(tuple(everything)), settings, rules)
     assembled, places = _as_noted(one, whole)
     existing = {_ref(item) for item in everything}
     return RebuiltSnapshot(

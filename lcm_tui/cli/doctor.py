@@ -15,7 +15,7 @@ from lcm_core.findings import Confidence, Finding, FixId, Report, finding_key
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.records import ConversationId
 from lcm_core.settings import SettingSource, Sourced
-from lcm_core.settings.userfile import seconds
+from lcm_core.settings.config_files import seconds
 from lcm_core.store.database import Database, Reader
 
 from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of
@@ -162,7 +162,7 @@ async def _examine(run: Run, asked: _Asked) -> _Examined:
                 only=asked.checks,
                 folders=folders_of(settings),
                 whole_file=asked.whole_file or (owner is None and size <= WHOLE_BYTES),
-                limits=limits_of(settings),
+                limits=limits_of(settings, database.schema),
                 progress=meter,
             )
         finally:
@@ -275,7 +275,7 @@ class _Fixing:
         )
 
     async def _plan(self, reader: Reader) -> Proposal:
-        limits = limits_of(self.run.settings)
+        limits = limits_of(self.run.settings, reader.schema)
         self.fixes = fixes = await plan_fixes(reader, self.findings, keep=self.keep, limits=limits)
         data: Document = {
             "findings": [finding_document(one) for one in self.findings],
@@ -300,9 +300,8 @@ class _Fixing:
         wanted = {finding_key(one) for one in self.findings}
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
-            report = await run_checks(
-                database, conversation=self.conversation_id, only=ids, limits=limits_of(self.run.settings)
-            )
+            limits = limits_of(self.run.settings, database.schema)
+            report = await run_checks(database, conversation=self.conversation_id, only=ids, limits=limits)
         left = [one for one in report.findings() if finding_key(one) in wanted and one.fix is not None]
         return left, self.passed & {finding_key(one) for one in report.findings()}
 

@@ -138,8 +138,9 @@ class Mending(Examining):
         from lcm_core.operations.fix import plan_fixes
 
         self.query_one(TitleBar).note = "planning …"
+        limits = limits_of(self.session.settings, self.session.database.schema)
         try:
-            fixes = await self.session.read(plan_fixes, chosen, limits=limits_of(self.session.settings))
+            fixes = await self.session.read(plan_fixes, chosen, limits=limits)
         finally:
             self.say_note()
         if fixes.plan:
@@ -158,7 +159,7 @@ class Mending(Examining):
         from lcm_tui.screens.plan import Choice, PlanScreen
 
         keep = Choice("where a summary and all that it covers are in sight, keep", KEEP_WORDS)
-        limits = limits_of(self.session.settings)
+        limits = limits_of(self.session.settings, self.session.database.schema)
         search: list[tuple[str, ...]] = [first.search]
 
         async def plan(reader: Reader) -> Plan:

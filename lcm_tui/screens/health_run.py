@@ -158,7 +158,7 @@ class Examining(CommandScreen):
                     conversation=scope,
                     only=only,
                     folders=folders_of(settings),
-                    limits=limits_of(settings),
+                    limits=limits_of(settings, self.session.database.schema),
                     progress=partial(self._told_progress, turn, number, len(phases)),
                 )
                 if turn == self._turn:

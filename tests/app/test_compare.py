@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lcm_core.assemble.assembler import AssemblySettings, assemble
 from lcm_core.assemble.compare import ContextDiff, compare_contexts, sent_now
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import ResolvedContext, ResolvedItem
+from lcm_core.assemble.resolve import ContextMessages, ResolvedItem
 from lcm_core.engine_rules import RULES_0_1
 from lcm_core.records import MessageId
 from lcm_core.text import cell_width
@@ -117,7 +117,7 @@ def difference(old: list[str], new: list[str]) -> ContextDiff:
     """The difference of two contexts of such messages."""
     settings_ = AssemblySettings(1_000_000)
     left, right = (
-        assemble(ResolvedContext(tuple(sent(texts))), settings_, RULES_0_1) for texts in (old, new)
+        assemble(ContextMessages(tuple(sent(texts))), settings_, RULES_0_1) for texts in (old, new)
     )
     return compare_contexts(sent_now(left), sent_now(right))
 

@@ -20,7 +20,7 @@ from lcm_core.assemble.result import SentSource as AssemblySource
 from lcm_core.change.errors import ReadOnlyError
 from lcm_core.change.schema_new import create_database
 from lcm_core.engine import Engine
-from lcm_core.engine.presence import Presence
+from lcm_core.engine.background import OpenConnection
 from lcm_core.errors import LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.ingest.jsonl import TranscriptChangedError
 from lcm_core.ingest.payloads import PayloadError
@@ -673,9 +673,9 @@ async def test_an_engine_that_is_not_wanted_any_more_closes_what_it_opened(
 ) -> None:
     path, reached, go_on = tmp_path / "lcm.db", asyncio.Event(), threading.Event()
     create_database(path)
-    loop, begin, refresh = asyncio.get_running_loop(), Presence.begin, Database.refresh
+    loop, begin, refresh = asyncio.get_running_loop(), OpenConnection.begin, Database.refresh
 
-    def slow(presence: Presence) -> None:
+    def slow(presence: OpenConnection) -> None:
         loop.call_soon_threadsafe(reached.set)
         go_on.wait(10)
         begin(presence)
@@ -686,7 +686,7 @@ async def test_an_engine_that_is_not_wanted_any_more_closes_what_it_opened(
         await asyncio.sleep(600)
 
     if where == "begin":
-        monkeypatch.setattr(Presence, "begin", slow)
+        monkeypatch.setattr(OpenConnection, "begin", slow)
     else:
         monkeypatch.setattr(Database, "refresh", never)
     opening = asyncio.create_task(opened(path))

@@ -23,11 +23,11 @@ from lcm_core.assemble.message import OriginKind, Role, SentMessage, counted_con
 from lcm_core.assemble.rebuild import live_message
 from lcm_core.assemble.repair import MISSING_RESULT, RepairKind
 from lcm_core.assemble.resolve import (
+    ContextMessages,
     DanglingItem,
     LoadedItem,
     LoadedMessage,
     LoadedSummary,
-    ResolvedContext,
     UnreadItems,
     resolve_items,
 )
@@ -649,7 +649,7 @@ def test_markdown_cannot_be_broken_out_of():
 
 
 def test_an_empty_context_is_an_empty_answer():
-    found = assemble(ResolvedContext(()), AssemblySettings(100), RULES_PRESENT)
+    found = assemble(ContextMessages(()), AssemblySettings(100), RULES_PRESENT)
     assert (found.messages, found.estimated_tokens, found.tail.first_ordinal) == ((), 0, None)
     assert api_request(found)["messages"] == []
 

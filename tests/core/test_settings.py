@@ -21,10 +21,10 @@ from lcm_core.settings import (
     json5,
     resolve,
 )
+from lcm_core.settings.config_files import default_user_file
 from lcm_core.settings.engine import KEYS
 from lcm_core.settings.resolve import ENV_NAMES
 from lcm_core.settings.show import config_value, config_view
-from lcm_core.settings.userfile import default_user_file
 
 #: Names and defaults of docs/engine/settings.md, "Settings and defaults": variable, plugin key, default.
 ENGINE_TABLE = """

@@ -15,7 +15,7 @@ from lcm_core.assemble.clamp import clamp, serialized_tokens
 from lcm_core.assemble.fill import Fill, Tail, fill_budget, protected_tail
 from lcm_core.assemble.message import Role, SentMessage, counted_content
 from lcm_core.assemble.repair import Repair, pair_tools, without_silence, without_unanswered_calls
-from lcm_core.assemble.resolve import ResolvedContext, ResolvedItem, stub
+from lcm_core.assemble.resolve import ContextMessages, ResolvedItem, stub
 from lcm_core.assemble.result import (
     Assembled,
     LastCut,
@@ -62,7 +62,7 @@ _NOTHING_KNOWN: Final = AssemblyInputs()
 
 
 def assemble(
-    context: ResolvedContext,
+    context: ContextMessages,
     settings: AssemblySettings,
     rules: EngineRules,
     around: AssemblyInputs = _NOTHING_KNOWN,
@@ -120,7 +120,7 @@ class _Choice:
     items: tuple[ResolvedItem, ...]  #: the tail, a focus brief and what fits beside them, by ordinal
 
 
-def _choose(context: ResolvedContext, settings: AssemblySettings, rules: EngineRules) -> _Choice:
+def _choose(context: ContextMessages, settings: AssemblySettings, rules: EngineRules) -> _Choice:
     """The items to be sent: the tail and a focus brief in any case, and what the budget leaves room for."""
     tail = protected_tail(context.items, rules, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
     protected = {item.ordinal for item in tail.items}
@@ -166,7 +166,7 @@ def _prompt(settings: AssemblySettings, rules: EngineRules) -> str | None:
 
 
 def _repaired(
-    context: ResolvedContext, choice: _Choice, rules: EngineRules, repairs: list[Repair]
+    context: ContextMessages, choice: _Choice, rules: EngineRules, repairs: list[Repair]
 ) -> list[SentMessage]:
     """The chosen messages as a provider accepts them."""
     found = [item.sent for item in choice.items]
@@ -191,7 +191,7 @@ def _last_cut(
     return LastCut(left.cut, tokens, bool(settings.clamp and left.cut)), left.kept
 
 
-def _deepest(context: ResolvedContext) -> int:
+def _deepest(context: ContextMessages) -> int:
     """The depth of the context's root, as far as it was read."""
     return max((item.sent.origin.depth or 0 for item in context.items), default=0)
 
@@ -200,7 +200,7 @@ def _has_user(messages: Sequence[SentMessage]) -> bool:
     return any(message.role is Role.USER for message in messages)
 
 
-def _fallback(context: ResolvedContext, sent: Sequence[SentMessage], around: AssemblyInputs) -> _Fallback:
+def _fallback(context: ContextMessages, sent: Sequence[SentMessage], around: AssemblyInputs) -> _Fallback:
     """Which messages are sent in place of the assembled ones, and why.
 
     Source: docs/engine/assembly.md, "What is sent instead".
@@ -234,7 +234,7 @@ def _or_live(reason: str, live: tuple[SentMessage, ...] | None, otherwise: SentS
 
 
 def _metadata(
-    context: ResolvedContext,
+    context: ContextMessages,
     tail: Tail,
     around: AssemblyInputs,
     fallback: _Fallback,

@@ -136,7 +136,7 @@ class UnreadItems:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedContext:
+class ContextMessages:
     """A context as messages, before any budget: whole, or its end when the rest cannot fit."""
 
     items: tuple[ResolvedItem, ...]  #: by ordinal
@@ -148,9 +148,9 @@ class ResolvedContext:
     #: Of calls in what was read, those whose result is in what was not.
     answered_unread: frozenset[str] = frozenset()
 
-    def behind(self, older: ResolvedContext) -> ResolvedContext:
+    def behind(self, older: ContextMessages) -> ContextMessages:
         """The same context with a piece that comes before it."""
-        return ResolvedContext(
+        return ContextMessages(
             older.items + self.items,
             older.covered + self.covered,
             older.dangling + self.dangling,
@@ -162,7 +162,7 @@ class ResolvedContext:
 
 def resolve_items(
     items: Iterable[LoadedItem], overlay: FocusOverlay | None, rules: EngineRules, zone: tzinfo | None
-) -> ResolvedContext:
+) -> ContextMessages:
     """What stored items are sent as, without those that a focus brief covers. Times in *zone*.
 
     The brief itself is one item more (`resolve_brief`), wherever its place in a long context is.
@@ -184,7 +184,7 @@ def resolve_items(
             case DanglingItem():
                 dangling.append(item)
     brief_id = overlay.brief.brief_id if overlay is not None else None
-    return ResolvedContext(tuple(found), tuple(covered), tuple(dangling), tuple(void), brief_id)
+    return ContextMessages(tuple(found), tuple(covered), tuple(dangling), tuple(void), brief_id)
 
 
 #: The last line of a reference; the engine writes it so, without the id.

@@ -17,7 +17,7 @@ from lcm_core.assemble.clamp import CutReason
 from lcm_core.assemble.fill import Fill, SelectionRule, Tail
 from lcm_core.assemble.message import Origin, OriginKind, SentMessage
 from lcm_core.assemble.repair import DROPPING, Repair, RepairKind
-from lcm_core.assemble.resolve import ResolvedContext, ResolvedItem, UnreadItems
+from lcm_core.assemble.resolve import ContextMessages, ResolvedItem, UnreadItems
 from lcm_core.engine_rules import AssemblyRules
 from lcm_core.javascript import JsonObject, stringify
 
@@ -55,7 +55,7 @@ _POLICY: Final = (
 )
 
 
-def system_addition(context: ResolvedContext, rules: AssemblyRules) -> SystemAddition:
+def system_addition(context: ContextMessages, rules: AssemblyRules) -> SystemAddition:
     """The addition for a context, of which also what was not even read counts."""
     if rules.sends_static_policy:
         return SystemAddition(Addition.POLICY, _POLICY)
@@ -244,7 +244,7 @@ class Assembled:
 # -- what is not sent, and how the tokens are spread -------------------------------------------------------
 
 
-def never_sent(context: ResolvedContext) -> Iterator[Evicted]:
+def never_sent(context: ContextMessages) -> Iterator[Evicted]:
     """Items that are not sent whatever the budget: without a row, void, or under a focus brief."""
     for item in context.dangling:
         yield Evicted(item.ordinal, None, 0, AssemblyStep.RESOLVE, f"{item.name} has no row")

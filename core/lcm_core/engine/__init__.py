@@ -19,14 +19,13 @@ from zoneinfo import ZoneInfo
 
 from lcm_core.assemble.assembler import AssemblyInputs, assemble
 from lcm_core.assemble.rebuild import live_message
-from lcm_core.assemble.resolve import ResolvedContext
+from lcm_core.assemble.resolve import ContextMessages
 from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import assemble_context, settings_for
 from lcm_core.change.schema_new import create_database
 from lcm_core.change.snapshots import KEPT
 from lcm_core.engine.appends import Appender
-from lcm_core.engine.presence import Presence
-from lcm_core.engine.snapshots import Snapshots
+from lcm_core.engine.background import OpenConnection, Snapshots
 from lcm_core.engine.transcripts import EXCLUDED, STATELESS, Bootstrapped, Transcripts
 from lcm_core.engine_rules import EngineRules, IngestRules, configured, engine_rules
 from lcm_core.errors import NotFoundError, UsageError
@@ -83,7 +82,7 @@ class Engine:
         snapshots: int = KEPT,
     ) -> None:
         self.database = database
-        self._presence = Presence(database.path)
+        self._presence = OpenConnection(database.path)
         self._snapshots = Snapshots(database, snapshots)
         self._appender = Appender(database, large_files, clock)
         self._transcripts = Transcripts(database, self._appender)
@@ -255,7 +254,7 @@ class Engine:
             if not held:
                 raise
             return await asyncio.to_thread(
-                assemble, ResolvedContext(()), settings, self._rules(), AssemblyInputs(live=held)
+                assemble, ContextMessages(()), settings, self._rules(), AssemblyInputs(live=held)
             )
         now, zone = self._clock(), zone or self._zone
         assembled = await self.database.read(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from lcm_core.settings.hostfile import PluginConfig
+from lcm_core.settings.config_files import PluginConfig
 from lcm_core.settings.values import (
     Diagnostic,
     Json,

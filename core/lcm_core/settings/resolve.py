@@ -8,16 +8,18 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from lcm_core.errors import UsageError
-from lcm_core.settings.engine import KEYS, EngineSettings, Key, first_valid, read_engine
-from lcm_core.settings.hostfile import PluginConfig, masked, read_host_config
-from lcm_core.settings.summary import ENV_NAMES as SUMMARY_ENV_NAMES
-from lcm_core.settings.summary import SummarySettings, read_summary
-from lcm_core.settings.userfile import (
+from lcm_core.settings.config_files import (
+    PluginConfig,
     budget_tokens,
     default_user_file,
+    masked,
     output_format,
+    read_host_config,
     read_user_file,
 )
+from lcm_core.settings.engine import KEYS, EngineSettings, Key, first_valid, read_engine
+from lcm_core.settings.summary import ENV_NAMES as SUMMARY_ENV_NAMES
+from lcm_core.settings.summary import SummarySettings, read_summary
 from lcm_core.settings.values import (
     Diagnostic,
     Json,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from lcm_core.settings.config_files import MASK, PluginConfig
 from lcm_core.settings.engine import EngineSettings, Key, first_valid
-from lcm_core.settings.hostfile import MASK, PluginConfig
 from lcm_core.settings.values import (
     Diagnostic,
     Json,

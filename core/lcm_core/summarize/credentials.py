@@ -11,7 +11,6 @@ import base64
 import html
 import json
 import re
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Final, NoReturn
 from urllib.parse import quote
 
 from lcm_core.errors import DatabaseError
+from lcm_core.private_files import read_limited
 from lcm_core.settings.summary import API_KEY_VARIABLE
 from lcm_core.settings.values import Json, object_or_empty
 from lcm_core.store.host_keys import profile_documents
@@ -335,13 +335,7 @@ def _usable(secret: str, origin: str, problem: str) -> str:
 
 
 def _read(path: Path) -> str:
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is not a regular file")
-    with path.open("rb") as file:
-        content = file.read(_MAX_FILE + 1)
-    if len(content) > _MAX_FILE:
-        raise ValueError("it is larger than 4 MB")
-    return content.decode("utf-8")
+    return read_limited(path, _MAX_FILE).decode("utf-8")
 
 
 def _profile_files(state_dir: Path) -> Iterator[tuple[Path, Callable[[Path], Iterable[str]]]]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from lcm_prompts import BASE, SUFFIX, TEMPLATES, template_source
 
 from lcm_core.errors import ConfigurationError, NotFoundError
+from lcm_core.private_files import read_limited
 from lcm_core.summarize.request import SummaryRequest
 from lcm_core.tokens import estimate
 
@@ -106,9 +107,8 @@ class PromptTemplates:
         if path is None:
             return built_in
         try:
-            if path.stat().st_size > _MAX_BYTES:
-                raise ValueError("it is larger than 256 KB")
-            text = path.read_text("utf-8-sig")
+            content = read_limited(path, _MAX_BYTES, regular_only=False).decode("utf-8-sig")
+            text = content.replace("\r\n", "\n").replace("\r", "\n")
         except (OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError) and self.file is None:
                 return built_in

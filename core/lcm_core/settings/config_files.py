@@ -1,25 +1,156 @@
-"""The host's config file, ``openclaw.json``: where the plugin's block is in it, and what may be kept.
+"""Two config files: our own ``config.toml``, and the host's ``openclaw.json`` with the plugin's block in it.
 
-Only the plugin's block leaves this module, and only with its secrets masked: the rest of that file holds
-the operator's credentials and is none of our business.
+Of the host's only that block leaves this module, and only with its secrets masked: the rest of that file
+holds the operator's credentials and is none of our business.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
+
+import platformdirs
 
 from lcm_core.errors import ConfigurationError
-from lcm_core.settings.values import Diagnostic, Json, JsonObject, Problem, is_unset, object_or_empty
+from lcm_core.private_files import read_limited, reason_of
+from lcm_core.settings.values import (
+    Diagnostic,
+    Json,
+    JsonObject,
+    OutputFormat,
+    Problem,
+    SettingSource,
+    Sourced,
+    boolean,
+    integer,
+    invalid_value,
+    is_unset,
+    object_or_empty,
+    one_of,
+    parsed,
+    plain_text,
+    real_number,
+)
+
+T = TypeVar("T")
+#: A config file is read whole; one beyond this size is not a config file.
+MAX_CONFIG_BYTES = 16 * 1024 * 1024
+
+
+def _unusable(path: Path, reason: str) -> Diagnostic:
+    message = f"The config file {path} cannot be used: {reason}; the defaults apply."
+    return Diagnostic(Problem.UNREADABLE_FILE, str(path), message)
+
+
+# -- our own: budget, format, theme, backups, keys, and the summary model --------------------------------
+
+APP_NAME = "lcm-tui"
+_KNOWN = (
+    "backup_offer_mb",
+    "budget",
+    "check_seconds",
+    "format",
+    "keys",
+    "summary",
+    "theme",
+    "write_unknown_schema",
+)
+
+budget_tokens = integer(1)
+megabytes = integer(0)
+seconds = real_number(0, 86_400)
+
+
+def output_format(value: Json) -> OutputFormat:
+    """``json`` or ``table``."""
+    return OutputFormat(one_of(*OutputFormat)(value))
+
+
+@dataclass(frozen=True, slots=True)
+class UserFile:
+    """What the user wrote into our config file; None is "not given"."""
+
+    budget: Sourced[int] | None = None
+    output_format: Sourced[OutputFormat] | None = None
+    theme: Sourced[str] | None = None
+    backup_offer_mb: Sourced[int] | None = None
+    write_unknown_schema: Sourced[bool] | None = None
+    check_seconds: Sourced[float] | None = None
+    keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    summary: Json = None  #: the table as it is written
+
+
+def default_user_file(environ: Mapping[str, str], home: Path) -> Path:
+    """Where our config file is on this platform, for the user whose home this is."""
+    given = environ.get("XDG_CONFIG_HOME", "").strip()
+    if given and Path(given).is_absolute():
+        return Path(given) / APP_NAME / "config.toml"
+    folder = platformdirs.user_config_path(APP_NAME, appauthor=False)
+    try:
+        return home / folder.relative_to(Path.home()) / "config.toml"
+    except ValueError:  # this process has an XDG_CONFIG_HOME that *environ* does not have
+        return home / ".config" / APP_NAME / "config.toml"
+
+
+def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic]) -> UserFile:
+    """Read our config file; a broken one is a diagnostic, a missing one too when it was *expected*."""
+    try:
+        content = read_limited(path, MAX_CONFIG_BYTES).decode("utf-8-sig")
+        import tomllib  # most have no such file, and every start would pay for it
+
+        document: dict[str, Json] = tomllib.loads(content)
+    except FileNotFoundError:
+        if expected:
+            message = f"LCM_TUI_CONFIG names {path}, where there is no file; the defaults apply."
+            diagnostics.append(Diagnostic(Problem.MISSING_FILE, str(path), message))
+        return UserFile()
+    except (OSError, ValueError, RecursionError) as error:
+        diagnostics.append(_unusable(path, reason_of(error)))
+        return UserFile()
+    for unknown in sorted(set(document) - set(_KNOWN)):
+        message = f"{path} has a key {unknown!r}, which lcm-tui does not know; known are {', '.join(_KNOWN)}."
+        diagnostics.append(Diagnostic(Problem.UNKNOWN_KEY, unknown, message))
+
+    def given(key: str, parse: Callable[[Json], T]) -> Sourced[T] | None:
+        return parsed(key, document.get(key), parse, SettingSource.USER_CONFIG, diagnostics)
+
+    return UserFile(
+        given("budget", budget_tokens),
+        given("format", output_format),
+        given("theme", plain_text),
+        given("backup_offer_mb", megabytes),
+        given("write_unknown_schema", boolean),
+        given("check_seconds", seconds),
+        _keys(document.get("keys"), diagnostics),
+        document.get("summary"),
+    )
+
+
+def _keys(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, str]:
+    """The ``[keys]`` table: action id to a key, or to several separated by commas."""
+    if table is None:
+        return MappingProxyType({})
+    if not isinstance(table, Mapping):
+        diagnostics.append(invalid_value("keys", table, "which is not a table"))
+        return MappingProxyType({})
+    keys: dict[str, str] = {}
+    for action, value in table.items():
+        if isinstance(value, str) and value.strip():
+            keys[action] = value.strip()
+        else:
+            diagnostics.append(invalid_value(f"keys.{action}", value, "which is not the name of a key"))
+    return MappingProxyType(keys)
+
+
+# -- the host's -------------------------------------------------------------------------------------------
 
 PLUGIN_ID = "lossless-claw"
 MASK = "***"
-#: A config file is read whole; one beyond this size is not a config file.
-MAX_CONFIG_BYTES = 16 * 1024 * 1024
 #: What is nested deeper than this is not kept.
 MAX_DEPTH = 50
 
@@ -84,14 +215,13 @@ def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: li
             diagnostics.append(Diagnostic(Problem.MISSING_FILE, str(path), message))
         return HostConfig()
     except (OSError, ValueError) as error:
-        reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        reason = reason_of(error)
         if named:
             raise ConfigurationError(
                 f"The config file {path} cannot be used: {reason}. Mend it, or leave --config out.",
                 details={"path": str(path), "reason": reason},
             ) from None
-        message = f"The config file {path} cannot be used: {reason}; the defaults apply."
-        diagnostics.append(Diagnostic(Problem.UNREADABLE_FILE, str(path), message))
+        diagnostics.append(_unusable(path, reason))
         return HostConfig()
     plugins = object_or_empty(document.get("plugins"))
     engine = object_or_empty(plugins.get("slots")).get("contextEngine")
@@ -101,12 +231,7 @@ def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: li
 
 def _document(path: Path, *, regular_only: bool) -> JsonObject:
     """The file as an object. A pipe is only opened when the user named it (``--config <(...)``)."""
-    if regular_only and not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is not a regular file")
-    with path.open("rb") as file:
-        content = file.read(MAX_CONFIG_BYTES + 1)
-    if len(content) > MAX_CONFIG_BYTES:
-        raise ValueError("it is larger than 16 MB")
+    content = read_limited(path, MAX_CONFIG_BYTES, regular_only=regular_only)
     try:
         decoded = content.decode("utf-8-sig")
     except UnicodeDecodeError:
