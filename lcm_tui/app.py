@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import logging
 import os
 import signal
@@ -29,8 +28,10 @@ from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
+from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.places import Place
+from lcm_tui.registry import SOON, import_screen, screen_for
 from lcm_tui.session import Session
 from lcm_tui.typed_ahead import Handled, TypedAhead
 
@@ -131,6 +132,12 @@ class LcmApp(App[int]):
             raise RuntimeError("the database is not open yet")
         return self._session
 
+    def open_place(self, place: Place) -> Screen[None]:
+        """Put the screen that shows a place in front."""
+        screen = screen_for(place, self.session)
+        self.push_screen(screen)
+        return screen
+
     async def on_mount(self) -> None:
         """Open the database, show its conversations, and follow the file."""
         from lcm_tui.screens.conversations import ConversationsScreen
@@ -175,13 +182,8 @@ class LcmApp(App[int]):
         Either would else be paid for by a key: an import 10 to 40 ms, a full collection up to 100 ms.
         """
         await asyncio.sleep(WARM_UP_SECONDS)
-        opened = "conversation dag context item files previous plan history health sent compare"
-        drafts = "review drafting draft_editor"  # not the model libraries: only a call imports those
-        for name in f"{opened} {drafts}".split():
-            try:
-                await asyncio.to_thread(importlib.import_module, f"lcm_tui.screens.{name}")
-            except Exception:  # whoever opens that screen is told; here it only must not end the rest
-                log.exception("%s cannot be imported", name)
+        for name in SOON:
+            await asyncio.to_thread(import_screen, name)
         gc.collect()
         gc.freeze()
         gc.enable()  # the launch had disabled it

@@ -1,11 +1,12 @@
-"""Every action of the app, declared once: the source of keys, key bar, palette, help and manual.
+"""Every command of the app, declared once: the source of keys, key bar, palette, help and manual.
 
-A screen names the commands it has and implements each as ``action_<id with underscores>``; it may refuse one
-at the moment with a reason (`CommandScreen.why_not`). Users remap keys by id in their config file.
+A screen names the commands it has (`bindings`) and says what each does there (`Action`), and when it cannot
+be used, with the reason. Users remap keys by id in their config file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -21,6 +22,20 @@ class Command:
     title: str  #: one or two words, for the key bar
     help: str  #: one sentence
     hidden: bool = False  #: not in the key bar
+
+
+def always() -> str | None:
+    """No reason against a command: it can be used whenever its screen is in front."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a command does on one screen."""
+
+    command: str  #: the id of a `Command`
+    run: Callable[[], Awaitable[object] | object]  #: what takes its time is awaited beside the keys
+    when: Callable[[], str | None] = always  #: why it cannot be used now; None: it can
 
 
 _ALL = (

@@ -19,7 +19,7 @@ from lcm_core.operations.drafting.draft import Draft, DraftOrigin, DraftSetting,
 from lcm_core.operations.drafting.items import SETTLED, BatchItem
 from lcm_core.operations.drafting.saved import DraftsHeader, DraftsWriter, SavedDrafts, drafts_folder
 from lcm_core.operations.rewrite import plan_rewrite
-from lcm_core.records import SummaryId
+from lcm_core.records import ConversationId, SummaryId
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 from lcm_core.summarize.cost import NO_FORECAST, NOTHING_SPENT, CallBudget, Forecast
@@ -35,6 +35,15 @@ from lcm_tui.writing import Modelling, choose_writer, cost_text, most_text
 NOTHING = NO_FORECAST
 #: Who writes when nobody does: the engine's cut of the source.
 CUT: Final = "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be written again."""
+
+    kind: str  #: ``rewrite`` or ``repair``
+    conversation_id: ConversationId | None  #: None: all
+    summary_id: SummaryId | None = None  #: with everything below it
 
 
 @dataclass(frozen=True, slots=True)

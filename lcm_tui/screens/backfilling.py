@@ -16,6 +16,7 @@ from lcm_core.operations.backfill import Backfill, BackfillFiles, plan_backfill,
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 
+from lcm_tui.changes.change import Change
 from lcm_tui.screens.plan import PlanScreen
 
 
@@ -23,9 +24,8 @@ class BackfillScreen(PlanScreen):
     """What the import of one session would store; `a` does it."""
 
     def __init__(self, disk: DiskSession, settings: Settings) -> None:
-        super().__init__(
-            self._plan, title=f"Import session {disk.session_key or disk.stem}", then=self._imported
-        )
+        title = f"Import session {disk.session_key or disk.stem}"
+        super().__init__(Change(self._plan, title, then=self._imported))
         self._disk = disk
         self._settings = settings
         self._files = BackfillFiles(settings.large_files_dir.value)

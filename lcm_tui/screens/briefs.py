@@ -16,8 +16,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.listing import ListScreen, TextScreen
 from lcm_tui.session import Session
 from lcm_tui.widgets.bars import TitleBar
@@ -195,6 +196,4 @@ the text, m switches to what the model gets.
 
     def action_context(self) -> None:
         """Show the context that the brief stands in."""
-        from lcm_tui.screens.context import ContextScreen
-
-        self.app.push_screen(ContextScreen(self.conversation))
+        self.open(places.Context(self.conversation))

@@ -20,16 +20,18 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.compacting import KEY_REFUSED, span_text
-from lcm_tui.screens.backup_offer import backup_settled
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.dialogs.backup_offer import backup_settled
+from lcm_tui.dialogs.question import Question
+from lcm_tui.dialogs.whole import WholeScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.compacting_ahead import Foreseeing
 from lcm_tui.screens.compacting_lines import COLUMNS, head_lines, held_document, nothing_document
 from lcm_tui.screens.compacting_run import Order, Rule
 from lcm_tui.screens.plan import DONE_SECONDS
-from lcm_tui.screens.plan_view import Lines, WholeScreen
-from lcm_tui.screens.question import Question
+from lcm_tui.screens.plan_view import Lines
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Layout, Line, lay_out
@@ -288,7 +290,7 @@ n search it.
         mode, target = self.wanted()
         order = Order(mode, target if mode is Mode.UNTIL_UNDER else None, self.wanted_setting())
         try:
-            if not self.course.made and not await backup_settled(self):
+            if not self.course.made and not await backup_settled(self.app, self.session):
                 return
             if self._writer is None and self._model is not None:
                 self._writer = self._model.open()
@@ -379,9 +381,7 @@ n search it.
 
     def action_history(self) -> None:
         """Show what was changed in this conversation."""
-        from lcm_tui.screens.history import HistoryScreen
-
-        self.app.push_screen(HistoryScreen(self.conversation, only=True))
+        self.open(places.History(self.conversation, only=True))
 
 
 def _measure(draft: PassDraft, setting: CompactionSetting) -> Retention:

@@ -14,7 +14,7 @@ from lcm_core.operations.compaction.run import CompactionSetting, Mode, operatio
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.compacting_lines import Ahead, Coming, Passes
 from lcm_tui.screens.compacting_run import Course
 from lcm_tui.screens.compacting_wishes import Wishes

@@ -10,8 +10,8 @@ from typing import Final, Literal
 from lcm_core.budget import parse_budget, step
 from lcm_core.operations.compaction.run import CompactionSetting, Mode, compaction_setting
 
+from lcm_tui.changes.change import Choice
 from lcm_tui.screens.compacting_run import Rule
-from lcm_tui.screens.plan import Choice
 from lcm_tui.screens.text_search import TextSearch
 from lcm_tui.widgets.spans import Line, Span
 
@@ -133,18 +133,18 @@ class Wishes(TextSearch):
     def action_budget(self) -> None:
         """Ask for the budget."""
         self._asks, self._asked_from = "budget", self.focused
-        self.ask(f"budget in tokens (64000, 64k, 1m); enter: {self.session.budget:,} as it is")
+        self.open_prompt(f"budget in tokens (64000, 64k, 1m); enter: {self.session.budget:,} as it is")
 
     def action_under(self) -> None:
         """Ask what the context is to come under; the mode becomes the one that it belongs to."""
         self._asks, self._asked_from = "under", self.focused
-        self.ask("come under: tokens (40000, 40k) or a share of the budget (60%)")
+        self.open_prompt("come under: tokens (40000, 40k) or a share of the budget (60%)")
 
     def action_tail(self) -> None:
         """Ask how many messages are left alone."""
         self._asks, self._asked_from = "tail", self.focused
         count = self.wanted_setting().bounds().fresh_tail_count
-        self.ask(f"newest messages to leave alone, {count:,} now; empty: as is configured")
+        self.open_prompt(f"newest messages to leave alone, {count:,} now; empty: as is configured")
 
     def action_search(self) -> None:
         """Search in the text."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.assemble.compare import ContextDiff, SentContext, SnapshotOrigin
 from lcm_core.diff import Diff
 from lcm_core.errors import NotFoundError, UsageError
-from lcm_core.records import ConversationId
 from lcm_core.text import clip, safe_line
 from lcm_core.times import format_local, parse_utc
 from textual import on
@@ -19,7 +17,8 @@ from textual.binding import BindingType
 from textual.strip import Strip
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
+from lcm_tui.places import Side
 from lcm_tui.screens.sent_lines import fitted
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.diff_rows import Naming, Piece
@@ -35,20 +34,6 @@ HEADING = "== "
 def is_heading(text: str) -> bool:
     """Whether a line names a message."""
     return text.startswith(HEADING)
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of the contexts: read again when the file changes, as it was assembled once, or a snapshot."""
-
-    conversation_id: ConversationId
-    budget: int
-    when: str = ""
-    assembled: SentContext | None = None
-    prompt: str = ""
-    clamps: bool = True
-    snapshot_id: str | None = None
-    budget_of_snapshot: bool = False  #: the budget of the other side, which is a snapshot, holds
 
 
 class CompareHead(Drawn):
@@ -304,7 +289,7 @@ in the database today. "rows changed" and "gone" say that what was sent then was
 
     def action_search(self) -> None:
         """Ask what to search for among the lines that are shown."""
-        self.ask("search in the lines that are shown", self._needle)
+        self.open_prompt("search in the lines that are shown", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
         """Mark what was typed; at the end go to the first match."""

@@ -16,6 +16,7 @@ from lcm_core.store import context as store
 from textual import on
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.screens.context_assembly import AssembledContext
 from lcm_tui.screens.context_pane import SHOWN, between_document, item_document
@@ -167,7 +168,7 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         """Search as you type, from where the cursor stands now."""
         self._asks = "search"
         self._origin = (self.sent.cursor if self.as_sent else self.place_of(self.table.selected)) or 0
-        self.ask("search: an id, a kind, or words of a preview", self._needle)
+        self.open_prompt("search: an id, a kind, or words of a preview", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
         """What was asked for was typed."""
@@ -265,12 +266,14 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
     def action_budget(self) -> None:
         """Ask for the budget."""
         self._asks = "budget"
-        self.ask(f"budget in tokens (64000, 64k, 1m); enter: {self.session.budget:,} as it is")
+        self.open_prompt(f"budget in tokens (64000, 64k, 1m); enter: {self.session.budget:,} as it is")
 
     def action_prompt(self) -> None:
         """Ask what the user asks."""
         self._asks = "prompt"
-        self.ask("what the user asks, to choose by it what is kept; empty: no prompt", self.user_prompt)
+        self.open_prompt(
+            "what the user asks, to choose by it what is kept; empty: no prompt", self.user_prompt
+        )
 
     def _set_prompt(self, text: str) -> None:
         if text.strip() != self.user_prompt:
@@ -284,9 +287,7 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
 
     def action_snapshots(self) -> None:
         """Show what was kept of the contexts that were sent."""
-        from lcm_tui.screens.snapshots import SnapshotsScreen
-
-        self.app.push_screen(SnapshotsScreen(self.conversation))
+        self.open(places.Snapshots(self.conversation))
 
     def action_budget_more(self) -> None:
         """Raise the budget by a step."""
@@ -361,17 +362,11 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         if item is None:
             self.action_briefs()
             return
-        from lcm_tui.screens.item import ItemScreen
-
-        self.app.push_screen(ItemScreen(self.conversation, item))
+        self.open(places.Item(self.conversation, item))
 
     def _open_sent(self) -> None:
         document = self.sent_document()
         if document is None:
             return
-        from lcm_tui.screens.sent import SentScreen
-
         name = self.selected_id() or ("all of it" if self.sent_place() is None else "made up here")
-        self.app.push_screen(
-            SentScreen(self.conversation, name, document, self.linked_item(), self.linked_seq())
-        )
+        self.open(places.Sent(self.conversation, name, document, self.linked_item(), self.linked_seq()))

@@ -18,7 +18,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.worker import Worker
 
-from lcm_tui.screens.base import RELOAD_SECONDS
+from lcm_tui.frame import RELOAD_SECONDS
 from lcm_tui.screens.context_lines import columns, fate_at, same_fate
 from lcm_tui.screens.context_list import WIDE, ContextList
 from lcm_tui.screens.dissolving import MARK

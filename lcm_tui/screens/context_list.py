@@ -26,7 +26,7 @@ from lcm_core.store.context import ContextEntry
 from lcm_core.tokens import TokenCheck
 from textual import on
 
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.context_lines import age_text, findings_line, item_line, line_between
 from lcm_tui.screens.dissolving import MARK, Dissolving, why_not_dissolved
 from lcm_tui.screens.item_links import ItemLinks

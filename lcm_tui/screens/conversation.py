@@ -17,6 +17,7 @@ from lcm_core.store.messages import MessageEntry, MessagePage
 from lcm_core.times import iso_z, parse_utc
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.screens.message_list import PAGE, window_around
 from lcm_tui.screens.message_screen import MessageScreen
@@ -201,48 +202,36 @@ the time zone that is shown; with a Z behind it in UTC).
 
     def action_summaries(self) -> None:
         """Show the DAG, standing on the summary that covers the selected message."""
-        from lcm_tui.screens.dag import DagScreen
-
         entry = self._selected()
         covering = entry.covered_by[0] if entry and entry.covered_by else None
         if entry and covering is None:
             self.app.notify("No summary covers this message.", timeout=3)
-        self.app.push_screen(DagScreen(self.conversation, select=covering))
+        self.open(places.Summaries(self.conversation, select=covering))
 
     def action_context(self) -> None:
         """Show what the model sees."""
-        from lcm_tui.screens.context import ContextScreen
-
-        self.app.push_screen(ContextScreen(self.conversation))
+        self.open(places.Context(self.conversation))
 
     def action_files(self) -> None:
         """Show the large files."""
-        from lcm_tui.screens.files import FilesScreen
-
-        self.app.push_screen(FilesScreen(self.conversation))
+        self.open(places.Files(self.conversation))
 
     def action_compact(self) -> None:
         """Show what would be compacted."""
-        from lcm_tui.screens.compacting import CompactingScreen
-
-        self.app.push_screen(CompactingScreen(self.conversation))
+        self.open(places.Compaction(self.conversation))
 
     def action_history(self) -> None:
         """Show what was changed in this conversation."""
-        from lcm_tui.screens.history import HistoryScreen
-
-        self.app.push_screen(HistoryScreen(self.conversation, only=True))
+        self.open(places.History(self.conversation, only=True))
 
     def action_health(self) -> None:
         """Show what the checks find in this conversation."""
-        from lcm_tui.screens.health import HealthScreen
-
-        self.app.push_screen(HealthScreen(self.conversation, only=True))
+        self.open(places.Health(self.conversation, only=True))
 
     def action_jump(self) -> None:
         """Ask where to."""
         self._jumping = True
-        self.ask("jump to: seq, m<message id>, or a time")
+        self.open_prompt("jump to: seq, m<message id>, or a time")
 
     def action_search(self) -> None:
         """Ask what for."""

@@ -9,7 +9,7 @@ from lcm_core.store import conversations as store
 from lcm_core.store.conversations import ConversationEntry
 from textual import on
 
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.conversation_rows import COLUMNS, Row, RowFilter, RowKey, cells_of, ordered
 from lcm_tui.screens.listing import FilterScreen
 from lcm_tui.widgets.lines import LineView

@@ -13,6 +13,7 @@ from lcm_core.store.conversations import ConversationEntry
 from textual import on
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.screens.conversation_counts import CountedList
 from lcm_tui.screens.conversation_rows import COLUMNS, ORDERS, Row, RowKey, cells_of
@@ -224,71 +225,53 @@ importing a session that only the disk knows.
             return
         if row.conversation is None:
             if row.session is not None:
-                from lcm_tui.screens.disk_session import DiskSessionScreen
-
-                self.app.push_screen(DiskSessionScreen(row.session))
+                self.open(places.DiskSessionText(row.session))
             return
-        from lcm_tui.screens.conversation import ConversationScreen
-
-        self.app.push_screen(ConversationScreen(row.conversation))
+        self.open(places.Messages(row.conversation))
 
     def action_context(self) -> None:
         """Show what the model sees."""
-        from lcm_tui.screens.context import ContextScreen
-
-        self.app.push_screen(ContextScreen(self._conversation()))
+        self.open(places.Context(self._conversation()))
 
     def action_summaries(self) -> None:
         """Show the summary DAG."""
-        from lcm_tui.screens.dag import DagScreen
-
-        self.app.push_screen(DagScreen(self._conversation()))
+        self.open(places.Summaries(self._conversation()))
 
     def action_files(self) -> None:
         """Show the large files."""
-        from lcm_tui.screens.files import FilesScreen
-
-        self.app.push_screen(FilesScreen(self._conversation()))
+        self.open(places.Files(self._conversation()))
 
     def action_history(self) -> None:
         """Show what was changed in this database."""
-        from lcm_tui.screens.history import HistoryScreen
-
         row = self._selected()
-        self.app.push_screen(HistoryScreen(row.conversation if row is not None else None))
+        self.open(places.History(row.conversation if row is not None else None))
 
     def action_health(self) -> None:
         """Show the health of the database, standing on what is wrong with the selected conversation."""
-        from lcm_tui.screens.health import HealthScreen
-
         row = self._selected()
-        self.app.push_screen(HealthScreen(row.conversation if row is not None else None))
+        self.open(places.Health(row.conversation if row is not None else None))
 
     def action_backfill(self) -> None:
         """Preview the import of a session on disk."""
-        from lcm_tui.screens.backfilling import BackfillScreen
-
         row = self._selected()
         if row is not None and row.session is not None:
-            self.app.push_screen(BackfillScreen(row.session, self.session.settings))
+            self.open(places.Import(row.session))
 
     def action_transplant(self) -> None:
         """Choose where to copy what this conversation remembers."""
-        from lcm_tui.screens.transplanting import TargetScreen
-
-        self.app.push_screen(TargetScreen(self._conversation(), self._stand_on_conversation))
+        self.open(places.TransplantTarget(self._conversation(), self._stand_on_conversation))
 
     def action_compact(self) -> None:
         """Show what would be compacted."""
-        from lcm_tui.screens.compacting import CompactingScreen
-
-        self.app.push_screen(CompactingScreen(self._conversation()))
+        self.open(places.Compaction(self._conversation()))
 
     def action_merge(self) -> None:
         """Preview making one conversation of the session again, if a rollover split it."""
-        from lcm_tui.screens.merging import merge_screen
+        from lcm_tui.changes.merge import merging
 
-        self.app.push_screen(merge_screen(self._conversation(), self.session, self._stand_on_conversation))
+        self.open(
+            places.Preview(merging(self._conversation(), self.session.budget, self._stand_on_conversation))
+        )
 
     def repaired(self) -> Conversation | None:
         """The selected conversation, if the database knows it."""
@@ -310,9 +293,7 @@ importing a session that only the disk knows.
 
     def action_briefs(self) -> None:
         """Show the focus briefs."""
-        from lcm_tui.screens.briefs import BriefsScreen
-
-        self.app.push_screen(BriefsScreen(self._conversation()))
+        self.open(places.Briefs(self._conversation()))
 
     def _selected(self) -> Row | None:
         key = self.table.selected

@@ -16,8 +16,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.dag_detail import detail_of
 from lcm_tui.screens.dag_draw import Painter, columns_for
 from lcm_tui.screens.dag_known import Survey, survey
@@ -307,9 +308,7 @@ focus (tab); n and N go on from match to match.
             self.lines.toggle(place)
             self.fill()
             return
-        from lcm_tui.screens.conversation import ConversationScreen
-
-        self.app.push_screen(ConversationScreen(self.conversation, seq=source.message.seq))
+        self.open(places.Messages(self.conversation, seq=source.message.seq))
 
     def action_fold_all(self) -> None:
         """Fold everything."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store.lineage import SourceMessage
 
+from lcm_tui import places
 from lcm_tui.screens.dag_rows import Section
 from lcm_tui.screens.dag_search import TreeSearch
 from lcm_tui.screens.dissolving import Dissolving, why_not_dissolved
@@ -119,25 +120,19 @@ class TreeLinks(TreeSearch, Dissolving, Rewriting):
 
     def action_previous(self) -> None:
         """Show the previous context of the selected summary."""
-        from lcm_tui.screens.previous import PreviousScreen
-
         summary_id = self._summary()
         if summary_id is not None:
-            self.app.push_screen(PreviousScreen(self.conversation, summary_id))
+            self.open(places.Previous(self.conversation, summary_id))
 
     def action_context(self) -> None:
         """Show the context, at the nearest consumer of the selected row that it holds."""
-        from lcm_tui.screens.context import ContextScreen
-
         place, ordinals = self.lines.selected, self.lines.known.ordinals
         above = place.upward() if place is not None else ()
         held = (SummaryId(found.step) for found in above if isinstance(found.step, str))
         found = next((summary_id for summary_id in held if summary_id in ordinals), None)
         select = ("summary", found) if found is not None else None
-        self.app.push_screen(ContextScreen(self.conversation, select=select))
+        self.open(places.Context(self.conversation, select=select))
 
     def action_files(self) -> None:
         """Show the large files of the conversation."""
-        from lcm_tui.screens.files import FilesScreen
-
-        self.app.push_screen(FilesScreen(self.conversation))
+        self.open(places.Files(self.conversation))

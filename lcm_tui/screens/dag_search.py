@@ -52,7 +52,7 @@ class TreeSearch(TextSearch):
             super().action_search()
         else:
             self._asked_from = self.lines
-            self.ask("search ids, models, failures and texts", self.sought)
+            self.open_prompt("search ids, models, failures and texts", self.sought)
 
     def answered(self, text: str, *, done: bool) -> None:
         """Go to the first match below the cursor."""

@@ -18,10 +18,11 @@ from lcm_core.ingest.transcript import (
 )
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import size_text
 from lcm_tui.screens.message_list import PAGE, window_around
 from lcm_tui.screens.message_screen import MessageScreen
+from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.message_lines import MessageView
 
@@ -183,15 +184,11 @@ into the database, as its engine would have stored it.
 
     def action_backfill(self) -> None:
         """Preview the import of this session."""
-        from lcm_tui.screens.backfilling import BackfillScreen  # what writes is imported when it is wanted
-
-        self.app.push_screen(BackfillScreen(self.disk, self.session.settings))
+        self.open(places.Import(self.disk))
 
     def action_history(self) -> None:
         """Show what was changed in the database: an import is taken back there."""
-        from lcm_tui.screens.history import HistoryScreen
-
-        self.app.push_screen(HistoryScreen(None))
+        self.open(places.History(None))
 
     def show_place(self) -> None:
         """How much there is, and what of it is not shown."""

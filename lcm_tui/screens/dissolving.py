@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from lcm_core.records import Conversation, SummaryId
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui import places
+from lcm_tui.frame import CommandScreen
 
 if TYPE_CHECKING:  # what changes a database is imported when something is to be changed
     from lcm_core.change.commit import Committed
@@ -99,7 +100,7 @@ class Dissolving(CommandScreen):
         """Preview dissolving the marked set, or what is under the cursor."""
         from lcm_core.operations.dissolve import plan_dissolve
 
-        from lcm_tui.screens.plan import Choice, PlanScreen
+        from lcm_tui.changes.change import Change, Choice
 
         chosen = self._chosen()
         keep = Choice.switch("keep the nodes in the DAG")
@@ -116,15 +117,8 @@ class Dissolving(CommandScreen):
                 budget=self.session.budget,
             )
 
-        self.app.push_screen(
-            PlanScreen(
-                plan,
-                title=f"Dissolve, conversation {conversation_id}  {self.conversation.lane}",
-                about=ABOUT,
-                choices=(keep, levels),
-                then=self._dissolved,
-            )
-        )
+        title = f"Dissolve, conversation {conversation_id}  {self.conversation.lane}"
+        self.open(places.Preview(Change(plan, title, ABOUT, (keep, levels), self._dissolved)))
 
     def _dissolved(self, done: Sequence[Committed]) -> None:
         """The marks have done their work."""
@@ -139,21 +133,15 @@ class Dissolving(CommandScreen):
 
     def action_health(self) -> None:
         """Show what the checks find in this conversation."""
-        from lcm_tui.screens.health import HealthScreen
-
-        self.app.push_screen(HealthScreen(self.conversation, only=True))
+        self.open(places.Health(self.conversation, only=True))
 
     def action_compact(self) -> None:
         """Show what would be compacted."""
-        from lcm_tui.screens.compacting import CompactingScreen
-
-        self.app.push_screen(CompactingScreen(self.conversation))
+        self.open(places.Compaction(self.conversation))
 
     def action_history(self) -> None:
         """Show what was changed in this conversation."""
-        from lcm_tui.screens.history import HistoryScreen
-
-        self.app.push_screen(HistoryScreen(self.conversation, only=True))
+        self.open(places.History(self.conversation, only=True))
 
 
 def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | None:

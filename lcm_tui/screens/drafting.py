@@ -19,13 +19,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from lcm_tui import places
+from lcm_tui.changes.change import Change
 from lcm_tui.commands import bindings
+from lcm_tui.dialogs.backup_offer import backup_settled
+from lcm_tui.dialogs.question import Question
 from lcm_tui.drafts import Work, forecast_sentence, forecast_text, key_text
-from lcm_tui.screens.backup_offer import backup_settled
 from lcm_tui.screens.drafting_choosing import Choosing
 from lcm_tui.screens.drafting_rows import columns_for, head_lines, row
-from lcm_tui.screens.question import Question
-from lcm_tui.screens.review import ReviewScreen
 from lcm_tui.screens.rewriting import ABOUT
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
@@ -258,11 +259,10 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         """Review the drafts of the selected summary."""
         key = self.table.selected
         if key is not None and self.work is not None:
-            self.app.push_screen(ReviewScreen(self.work, key))
+            self.open(places.Review(self.work, key))
 
     def action_apply(self) -> None:
         """Preview putting the proposed draft in."""
-        from lcm_tui.screens.plan import PlanScreen
 
         item, work = self._selected(), self.work
         if item is None or work is None:
@@ -277,7 +277,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             if done:
                 self.work_on("committed", work.committed, item, draft, done, exclusive=False)
 
-        self.app.push_screen(PlanScreen(work.planner(item, draft), title=title, about=ABOUT, then=then))
+        self.open(places.Preview(Change(work.planner(item, draft), title, ABOUT, then=then)))
 
     def on_screen_resume(self) -> None:
         """Go on with what waited for the decision that was made."""
@@ -295,7 +295,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
 
     def action_accept_rest(self) -> None:
         """Ask for the rule."""
-        self.ask(ASK_RULE, DEFAULT)
+        self.open_prompt(ASK_RULE, DEFAULT)
 
     def answered(self, text: str, *, done: bool) -> None:
         """The rule, in words."""
@@ -322,7 +322,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         answer = await self.app.push_screen_wait(
             Question("Accept the rest by this rule?", said, (("a", "accept them"),))
         )
-        if not answer or not await backup_settled(self):
+        if not answer or not await backup_settled(self.app, self.session):
             return
         work.batch.options = replace(work.batch.options, rule=rule)
         if not work.batch.running:
@@ -330,9 +330,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
 
     def action_history(self) -> None:
         """Show what was changed."""
-        from lcm_tui.screens.history import HistoryScreen
-
-        self.app.push_screen(HistoryScreen())
+        self.open(places.History())
 
     async def action_back(self) -> None:
         """Leave; what is in flight is broken off, what was paid for is kept."""

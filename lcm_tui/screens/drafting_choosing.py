@@ -11,27 +11,18 @@ from lcm_core.errors import LcmError
 from lcm_core.operations.drafting.items import BatchItem, select_items
 from lcm_core.operations.drafting.saved import SavedDrafts, drafts_folder, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
-from lcm_core.records import ConversationId, SummaryId
+from lcm_core.records import SummaryId
 from lcm_core.summarize.cost import Forecast, total_forecast
 
-from lcm_tui.drafts import NOTHING, Asked, Work, author_like, author_of, worth_keeping
-from lcm_tui.screens.ask_again import AskAgain
-from lcm_tui.screens.base import DataScreen
-from lcm_tui.screens.question import Question
+from lcm_tui.dialogs.ask_again import AskAgain
+from lcm_tui.dialogs.question import Question
+from lcm_tui.drafts import NOTHING, Asked, Wanted, Work, author_like, author_of, worth_keeping
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.review_head import ReviewHead
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
 from lcm_tui.widgets.text import Block
 from lcm_tui.writing import Modelling
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be written again."""
-
-    kind: str  #: ``rewrite`` or ``repair``
-    conversation_id: ConversationId | None  #: None: all
-    summary_id: SummaryId | None = None  #: with everything below it
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from lcm_core.budget import parse_budget, step
 from lcm_core.private_files import FileNotWrittenError, FileThereError, write_private
 from lcm_core.records import ConversationId
 
+from lcm_tui import places
 from lcm_tui.screens.context_assembly import AssembledContext
 
 #: What the prompt is open for.
@@ -41,7 +42,9 @@ class Exporting(AssembledContext):
         self._asks = "export"
         self._agreed = ""
         self._offered = f"context-{self._conversation_id}-{self.asked_budget()}.json"
-        self.ask(f"to a file (.json for an API call, .md to read); enter: {self._offered} in this folder")
+        self.open_prompt(
+            f"to a file (.json for an API call, .md to read); enter: {self._offered} in this folder"
+        )
 
     def export_to(self, name: str) -> None:
         """Write the messages to a file of this name, or to the one that was offered."""
@@ -57,7 +60,7 @@ class Exporting(AssembledContext):
             self.app.notify(
                 f"{error.message} Enter again replaces it; or give another name.", severity="warning"
             )
-            self.ask("another name", name)
+            self.open_prompt("another name", name)
             return
         except FileNotWrittenError as error:
             self.app.notify(error.message, severity="warning", timeout=8)
@@ -83,7 +86,7 @@ class Exporting(AssembledContext):
         other = step(budget, -1)
         smaller = str(other if other != budget else step(budget, 1))
         self._offered = NO_PROMPT if self.user_prompt else smaller
-        self.ask(f"compare with 64k, #3 (conversation), {OPENED}, asm_… (@); enter: {self._offered}")
+        self.open_prompt(f"compare with 64k, #3 (conversation), {OPENED}, asm_… (@); enter: {self._offered}")
 
     def compare_with(self, wanted: str) -> None:
         """Compare the messages with those that are asked for, or with the budget that was offered."""
@@ -95,19 +98,19 @@ class Exporting(AssembledContext):
 
         from lcm_core.assemble.compare import sent_now
 
-        from lcm_tui.screens.compare import CompareScreen, Side
+        from lcm_tui.places import Side
 
         number, budget = self._conversation_id, self.session.budget
         here = Side(number, budget, "now", prompt=self.user_prompt, clamps=self.clamps)
         if wanted.casefold() == OPENED:
             then = Side(number, first.assembled.budget, OPENED, sent_now(first.assembled))
-            self.app.push_screen(CompareScreen(then, here))
+            self.open(places.Comparison(then, here))
             return
         if wanted.casefold() == NO_PROMPT and self.user_prompt:
-            self.app.push_screen(CompareScreen(replace(here, when="", prompt=""), here))
+            self.open(places.Comparison(replace(here, when="", prompt=""), here))
             return
         if wanted.startswith(SNAPSHOT):
-            self.app.push_screen(CompareScreen(Side(number, budget, snapshot_id=wanted), here))
+            self.open(places.Comparison(Side(number, budget, snapshot_id=wanted), here))
             return
         other = number
         for word in wanted.split():
@@ -124,4 +127,4 @@ class Exporting(AssembledContext):
         if (other, budget) == (here.conversation_id, here.budget):
             self.app.notify("That is this context itself.", severity="warning")
             return
-        self.app.push_screen(CompareScreen(here, there))
+        self.open(places.Comparison(here, there))

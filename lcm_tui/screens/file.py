@@ -16,9 +16,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen, size_text
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.text_search import TextSearch
 from lcm_tui.session import Session
+from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.text import Block, Document, TextView, field
 

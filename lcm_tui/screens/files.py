@@ -15,10 +15,11 @@ from lcm_core.store.files import FileReferences
 from textual import on
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import size_text
-from lcm_tui.screens.file import FileScreen, file_facts, stored_file, time_of
+from lcm_tui.screens.file import file_facts, stored_file, time_of
 from lcm_tui.screens.listing import PagedScreen, PanedScreen
+from lcm_tui.views.units import size_text
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Column, Span
 from lcm_tui.widgets.text import Block, Document, heading
@@ -238,7 +239,7 @@ side (tab) it searches.
         """Show the file itself."""
         key = self.table.selected
         if key is not None:
-            self.app.push_screen(FileScreen(self._files[key]))
+            self.open(places.FileText(self._files[key]))
 
 
 def _reference_facts(references: FileReferences | None) -> Document:

@@ -10,9 +10,10 @@ from lcm_core.records import Conversation, ConversationId
 from textual import on
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.screens.health_list import FindingList
-from lcm_tui.screens.health_places import place_of, screen_of
+from lcm_tui.screens.health_places import leads_to, place_of
 from lcm_tui.screens.health_rows import HealthKey
 from lcm_tui.screens.health_text import REPEATING, check_document, finding_document, group_document
 from lcm_tui.screens.rewriting import Repairing
@@ -122,7 +123,7 @@ the file changes, nothing is run again by itself: ctrl+r does.
         if place is None:
             self.app.notify("This is about the file as a whole: there is no place to go to.", timeout=4)
         elif self.app.screen is self:
-            self.app.push_screen(screen_of(place))
+            self.open(leads_to(place))
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -176,9 +177,7 @@ the file changes, nothing is run again by itself: ctrl+r does.
 
     def action_history(self) -> None:
         """Show what was changed."""
-        from lcm_tui.screens.history import HistoryScreen
-
-        self.app.push_screen(HistoryScreen(self.conversation, only=self._only))
+        self.open(places.History(self.conversation, only=self._only))
 
     async def action_back(self) -> None:
         """Leave the prompt, the text, the checks that run, the filter, then the screen."""

@@ -15,8 +15,11 @@ from lcm_core.store.conversations import get_conversation
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.screen import Screen
 
+from lcm_tui import places
 from lcm_tui.check_settings import limits_of
+from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.health_rows import can_fix
 from lcm_tui.screens.health_run import Examining
 from lcm_tui.typed_ahead import Decision
@@ -30,7 +33,7 @@ if TYPE_CHECKING:  # what changes a database is imported when something is to be
     from lcm_core.operations.fix import Fixes
     from lcm_core.store.database import Reader
 
-    from lcm_tui.screens.plan import PlanScreen
+    from lcm_tui.changes.change import Change
 
 #: Checks whose fix can take out the one side or the other.
 TWO_SIDED: Final = frozenset({"A6", "A7", "B21"})
@@ -86,7 +89,7 @@ class Mending(Examining):
     def __init__(self, conversation: Conversation | None, *, only: bool) -> None:
         super().__init__(conversation, only=only)
         self.marks: dict[str, None] = {}  #: keys of findings
-        self._plan_screen: PlanScreen | None = None  #: the preview that was opened last
+        self._plan_screen: Screen[None] | None = None  #: the preview that was opened last
         self._syncing = False  #: search tables are being written
 
     @abstractmethod
@@ -120,14 +123,14 @@ class Mending(Examining):
         self.work_on("fix", self._plan_first, [one for one in chosen if can_fix(one)])
 
     async def _merge(self, finding: Finding) -> None:
-        from lcm_tui.screens.merging import merge_screen
+        from lcm_tui.changes.merge import merging
 
         owner = finding.conversation_id
         if owner is None:
             self.app.notify("The finding names no conversation to begin with.", severity="warning")
             return
         conversation = await self.session.read(get_conversation, owner)
-        self._preview(merge_screen(conversation, self.session, self._merged))
+        self._preview(merging(conversation, self.session.budget, self._merged))
 
     def _merged(self, conversation_id: ConversationId) -> None:
         del conversation_id
@@ -156,7 +159,7 @@ class Mending(Examining):
     def _preview_fixes(self, chosen: Sequence[Finding], first: Fixes) -> None:
         from lcm_core.operations.fix import Keep, plan_fixes
 
-        from lcm_tui.screens.plan import Choice, PlanScreen
+        from lcm_tui.changes.change import Change, Choice
 
         keep = Choice("where a summary and all that it covers are in sight, keep", KEEP_WORDS)
         limits = limits_of(self.session.settings, self.session.database.schema)
@@ -181,16 +184,17 @@ class Mending(Examining):
         number = len(chosen)
         title = f"Fix {chosen[0].check}" if number == 1 else f"Fix {number:,} findings"
         choices = (keep,) if two_sided else ()
-        self._preview(PlanScreen(plan, title=title, about=about_fixes(chosen), choices=choices, then=applied))
+        self._preview(Change(plan, title, about_fixes(chosen), choices, applied))
 
-    def _preview(self, screen: PlanScreen) -> None:
+    def _preview(self, change: Change) -> None:
         """Put the preview in front; what it commits is no news to this screen."""
-        self._plan_screen = screen
-        self.app.push_screen(screen)
+        self._plan_screen = self.open(places.Preview(change))
 
     def is_ours(self) -> bool:
         """Whether what is written at the moment is our own fix."""
-        return self._syncing or (self._plan_screen is not None and self._plan_screen.committing)
+        return self._syncing or (
+            isinstance(self._plan_screen, CommandScreen) and self._plan_screen.committing
+        )
 
     async def _after(self, chosen: Sequence[Finding], search: Sequence[str]) -> None:
         """Bring the search tables in step, and ask again whatever has found something."""

@@ -12,12 +12,12 @@ from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.found_rows import FoundRow, found_rows
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui import places
 from lcm_tui.screens.health_rows import owner_of
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FoundPlace:
     """A row of a finding, with the conversation that it stands in and its item of the context."""
 
     finding: Finding
@@ -26,7 +26,7 @@ class Place:
     item: ContextItem | None  #: of a row of the context: the item at its ordinal, or the next one
 
 
-async def place_of(reader: Reader, finding: Finding, ref: RowRef | None) -> Place | None:
+async def place_of(reader: Reader, finding: Finding, ref: RowRef | None) -> FoundPlace | None:
     """Where a row of a finding stands now; None when that is in no conversation.
 
     Raises:
@@ -42,58 +42,36 @@ async def place_of(reader: Reader, finding: Finding, ref: RowRef | None) -> Plac
         items = await context_items(reader, owner)
         behind = (one for one in items if one.ordinal >= row.ordinal)
         item = next(behind, items.item(-1) if items else None)
-    return Place(finding, conversation, row, item)
+    return FoundPlace(finding, conversation, row, item)
 
 
-def screen_of(place: Place) -> CommandScreen:
-    """The screen that shows it, standing on the row as far as there is one."""
+def leads_to(place: FoundPlace) -> places.Place:
+    """The place that shows it, standing on the row as far as there is one."""
     row, conversation = place.row, place.conversation
     family = CHECKS[place.finding.check].family
     if row is not None:
         if row.ref.table == "context_items":
             return _context(place)
         if row.ref.table in ("large_files", "disk"):
-            return _files(conversation)
+            return places.Files(conversation)
         if row.ref.table == "focus_briefs":
-            return _briefs(conversation)
+            return places.Briefs(conversation)
         if row.summary_id is not None and not row.gone:
-            from lcm_tui.screens.dag import DagScreen
-
-            return DagScreen(conversation, select=row.summary_id)
+            return places.Summaries(conversation, select=row.summary_id)
         if row.seq is not None:
-            from lcm_tui.screens.conversation import ConversationScreen
-
-            return ConversationScreen(conversation, seq=row.seq)
+            return places.Messages(conversation, seq=row.seq)
     if family == "A":
         return _context(place)
     if family in "BCD":
-        from lcm_tui.screens.dag import DagScreen
-
-        return DagScreen(conversation)
-    from lcm_tui.screens.conversation import ConversationScreen
-
-    return ConversationScreen(conversation)
+        return places.Summaries(conversation)
+    return places.Messages(conversation)
 
 
-def _context(place: Place) -> CommandScreen:
-    from lcm_tui.screens.context import ContextScreen
-
+def _context(place: FoundPlace) -> places.Place:
     item = place.item
     select = None
     if item is not None and item.summary_id is not None:
         select = ("summary", str(item.summary_id))
     elif item is not None and item.message_id is not None:
         select = ("message", str(item.message_id))
-    return ContextScreen(place.conversation, select=select)
-
-
-def _files(conversation: Conversation) -> CommandScreen:
-    from lcm_tui.screens.files import FilesScreen
-
-    return FilesScreen(conversation)
-
-
-def _briefs(conversation: Conversation) -> CommandScreen:
-    from lcm_tui.screens.briefs import BriefsScreen
-
-    return BriefsScreen(conversation)
+    return places.Context(place.conversation, select=select)

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.worker import Worker
 
 from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.health_rows import Examination
 from lcm_tui.widgets.composition import gauge
 from lcm_tui.widgets.drawn import Drawn

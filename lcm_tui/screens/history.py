@@ -24,9 +24,10 @@ from lcm_core.store.database import Reader
 from lcm_core.times import format_local, parse_utc
 from textual.binding import BindingType
 
+from lcm_tui import places
+from lcm_tui.changes.change import Change, Choice
 from lcm_tui.commands import bindings
 from lcm_tui.screens.listing import PAGE, PagedScreen
-from lcm_tui.screens.plan import Choice, PlanScreen
 from lcm_tui.screens.plan_lines import Shown, rows_text, shown_edits
 from lcm_tui.screens.plan_view import HELP_VIEW, PlanView
 from lcm_tui.session import Session
@@ -236,7 +237,7 @@ T switches between this conversation and all of them. / filters.
             self._unfolded ^= {key}
             self.relist()
         elif one is not None:
-            self.app.push_screen(OperationScreen(one))
+            self.open(places.OneOperation(one))
 
     def action_undo(self) -> None:
         """Preview taking it back, or making it again."""
@@ -247,7 +248,7 @@ T switches between this conversation and all of them. / filters.
         holding = [each for each in batch or [one.id] if self._undone.get(each) is None]
         if batch and holding:  # of what holds in part, that part is undone
             one = self._operations[holding[0]]
-        self.app.push_screen(back_screen(one, bool(holding), whole=bool(batch)))
+        self.open(places.Preview(back_change(one, bool(holding), whole=bool(batch))))
 
     def action_scope(self) -> None:
         """Switch between this conversation and all."""
@@ -264,7 +265,7 @@ is compared first: when one has changed since, it is refused with the reason. Bo
 """
 
 
-def back_screen(one: Operation, holds: bool, *, whole: bool = False) -> PlanScreen:
+def back_change(one: Operation, holds: bool, *, whole: bool = False) -> Change:
     """The preview of an undo, or of a redo; *whole*: of all its batch, unless that is chosen otherwise."""
     where = "" if one.conversation_id is None else f", conversation {one.conversation_id}"
 
@@ -280,12 +281,7 @@ def back_screen(one: Operation, holds: bool, *, whole: bool = False) -> PlanScre
                 raise
             raise _depended_on(error, choices.index(later) + 1) from error
 
-    return PlanScreen(
-        plan,
-        title=f"{'Undo' if holds else 'Redo'}{where}",
-        about=ABOUT,
-        choices=choices,
-    )
+    return Change(plan, f"{'Undo' if holds else 'Redo'}{where}", ABOUT, tuple(choices))
 
 
 def _depended_on(error: NotUndoableError, digit: int) -> RefusedError:
@@ -378,7 +374,7 @@ again when it was undone.
     def action_undo(self) -> None:
         """Preview taking it back, or making it again."""
         if self._recorded is not None:
-            self.app.push_screen(back_screen(self._operation, self._recorded.undone_by is None))
+            self.open(places.Preview(back_change(self._operation, self._recorded.undone_by is None)))
 
 
 def _when(one: Operation, session: Session) -> str:

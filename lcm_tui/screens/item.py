@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.item_links import ItemLinks
 from lcm_tui.screens.item_text import ItemData, document, facts, load_item, name_of
 from lcm_tui.screens.rewriting import Rewriting

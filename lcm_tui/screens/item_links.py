@@ -7,7 +7,8 @@ from abc import abstractmethod
 from lcm_core.context_items import ItemId
 from lcm_core.records import Conversation, SummaryId
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui import places
+from lcm_tui.frame import CommandScreen
 
 
 class ItemLinks(CommandScreen):
@@ -38,30 +39,20 @@ class ItemLinks(CommandScreen):
 
     def action_summaries(self) -> None:
         """Show the DAG, standing on the selected summary."""
-        from lcm_tui.screens.dag import DagScreen
-
-        self.app.push_screen(DagScreen(self.conversation, select=self.linked_summary()))
+        self.open(places.Summaries(self.conversation, select=self.linked_summary()))
 
     def action_previous(self) -> None:
         """Show the previous context that the summary was made with."""
-        from lcm_tui.screens.previous import PreviousScreen
-
-        self.app.push_screen(PreviousScreen(self.conversation, SummaryId(str(self.linked_item()))))
+        self.open(places.Previous(self.conversation, SummaryId(str(self.linked_item()))))
 
     def action_messages(self) -> None:
         """Go to the message in its conversation."""
-        from lcm_tui.screens.conversation import ConversationScreen
-
-        self.app.push_screen(ConversationScreen(self.conversation, seq=self.linked_seq()))
+        self.open(places.Messages(self.conversation, seq=self.linked_seq()))
 
     def action_briefs(self) -> None:
         """Show the focus briefs."""
-        from lcm_tui.screens.briefs import BriefsScreen
-
-        self.app.push_screen(BriefsScreen(self.conversation))
+        self.open(places.Briefs(self.conversation))
 
     def action_files(self) -> None:
         """Show the large files."""
-        from lcm_tui.screens.files import FilesScreen
-
-        self.app.push_screen(FilesScreen(self.conversation))
+        self.open(places.Files(self.conversation))

@@ -15,7 +15,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from lcm_tui.screens.base import CommandScreen, DataScreen
+from lcm_tui.frame import CommandScreen, DataScreen
 from lcm_tui.screens.text_search import TextSearch
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
@@ -141,7 +141,7 @@ class FilterScreen(ListScreen[K]):
 
     def action_search(self) -> None:
         """Filter as you type."""
-        self.ask(f"filter: {self.FILTER}", self._filter)
+        self.open_prompt(f"filter: {self.FILTER}", self._filter)
 
     def answered(self, text: str, *, done: bool) -> None:
         """The filter changed."""

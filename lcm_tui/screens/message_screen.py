@@ -8,7 +8,7 @@ from typing import TypeVar
 from textual import on
 from textual.app import ComposeResult
 
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.message_list import MessageList
 from lcm_tui.widgets.bars import TitleBar
 
@@ -135,7 +135,7 @@ class MessageScreen(DataScreen[D]):
 
     def action_search(self) -> None:
         """Ask what for."""
-        self.ask("search in all messages (toward older ones; n goes on, N back)", self._needle)
+        self.open_prompt("search in all messages (toward older ones; n goes on, N back)", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
         """Search from the selected message on, toward older ones."""

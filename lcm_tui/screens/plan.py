@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -13,13 +13,14 @@ from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.copying import check_wanted
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.plan import Plan
-from lcm_core.change.planning import Planned, Planner, plan_for
+from lcm_core.change.planning import Planned, plan_for
 from lcm_core.errors import CancelledError, LcmError
 from textual.binding import BindingType
 
+from lcm_tui.changes.change import Change
 from lcm_tui.commands import bindings
-from lcm_tui.screens.backup_offer import backup_settled
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.dialogs.backup_offer import backup_settled
+from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.plan_lines import Shown, shown_of
 from lcm_tui.screens.plan_view import HELP_VIEW, PlanView
 from lcm_tui.widgets.bars import TitleBar
@@ -35,34 +36,6 @@ SLOW_SECONDS: Final = 0.5
 DONE_SECONDS: Final = 12
 
 _STOPPED: Final = "Cancelled; what was done before stays."
-
-
-class Choice:
-    """Something to choose about a change; its planner reads `value`, and plans anew when it was turned."""
-
-    def __init__(self, title: str, values: Sequence[str], *, chosen: str | None = None) -> None:
-        """*values* are what the operator reads; the first one holds unless another is *chosen*."""
-        self.title = title
-        self.values = tuple(values)
-        self.value = chosen if chosen is not None else self.values[0]
-
-    @classmethod
-    def switch(cls, title: str) -> Choice:
-        """Off at first: no, then yes."""
-        return cls(title, ("no", "yes"))
-
-    @property
-    def on(self) -> bool:
-        """Whether another value than the first is chosen."""
-        return self.value != self.values[0]
-
-    def turn(self) -> None:
-        """Choose the next value."""
-        self.value = self.values[(self.values.index(self.value) + 1) % len(self.values)]
-
-
-#: What is done when everything has been applied.
-Then = Callable[[tuple[Committed, ...]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +67,15 @@ turn the choices that stand above the head, if there are any.
         bindings("apply", "open", "choice-1", "choice-2", "choice-3")
     )
 
-    def __init__(
-        self,
-        planner: Planner,
-        *,
-        title: str = "Preview",
-        about: str = "",
-        choices: Sequence[Choice] = (),
-        then: Then | None = None,
-    ) -> None:
-        """Preview what *planner* plans: a plan, or the plans of a batch, which are applied one by one.
-
-        *title* says where this is (``Dissolve, conversation 3``), *about* what is done, for the help;
-        *choices* are shown with a digit each, and the planner reads their values. *then* gets what was
-        committed once all is applied and the screen is closed; the screen below has been told to select
-        ``Plan.select`` by then (`CommandScreen.stand_on`).
-        """
+    def __init__(self, change: Change) -> None:
+        """Preview a change; the screen below is told to select ``Plan.select`` (`CommandScreen.stand_on`)."""
         super().__init__()
-        self._planner = planner
-        self._title = title
-        self._about = about
-        self._choices = tuple(choices)
-        self._then = then
+        self.change = change
+        self._planner = change.planner
+        self._title = change.title
+        self._about = change.about
+        self._choices = change.choices
+        self._then = change.then
         self._planned: Planned | None = None  #: what `a` applies; None: nothing yet, or no more
         self._inode: int | None = None  #: of the file that it was planned on, or checked against since
         self._wish = 0  #: grows with every choice: a look that began before one is worth nothing
@@ -343,7 +303,7 @@ turn the choices that stand above the head, if there are any.
 
     async def settled(self) -> bool:
         """Ask what must be asked before the first commit; False: the operator would rather not go on."""
-        return await backup_settled(self)
+        return await backup_settled(self.app, self.session)
 
     async def before_commit(self, plan: Plan) -> None:
         """Put on the disk what must lie there by then; an LcmError from it stops the change."""

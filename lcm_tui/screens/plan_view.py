@@ -15,20 +15,20 @@ from lcm_core.store.context import ContextEntry
 from lcm_core.text import cell_width
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.strip import Strip
 
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.dialogs.whole import WholeScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.item_text import document, load_item
 from lcm_tui.screens.plan_lines import ShiftRow, Shown, columns, head_lines, item_name, shift_line
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line, Span, strip_of
-from lcm_tui.widgets.text import Block, Document, TextView, heading
+from lcm_tui.widgets.text import Block, Document, heading
 
 D = TypeVar("D")
 
@@ -104,28 +104,6 @@ class PaneBar(Drawn):
                 if isinstance(screen, PlanView):
                     screen.show_pane(PANES[place])
                 return
-
-
-class WholeScreen(ModalScreen[None]):
-    """A text over the screen."""
-
-    DEFAULT_CSS = """
-    WholeScreen { align: center middle; }
-    WholeScreen > Vertical { width: 90%; max-width: 120; height: 90%; background: $surface; padding: 1 2; }
-    WholeScreen TextView { background: $surface; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "Back", id="whole-back"),
-    ]
-
-    def __init__(self, text: Document) -> None:
-        super().__init__()
-        self._document = text
-
-    def compose(self) -> ComposeResult:
-        """One text to scroll."""
-        with Vertical():
-            yield TextView(self._document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +282,7 @@ class PlanView(DataScreen[D]):
     def action_search(self) -> None:
         """Ask for an id or words; the pane in front is searched."""
         self._origin = self.main_widget().cursor
-        self.ask("search: an id, or words of a line", self._needle)
+        self.open_prompt("search: an id, or words of a line", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
         """Go to the first line from the cursor on that holds it, as it is typed."""

@@ -10,8 +10,9 @@ from lcm_core.records import Conversation, SummaryId
 from textual import on
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.listing import TextScreen
 from lcm_tui.screens.previous_text import (
     PreviousData,
@@ -195,11 +196,9 @@ text, esc out of it again.
 
     def action_summaries(self) -> None:
         """Show the selected summary in the DAG."""
-        from lcm_tui.screens.dag import DagScreen
-
-        self.app.push_screen(DagScreen(self._conversation, select=SummaryId(self.selected_id() or "")))
+        self.open(places.Summaries(self._conversation, select=SummaryId(self.selected_id() or "")))
 
     def action_previous(self) -> None:
         """Show the previous context of the selected summary."""
         if self.table.selected:
-            self.app.push_screen(PreviousScreen(self._conversation, self.table.selected))
+            self.open(places.Previous(self._conversation, self.table.selected))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lcm_core.records import ConversationId
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui import places
+from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.conversation_rows import MARK
 
 if TYPE_CHECKING:  # what changes a database is imported when something is to be changed
@@ -64,15 +65,13 @@ class Pruning(CommandScreen):
 
     def action_archive(self) -> None:
         """Preview archiving what is marked."""
-        from lcm_tui.screens.pruning_plan import archive_screen
+        from lcm_tui.changes.archive import archiving
 
-        self.app.push_screen(archive_screen(self.chosen(), self._pruned))
+        self.open(places.Preview(archiving(self.chosen(), self._pruned)))
 
     def action_delete(self) -> None:
         """Preview deleting what is marked."""
-        from lcm_tui.screens.pruning_plan import delete_screen
-
-        self.app.push_screen(delete_screen(self.chosen(), self._pruned))
+        self.open(places.Deletion(self.chosen(), self._pruned))
 
     def _pruned(self, done: Sequence[Committed]) -> None:
         """The marks have done their work."""

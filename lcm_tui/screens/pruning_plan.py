@@ -18,23 +18,19 @@ from lcm_core.change.planning import Planned
 from lcm_core.errors import LcmError, RefusedError
 from lcm_core.operations.conversation_file import Exported, default_folder, export_conversation
 from lcm_core.operations.forgetting import Traces, forget_traces, forgetting_means
-from lcm_core.operations.prune import plan_archive, plan_delete
+from lcm_core.operations.prune import plan_delete
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 
-from lcm_tui.screens.plan import DONE_SECONDS, Choice, PlanScreen, Then
+from lcm_tui.changes.archive import named
+from lcm_tui.changes.change import Change, Choice, Then
+from lcm_tui.screens.plan import DONE_SECONDS, PlanScreen
 from lcm_tui.screens.plan_view import HELP_VIEW
 from lcm_tui.widgets.bars import TitleBar
 
 #: Rows beyond which the command line is the better place: it does not hold all of them at once.
 MOST_ROWS: Final = 30_000
-
-
-ARCHIVING: Final = """
-Archiving marks conversations as ended, as the host does itself at a reset: every row stays, and the host
-begins a new conversation at the next message of the session.
-"""
 
 
 class DeletionScreen(PlanScreen):
@@ -54,9 +50,8 @@ elsewhere, such as backups, are listed and not touched.
 
     def __init__(self, conversations: Sequence[ConversationId], then: Then) -> None:
         self._keeping = Choice("kept", ("an export and the history", "NOTHING: forgotten for good"))
-        super().__init__(
-            self._plan, title=f"Delete {_named(conversations)}", choices=(self._keeping,), then=then
-        )
+        title = f"Delete {named(conversations)}"
+        super().__init__(Change(self._plan, title, choices=(self._keeping,), then=then))
         self._conversations = tuple(conversations)
         self._exports: list[Exported] = []
         self._batch = f"batch_{secrets.token_hex(8)}"
@@ -92,7 +87,7 @@ elsewhere, such as backups, are listed and not touched.
     def turned(self) -> None:
         """Say what it is now."""
         verb = "Forget" if self._forget else "Delete"
-        self.query_one(TitleBar).where = f"{verb} {_named(self._conversations)}"
+        self.query_one(TitleBar).where = f"{verb} {named(self._conversations)}"
 
     def action_apply(self) -> None:
         """Apply what is shown; forgetting needs something typed that nobody types without meaning it."""
@@ -102,7 +97,7 @@ elsewhere, such as backups, are listed and not touched.
         self._confirming = True
         wanted = self._to_type()
         what = "the number of the conversation" if len(self._conversations) == 1 else "how many they are"
-        self.ask(f"type {what} to forget for good ({wanted}); esc leaves")
+        self.open_prompt(f"type {what} to forget for good ({wanted}); esc leaves")
 
     def _to_type(self) -> str:
         several = len(self._conversations)
@@ -181,27 +176,3 @@ elsewhere, such as backups, are listed and not touched.
 
 async def _export(reader: Reader, number: int, path: Path) -> Exported:
     return await export_conversation(reader, await get_conversation(reader, number), default_folder(), path)
-
-
-def delete_screen(conversations: Sequence[ConversationId], then: Then) -> PlanScreen:
-    """The preview of deleting some conversations."""
-    return DeletionScreen(conversations, then)
-
-
-def archive_screen(conversations: Sequence[ConversationId], then: Then) -> PlanScreen:
-    """The preview of archiving some conversations."""
-    wanted = tuple(conversations)
-
-    async def plan(reader: Reader) -> Plan:
-        made = await plan_archive(reader, wanted)
-        if not made:
-            raise RefusedError("All of them are archived already.")
-        return made
-
-    return PlanScreen(plan, title=f"Archive {_named(wanted)}", about=ARCHIVING, then=then)
-
-
-def _named(conversations: Sequence[ConversationId]) -> str:
-    if len(conversations) == 1:
-        return f"conversation {conversations[0]}"
-    return f"{len(conversations):,} conversations"

@@ -14,9 +14,10 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.drafts import Work
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.screens.review_asking import Asking
 from lcm_tui.screens.review_committing import Committing
 from lcm_tui.screens.review_head import ReviewHead, Standing, head_lines
@@ -272,9 +273,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
 
     def action_history(self) -> None:
         """Show what was changed."""
-        from lcm_tui.screens.history import HistoryScreen
-
-        self.app.push_screen(HistoryScreen())
+        self.open(places.History())
 
     # -- leaving ------------------------------------------------------------------------------------------
 

@@ -6,9 +6,10 @@ import asyncio
 
 from lcm_core.errors import LcmError
 
+from lcm_tui import places
+from lcm_tui.dialogs.ask_again import AskAgain
+from lcm_tui.dialogs.question import Question
 from lcm_tui.drafts import CUT, Asked, Instructed, author_like, forecast_sentence, is_offline, key_text
-from lcm_tui.screens.ask_again import AskAgain
-from lcm_tui.screens.question import Question
 from lcm_tui.screens.review_comparing import Comparing
 from lcm_tui.widgets.text import Block
 from lcm_tui.writing import Modelling
@@ -103,9 +104,7 @@ class Asking(Comparing):
 
     def action_edit(self) -> None:
         """Edit the text shown, here."""
-        from lcm_tui.screens.draft_editor import EditScreen
-
-        self.app.push_screen(EditScreen(str(self.summary_id), self._begun_with(), self._edited))
+        self.open(places.Editor(str(self.summary_id), self._begun_with(), self._edited))
 
     def action_edit_outside(self) -> None:
         """Edit the text shown in the operator's own editor."""
@@ -137,7 +136,7 @@ class Asking(Comparing):
 
     def action_search(self) -> None:
         """Search in the lines that are shown."""
-        self.ask("search in the lines that are shown", self.needle)
+        self.open_prompt("search in the lines that are shown", self.needle)
 
     def action_next(self) -> None:
         """Go to the next match."""

@@ -11,7 +11,9 @@ from lcm_core.operations.stale import stale_in
 from lcm_core.records import SummaryId
 from lcm_core.summarize.acceptance import DraftFault
 
-from lcm_tui.screens.question import Question
+from lcm_tui import places
+from lcm_tui.changes.change import Change
+from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.review_comparing import Comparing
 from lcm_tui.screens.rewriting import ABOUT, Rewriting
 from lcm_tui.widgets.text import Block
@@ -50,7 +52,6 @@ class Committing(Comparing):
         self._preview(draft)
 
     def _preview(self, draft: Draft) -> None:
-        from lcm_tui.screens.plan import PlanScreen
 
         item = self.item
         title = f"{self.work.kind.capitalize()} {self.summary_id}, draft {draft.number}"
@@ -58,7 +59,7 @@ class Committing(Comparing):
         def then(done: tuple[Committed, ...]) -> None:
             self.work_on("committed", self._committed, item, draft, done, exclusive=False)
 
-        self.app.push_screen(PlanScreen(self.work.planner(item, draft), title=title, about=ABOUT, then=then))
+        self.open(places.Preview(Change(self.work.planner(item, draft), title, ABOUT, then=then)))
 
     async def _committed(self, item: BatchItem, draft: Draft, done: Sequence[Committed]) -> None:
         if not done:

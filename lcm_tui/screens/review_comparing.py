@@ -10,7 +10,7 @@ from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.records import SummaryId
 
 from lcm_tui.drafts import Work
-from lcm_tui.screens.base import DataScreen
+from lcm_tui.frame import DataScreen
 from lcm_tui.widgets.diff_view import DiffView
 
 

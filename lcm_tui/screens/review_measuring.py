@@ -11,6 +11,7 @@ from lcm_core.records import SummaryId
 from lcm_core.summarize.retention import Retention, RetentionSource, measure, read_retention_source
 from lcm_core.summarize.rulebook import Reversal
 
+from lcm_tui import places
 from lcm_tui.drafts import Work
 from lcm_tui.screens.review_comparing import Comparing
 from lcm_tui.screens.review_rows import Fact, Side, facts, facts_below, nothing_below
@@ -119,12 +120,10 @@ class Measuring(Comparing):
 
     def show_spot(self) -> None:
         """Show where what the selected line names stands, in the source or in the draft."""
-        from lcm_tui.screens.source import SourceScreen
-
         fact = self.spot()
         if fact is None or fact.spot is None or self._measured is None:
             return
         of_source = fact.spot.side is Side.SOURCE
         text = self._measured.source if of_source else self._measured.text
         title = f"{'Source' if of_source else 'Draft'} of {self.summary_id}"
-        self.app.push_screen(SourceScreen(title, text, fact.spot.start, fact.spot.end))
+        self.open(places.Source(title, text, fact.spot.start, fact.spot.end))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from lcm_core.records import Conversation, ConversationId, SummaryId
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui import places
+from lcm_tui.frame import CommandScreen
 from lcm_tui.widgets.text import Block
 
 if TYPE_CHECKING:  # what asks models and changes a database is imported when that is wanted
@@ -33,7 +34,7 @@ class Repairing(CommandScreen):
 
     def action_repair(self) -> None:
         """List what is broken, here or in the whole file; nothing is asked before the operator says so."""
-        from lcm_tui.screens.question import Question
+        from lcm_tui.dialogs.question import Question
 
         conversation = self.repaired()
         if conversation is None:
@@ -49,8 +50,7 @@ class Repairing(CommandScreen):
         )
 
     def _repair(self, answer: str | None) -> None:
-        from lcm_tui.screens.drafting import DraftingScreen
-        from lcm_tui.screens.drafting_choosing import Wanted
+        from lcm_tui.drafts import Wanted
 
         conversation = self.repaired() if answer == "enter" else None
         if not answer:
@@ -59,7 +59,7 @@ class Repairing(CommandScreen):
         where = "the whole file"
         if conversation is not None:
             where = f"conversation {conversation.conversation_id}  {conversation.lane}"
-        self.app.push_screen(DraftingScreen(wanted, f"Repair {where}"))
+        self.open(places.Drafting(wanted, f"Repair {where}"))
 
 
 class Rewriting(Repairing):
@@ -95,23 +95,21 @@ class Rewriting(Repairing):
         from lcm_core.operations.drafting.items import select_items
 
         from lcm_tui.drafts import Work, author_of
-        from lcm_tui.screens.review import ReviewScreen
 
         items = await self.session.read(select_items, conversation_id, summary_ids=[summary_id])
         author = await asyncio.to_thread(author_of, self.session.settings)
         kept = await asyncio.to_thread(_kept_of, self.session.database.path, [summary_id])
         work = Work(self.session, author, items, kind="rewrite", kept=kept)
-        self.app.push_screen(ReviewScreen(work, summary_id, own=True))
+        self.open(places.Review(work, summary_id, own=True))
 
     def action_rewrite_subtree(self) -> None:
         """Draft other texts for the selected summary and everything below it, sources first."""
-        from lcm_tui.screens.drafting import DraftingScreen
-        from lcm_tui.screens.drafting_choosing import Wanted
+        from lcm_tui.drafts import Wanted
 
         summary_id = self.rewritable()
         if summary_id is not None:
             wanted = Wanted("rewrite", self.conversation.conversation_id, summary_id)
-            self.app.push_screen(DraftingScreen(wanted, f"Rewrite {summary_id} and what is below it"))
+            self.open(places.Drafting(wanted, f"Rewrite {summary_id} and what is below it"))
 
 
 def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:

@@ -17,14 +17,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
-from lcm_tui.screens.compare import CompareScreen, Side
+from lcm_tui.frame import DataScreen
+from lcm_tui.places import Side
 from lcm_tui.screens.context_list import WIDE
 from lcm_tui.screens.context_pane import SHOWN
 from lcm_tui.screens.item_links import ItemLinks
 from lcm_tui.screens.item_text import cut
-from lcm_tui.screens.sent import SentScreen
 from lcm_tui.screens.sent_lines import fitted, message_document, searched_text, sent_columns
 from lcm_tui.screens.snapshot_text import how_true, lost_document, snapshot_line, whole_document
 from lcm_tui.widgets.bars import Heading, TitleBar
@@ -193,20 +193,20 @@ enter shows a message whole. D compares the snapshot (-) with the context as it 
             name = self.selected_id() or "made up then"
             note = f"sent {self._time[:16]}"
             item = self.linked_item()
-            self.app.push_screen(SentScreen(self.conversation, name, document, item, None, note))
+            self.open(places.Sent(self.conversation, name, document, item, None, note))
 
     def action_compare(self) -> None:
         """Compare with the context as it is now."""
         one = self.one
         then = Side(one.conversation_id, one.budget, snapshot_id=one.id)
         now = Side(one.conversation_id, one.budget, "now", budget_of_snapshot=True)
-        self.app.push_screen(CompareScreen(then, now))
+        self.open(places.Comparison(then, now))
 
     # -- searching ---------------------------------------------------------------------------------------
 
     def action_search(self) -> None:
         """Search the messages."""
-        self.ask("search: an id, a role, or words of a message", self._needle)
+        self.open_prompt("search: an id, a role, or words of a message", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
         """Mark what was typed; at the end go to the first match."""

@@ -13,9 +13,10 @@ from lcm_core.times import format_local, parse_utc
 from textual import on
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
-from lcm_tui.screens.base import DataScreen
-from lcm_tui.screens.compare import CompareScreen, Side
+from lcm_tui.frame import DataScreen
+from lcm_tui.places import Side
 from lcm_tui.screens.dissolving import MARK
 from lcm_tui.screens.listing import FilterScreen, PanedScreen
 from lcm_tui.screens.snapshot_text import noted_document, told
@@ -185,11 +186,9 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
 
     def action_open(self) -> None:
         """Show it as it was."""
-        from lcm_tui.screens.snapshot import SnapshotScreen
-
         one = self._by_id.get(self.table.selected or "")
         if isinstance(one, Snapshot):
-            self.app.push_screen(SnapshotScreen(self.conversation, one))
+            self.open(places.OneSnapshot(self.conversation, one))
 
     def action_mark(self) -> None:
         """Mark the snapshot to compare it with another one, or take its mark away."""
@@ -217,16 +216,14 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
                 return
             older = self._side(selected)
             newer = Side(older.conversation_id, older.budget, "now", budget_of_snapshot=True)
-        self.app.push_screen(CompareScreen(older, newer))
+        self.open(places.Comparison(older, newer))
 
     def _side(self, one: Snapshot) -> Side:
         return Side(self.conversation.conversation_id, one.budget, snapshot_id=one.id)
 
     def action_context(self) -> None:
         """Show the context as it is now."""
-        from lcm_tui.screens.context import ContextScreen
-
-        self.app.push_screen(ContextScreen(self.conversation))
+        self.open(places.Context(self.conversation))
 
     def filter_by(self, text: str) -> None:
         """Filter by other words; the text follows the cursor."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.widgets.text import TextView
 
 
@@ -29,7 +29,7 @@ class TextSearch(CommandScreen):
     def action_search(self) -> None:
         """Ask what to search for."""
         self._asked_from = self.focused
-        self.ask("search in the text", self._needle)
+        self.open_prompt("search in the text", self._needle)
 
     def answered(self, text: str, *, done: bool) -> None:
         """Go to the first match while it is typed; say so at the end when there is none."""

@@ -13,6 +13,7 @@ from lcm_core.store.conversations import ConversationEntry
 from lcm_core.store.database import Reader
 from textual.binding import BindingType
 
+from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.screens.conversation_list import ConversationList
 from lcm_tui.screens.conversation_rows import COLUMNS, COUNTED, Row
@@ -86,7 +87,7 @@ list by words in any column; enter shows a preview, and nothing is changed befor
 
     def action_open(self) -> None:
         """Preview the transplant into what is selected."""
-        from lcm_tui.screens.plan import Choice, PlanScreen
+        from lcm_tui.changes.change import Change, Choice
 
         selected = self.table.selected
         if not isinstance(selected, int):
@@ -104,6 +105,4 @@ list by words in any column; enter shows a preview, and nothing is changed befor
                 self.app.pop_screen()
             self._done(target)
 
-        self.app.push_screen(
-            PlanScreen(plan, title=f"Transplant {source} → {target}", about=ABOUT, choices=(skip,), then=then)
-        )
+        self.open(places.Preview(Change(plan, f"Transplant {source} → {target}", ABOUT, (skip,), then)))

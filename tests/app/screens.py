@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from textual.pilot import Pilot
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from tests.app.support import settled, wait_for
 

@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from lcm_tui.app import LcmApp
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.typed_ahead import Decision
 
 S = TypeVar("S", bound=Screen[Any])

@@ -15,10 +15,10 @@ from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.request import SummarizerError, SummaryReply, SummaryRequest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.backup_offer import BackupOffer
+from lcm_tui.dialogs.backup_offer import BackupOffer
+from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.compacting import CompactingScreen
 from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.question import Question
 from tests.app.host import Host
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.change.compacting import start_database

@@ -11,7 +11,7 @@ import pytest
 from lcm_core.store import messages as store
 from textual.pilot import Pilot
 
-from lcm_tui.screens.base import Prompt
+from lcm_tui.frame import Prompt
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.message_list import WINDOW

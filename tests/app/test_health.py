@@ -24,13 +24,13 @@ from lcm_core.store.database import Database
 from lcm_core.store.found_rows import FoundRow, found_rows
 from textual.pilot import Pilot
 
+from lcm_tui.drafts import Wanted
 from lcm_tui.screens import health_run
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.drafting import DraftingScreen
-from lcm_tui.screens.drafting_choosing import Wanted
 from lcm_tui.screens.health import HealthScreen
 from lcm_tui.screens.health_fix import SearchOnly
 from lcm_tui.screens.health_rows import Examination

@@ -10,9 +10,10 @@ from lcm_core.change.plan import Plan
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 
+from lcm_tui.changes.change import Change
+from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.screens.history import HistoryScreen, OperationScreen
 from lcm_tui.screens.plan import PlanScreen
-from lcm_tui.screens.plan_view import WholeScreen
 from tests.app.hostile import SAMPLES
 from tests.app.support import (
     NARROW,
@@ -169,7 +170,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         return made
 
     async with open_app(path) as pilot:
-        await go_to(pilot, PlanScreen(plans))
+        await go_to(pilot, PlanScreen(Change(plans)))
         await previewed(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: not isinstance(pilot.app.screen, PlanScreen), "both commits")

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.history import HistoryScreen
 from tests.app import hostile
 from tests.app.screens import WAYS, leave, open_screen

@@ -13,7 +13,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.screen import UPDATE_PERIOD
 
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.session import until_calm
 from lcm_tui.widgets import lines
 from lcm_tui.widgets.lines import LineView

@@ -21,12 +21,13 @@ from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database, Reader
 from textual.pilot import Pilot
 
+from lcm_tui.changes.change import Change, Choice
+from lcm_tui.dialogs.backup_offer import BackupOffer
+from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.screens import plan as plan_module
-from lcm_tui.screens.backup_offer import BackupOffer
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.plan import Choice, PlanScreen
-from lcm_tui.screens.plan_view import WholeScreen
+from lcm_tui.screens.plan import PlanScreen
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -120,7 +121,7 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
     database_copy: DatabaseFactory, no_offer: None
 ):
     async with open_app(database_copy("0.15.3")) as pilot:
-        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("tab")
         await wait_for_text(pilot, "[Edits 6]", f"delete from summary_parents: {NODE} {SOURCES[1]}")
@@ -172,7 +173,7 @@ async def test_a_preview_follows_a_host_that_appends(database_copy: DatabaseFact
     path = database_copy("0.15.3")
     with Host(path) as host:
         async with open_app(path) as pilot:
-            screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+            screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
             await previewed(pilot)
             host.say(1, "one more while the preview lies there")
             await wait_for_text(pilot, "1 leaves, 2 enter, 19 move", "tokens  3,309 → 3,563 (+254)")
@@ -186,7 +187,7 @@ async def test_a_preview_follows_a_host_that_appends(database_copy: DatabaseFact
 async def test_a_stale_plan_is_shown_again_with_what_moved(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         run(path, f"UPDATE summaries SET content = 'written again' WHERE summary_id = '{NODE}'")
         await wait_for_text(
@@ -203,7 +204,7 @@ async def test_what_moves_between_the_preview_and_the_commit_is_shown_first(
 ):
     path = database_copy("0.15.3")
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         monkeypatch.setattr(screen, "data_changed", lambda: None)  # it has not noticed yet
         run(path, f"UPDATE summaries SET content = 'written again' WHERE summary_id = '{NODE}'")
@@ -221,7 +222,7 @@ async def test_a_refusal_is_a_sentence_on_the_screen(database_copy: DatabaseFact
     swap = "UPDATE context_items SET summary_id = '{1}' WHERE summary_id = '{0}'"
     run(path, swap.format(NODE, SOURCES[0]))
     async with open_app(path, size=NARROW) as pilot:
-        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await wait_for_text(pilot, f"{NODE} is not in the context", "There is nothing to apply.")
         assert screen.why_not("apply") == "it was refused, for the reason that is shown"
@@ -238,7 +239,7 @@ async def test_a_busy_file_leaves_the_preview_where_it_is(
 
     monkeypatch.setattr(plan_module, "commit_plan", locked)
     async with open_app(database_copy("0.15.3")) as pilot:
-        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("a")
         await wait_for_text(pilot, "was locked by another process for the whole 5.0 s")
@@ -292,7 +293,7 @@ async def test_esc_ends_a_batch_and_what_was_done_stays(
 
     monkeypatch.setattr(plan_module, "commit_plan", slow)
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, PlanScreen(plans))
+        screen = await go_to(pilot, PlanScreen(Change(plans)))
         await previewed(pilot)
         await pilot.press("a")
         await wait_for(pilot, first_done.is_set, "the first commit")
@@ -310,7 +311,7 @@ async def test_a_file_that_was_replaced_during_the_preview_is_not_written(
     path, other = database_copy("0.15.3"), database_copy("0.15.3-damaged")
     held = other.read_bytes()
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         with monkeypatch.context() as unheard:
             unheard.setattr(screen, "data_changed", lambda: None)  # it has not noticed yet
@@ -350,7 +351,7 @@ async def test_a_batch_is_shown_as_one_and_committed_plan_by_plan(
         ]
 
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, PlanScreen(plans, choices=(chosen,), then=done.append))
+        screen = await go_to(pilot, PlanScreen(Change(plans, choices=(chosen,), then=done.append)))
         await previewed(pilot)
         await pilot.press("1")
         await wait_for_text(
@@ -413,7 +414,7 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
     path = database_copy("0.15.3")
     rows = dump(path)
     async with open_app(path, size=NARROW) as pilot:
-        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("a")
         await wait_for_text(pilot, "A backup first?", "back up, then go on")
@@ -434,7 +435,7 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
         [backup] = path.parent.glob("*.backup")
         assert dump(backup) == rows
         assert NODE not in context_refs(path)
-        second = await go_to(pilot, PlanScreen(dissolve(OTHER)))
+        second = await go_to(pilot, PlanScreen(Change(dissolve(OTHER))))
         await previewed(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is not second, "the end of the preview")
@@ -447,10 +448,10 @@ async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
     def full(*_: object) -> None:
         raise RefusedError("There is no room for it. Nothing was written.")
 
-    monkeypatch.setattr("lcm_tui.screens.backup_offer.make_backup", full)
+    monkeypatch.setattr("lcm_tui.dialogs.backup_offer.make_backup", full)
     path = database_copy("0.15.3").rename(tmp_path / f"{'a long name ' * 12}.db")  # the choice stays in sight
     async with open_app(path) as pilot:
-        await go_to(pilot, PlanScreen(dissolve(NODE)))
+        await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("a")
         await wait_for_text(pilot, "A backup first?")
@@ -474,7 +475,7 @@ async def test_a_long_shift_is_read_only_where_it_is_seen(database_copy: Databas
         SELECT 1, seq, 'message', message_id FROM messages WHERE conversation_id = 1 AND seq > 1000""",
     )
     async with open_app(path, size=NARROW) as pilot:
-        screen = await go_to(pilot, PlanScreen(dissolve(NODE)))
+        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await wait_for_text(pilot, "[Ordinals 5,021]", "1 leaves, 2 enter, 5,018 move")
         assert len(screen._entries) <= 24
@@ -506,7 +507,7 @@ async def test_a_batch_that_stops_half_way_goes_on_from_there(
 
     monkeypatch.setattr(plan_module, "commit_plan", second_time_busy)
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, PlanScreen(plans, then=done.append))
+        screen = await go_to(pilot, PlanScreen(Change(plans, then=done.append)))
         await previewed(pilot)
         await pilot.press("a")
         await wait_for_text(pilot, "was locked by another process", f"Dissolve summary {OTHER} into 2")

@@ -12,13 +12,13 @@ from lcm_core.records import SummaryId
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from lcm_tui.screens.ask_again import AskAgain
+from lcm_tui.dialogs.ask_again import AskAgain
+from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.draft_editor import EditScreen
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.plan import PlanScreen
-from lcm_tui.screens.question import Question
 from lcm_tui.screens.review import ReviewScreen
 from lcm_tui.screens.source import SourceScreen
 from tests.app.support import (

@@ -11,9 +11,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
+from lcm_tui.dialogs.help import HelpScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.screens.files import FilesScreen
-from lcm_tui.screens.help import HelpScreen
 from lcm_tui.widgets.bars import KeyBar
 from lcm_tui.widgets.text import TextView
 from tests.app.screens import WAYS, open_screen

@@ -9,10 +9,10 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from lcm_tui.screens.base import DECISIONS, CommandScreen
+from lcm_tui.dialogs.question import Question
+from lcm_tui.frame import DECISIONS, CommandScreen
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.plan import PlanScreen
-from lcm_tui.screens.question import Question
 from tests.app.support import open_app, said, settled, wait_for
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory

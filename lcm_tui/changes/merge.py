@@ -1,4 +1,4 @@
-"""Merging from the list of conversations: the preview, with what only the operator can know as a choice."""
+"""Making one conversation again of a split session, with what only the operator can know as a choice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from lcm_core.operations.merge import plan_merge
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.database import Reader
 
-from lcm_tui.screens.plan import Choice, PlanScreen
-from lcm_tui.session import Session
+from lcm_tui.changes.change import Change, Choice
 
 ABOUT: Final = """
 A merge makes one conversation again of a session that a rollover split: messages, summaries and context of
@@ -21,16 +20,14 @@ purpose is never merged. Where no cause is recorded only you can know: 1 says th
 """
 
 
-def merge_screen(
-    conversation: Conversation, session: Session, done: Callable[[ConversationId], object]
-) -> PlanScreen:
-    """The preview of merging the session of a conversation; *done* gets the conversation that is left."""
+def merging(conversation: Conversation, budget: int, done: Callable[[ConversationId], object]) -> Change:
+    """Merge the session of a conversation; *done* gets the conversation that is left. *budget* in tokens."""
     assume = Choice.switch("assume a rollover where no cause is recorded")
     into = [conversation.conversation_id]
 
     async def plan(reader: Reader) -> Plan:
         made = await plan_merge(
-            reader, [conversation.conversation_id], assume_rollover=assume.on, budget=session.budget
+            reader, [conversation.conversation_id], assume_rollover=assume.on, budget=budget
         )
         if made.conversation_id is not None:
             into[:] = [ConversationId(made.conversation_id)]
@@ -40,4 +37,4 @@ def merge_screen(
         done(into[0])
 
     title = f"Merge the session of conversation {conversation.conversation_id}  {conversation.lane}"
-    return PlanScreen(plan, title=title, about=ABOUT, choices=(assume,), then=then)
+    return Change(plan, title, ABOUT, (assume,), then)

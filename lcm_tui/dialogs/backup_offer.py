@@ -15,13 +15,13 @@ from lcm_core.change.journal import operations
 from lcm_core.errors import LcmError
 from lcm_core.store.database import Reader
 from lcm_core.times import parse_utc
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from lcm_tui.screens.base import CommandScreen, size_text
 from lcm_tui.session import Session
 from lcm_tui.typed_ahead import Decision
+from lcm_tui.views.units import size_text
 from lcm_tui.widgets.composition import gauge
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, field, heading
@@ -179,14 +179,13 @@ class BackupOffer(Decision[bool]):
             self.call_later(self._draw)
 
 
-async def backup_settled(screen: CommandScreen) -> bool:
+async def backup_settled(app: App[int], session: Session) -> bool:
     """Offer a backup before the first change of a day; False when the operator would rather leave it."""
-    session = screen.session
     if not await wants_backup(session):
         return True
     state = session.file_state
     size = state.size + state.wal_size if state is not None else 0
-    go_on = await screen.app.push_screen_wait(BackupOffer(session.database.path, size))
+    go_on = await app.push_screen_wait(BackupOffer(session.database.path, size))
     if go_on:
         session.backup_declined = today(session)
     return go_on

@@ -1,5 +1,6 @@
-"""What all screens share: commands with reasons, loading that can be replaced, and following the file.
+"""What all screens share: commands with reasons, one prompt, loading, and following the file.
 
+A screen is composed: panes show what it read, and actions say what its commands do and when they can be used.
 A screen says how to `fetch` its data (in a worker, off the event loop) and how to `show` it. A change of the
 file fetches again; results that come late replace nothing newer, and the view keeps its place by key.
 """
@@ -13,8 +14,9 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import isawaitable
 from types import MappingProxyType
-from typing import ClassVar, Generic, TypeVar, TypeVarTuple, cast
+from typing import ClassVar, Generic, Protocol, TypeVar, TypeVarTuple, cast
 
 from lcm_core.errors import LcmError
 from lcm_core.store.opening import Access
@@ -29,8 +31,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker
 
-from lcm_tui.commands import COMMANDS, Command, bindings, key_title
+from lcm_tui.commands import COMMANDS, Action, Command, bindings, key_title
+from lcm_tui.panes.finding import Finder
+from lcm_tui.places import Place
 from lcm_tui.session import Session
+from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.spans import Line, Span
@@ -60,8 +65,22 @@ class Prompt(Input):
     """
 
 
+class Host(Protocol):
+    """What a screen asks of the app that it stands in."""
+
+    @property
+    def session(self) -> Session:
+        """The open database and its settings."""
+
+    def open_place(self, place: Place) -> Screen[None]:
+        """Put the screen that shows a place in front."""
+
+
 class CommandScreen(Screen[None]):
-    """A screen whose keys come from the registry of commands."""
+    """A screen whose keys come from the registry of commands.
+
+    It says in `actions` what each of its commands does, and may name the pane that `/` searches (`finder`).
+    """
 
     HELP: ClassVar[str] = ""
     #: This screen's own words for commands that mean something more definite here: a title and a sentence.
@@ -71,6 +90,11 @@ class CommandScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._actions: dict[str, Action] | None = None  #: by command
+        self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
+        self._asked_from: Widget | None = None  #: had the focus before the prompt
+        self._finding: Finder | None = None  #: what the prompt searches
+        self._typed: Callable[[str], None] | None = None  #: gets what is typed into the prompt
         self._problems: set[str] = set()  #: what was said about work that failed
         self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
         self._decidable: tuple[object, float] = (object(), 0.0)  #: what could be decided on, and since when
@@ -78,9 +102,29 @@ class CommandScreen(Screen[None]):
     @property
     def session(self) -> Session:
         """The open database and its settings."""
-        from lcm_tui.app import LcmApp
+        return self._host.session
 
-        return cast(LcmApp, self.app).session
+    @property
+    def _host(self) -> Host:
+        return cast(Host, self.app)
+
+    def open(self, place: Place) -> Screen[None]:
+        """Put the screen that shows a place in front."""
+        return self._host.open_place(place)
+
+    def where(self) -> str:
+        """What the title bar calls this place; screens that say it themselves return nothing."""
+        return ""
+
+    def say_where(self) -> None:
+        """Say in the title bar where this is."""
+        if where := self.where():
+            self.query_one(TitleBar).where = where
+
+    @property
+    def committing(self) -> bool:
+        """Whether what is written to the file at the moment comes from this screen."""
+        return False
 
     @property
     def loaded(self) -> bool:
@@ -103,9 +147,28 @@ class CommandScreen(Screen[None]):
         """What the help says above the keys."""
         return self.HELP
 
+    def actions(self) -> Sequence[Action]:
+        """What each command of this screen does; asked once, when the screen has been made."""
+        return ()
+
+    def finder(self) -> Finder | None:
+        """What `/`, `n` and `N` search at the moment; None: nothing."""
+        return None
+
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now; None when it can."""
+        action = self._action(command)
+        if action is not None:
+            return action.when()
+        finder = self.finder()
+        if command in {"next", "previous-match"} and finder is not None:
+            return finder.why_not_next()
         return None
+
+    def _action(self, command: str) -> Action | None:
+        if self._actions is None:
+            self._actions = {action.command: action for action in self.actions()}
+        return self._actions.get(command)
 
     @property
     def commands(self) -> list[str]:
@@ -142,7 +205,17 @@ class CommandScreen(Screen[None]):
         if reason is not None:
             self.app.notify(reason, severity="warning", timeout=4)
             return
-        await self.run_action(command.replace("-", "_"))
+        action = self._action(command)
+        if action is None:
+            await self.run_action(command.replace("-", "_"))
+            return
+        doing = action.run()
+        if isawaitable(doing):  # beside the keys; up to the first prompt it opens it runs before the next one
+            self.work_on(command, self._finish, doing)
+
+    @staticmethod
+    async def _finish(doing: Awaitable[object]) -> None:
+        await doing
 
     def decided_on(self) -> object:
         """What a key that decides would act on: the same value as long as the operator sees the same."""
@@ -221,19 +294,29 @@ class CommandScreen(Screen[None]):
     # -- commands that every screen has ---------------------------------------------------------------
 
     async def action_back(self) -> None:
-        """Close the prompt, else the screen; the last screen closes the app."""
+        """Close the prompt, else take back one step, else leave the screen; the last one closes the app."""
         if self.asking:
             self.close_prompt()
+            finder = self.finder()
+            if self._finding is not None and self._finding is finder:
+                finder.leave()
+        elif self.step_back():
+            return
         elif len(self.app.screen_stack) > 2:
             self.app.pop_screen()
         else:
             self.app.exit(0)
 
+    def step_back(self) -> bool:
+        """Take back one step here, such as a filter; False: there is none, so the screen is left."""
+        finder = self.finder()
+        return finder is not None and finder.leave()
+
     def action_help(self) -> None:
         """Explain this screen."""
-        from lcm_tui.screens.help import HelpScreen
+        from lcm_tui.dialogs.help import HelpScreen, help_document
 
-        self.app.push_screen(HelpScreen(self))
+        self.app.push_screen(HelpScreen(help_document(self)))
 
     def action_palette(self) -> None:
         """Search all commands."""
@@ -255,14 +338,38 @@ class CommandScreen(Screen[None]):
             self.app.notify(f"Copied {copied}", timeout=3)
 
     def action_search(self) -> None:
-        """Screens with something to search replace this."""
-        self.app.notify("There is nothing to search on this screen.", timeout=3)
+        """Search in the pane in front as you type."""
+        finder = self.finder()
+        if finder is None:
+            self.app.notify("There is nothing to search on this screen.", timeout=3)
+        else:
+            self.work_on("search-prompt", self._search_in, finder)
+
+    async def _search_in(self, finder: Finder) -> None:
+        self._finding = finder
+        finder.begin()
+        text = await self.ask(finder.label, finder.needle, typed=finder.typed)
+        self._finding = None
+        if text is not None and (problem := await finder.confirm(text)):
+            self.app.notify(problem, timeout=3)
+        self.refresh_bars()
 
     def action_next(self) -> None:
         """Go to the next match."""
+        self._next_match(forward=True)
 
     def action_previous_match(self) -> None:
         """Go to the previous match."""
+        self._next_match(forward=False)
+
+    def _next_match(self, *, forward: bool) -> None:
+        finder = self.finder()
+        if finder is not None:
+            self.work_on("search", self._go_to_match, finder, forward)
+
+    async def _go_to_match(self, finder: Finder, forward: bool) -> None:
+        if problem := await finder.go(forward=forward):
+            self.app.notify(problem, timeout=3)
 
     def stand_on(self, ref: str | int) -> None:
         """Select a summary or a message, by id, as soon as it has been read; a change has brought it."""
@@ -273,7 +380,23 @@ class CommandScreen(Screen[None]):
 
     # -- the prompt ------------------------------------------------------------------------------------
 
-    def ask(self, label: str, value: str = "") -> None:
+    async def ask(
+        self, label: str, value: str = "", *, typed: Callable[[str], None] | None = None
+    ) -> str | None:
+        """What is typed into the prompt; None when it was left. *typed* gets each change as it is made."""
+        self._settle(None)
+        self._asked_from, self._typed = self.focused, typed
+        self._asked = asyncio.get_running_loop().create_future()
+        self.open_prompt(label, value)
+        return await self._asked
+
+    def _settle(self, text: str | None) -> None:
+        """Answer whoever waits for the prompt."""
+        waiting, self._asked, self._typed = self._asked, None, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(text)
+
+    def open_prompt(self, label: str, value: str = "") -> None:
         """Open the prompt; `answered` gets each change and the answer."""
         prompt = self.query_one(Prompt)
         prompt.placeholder = label
@@ -295,7 +418,9 @@ class CommandScreen(Screen[None]):
         """Give the keys back to the list."""
         self.query_one(Prompt).display = False
         self.remove_class("-asking")
-        self.main_widget().focus()
+        (self._asked_from or self.main_widget()).focus()
+        self._asked_from = None
+        self._settle(None)
 
     def main_widget(self) -> Widget:
         """What has the focus when nothing else asks for it."""
@@ -303,17 +428,26 @@ class CommandScreen(Screen[None]):
 
     @on(Input.Changed, "#prompt")
     def _prompt_changed(self, event: Input.Changed) -> None:
+        if self._asked is not None:
+            if self._typed is not None:
+                self._typed(event.value)
+            return
         self.answered(event.value, done=False)
 
     @on(Input.Submitted, "#prompt")
     def _prompt_submitted(self, event: Input.Submitted) -> None:
+        if self._asked is not None:
+            self._settle(event.value)
+            self.close_prompt()
+            return
         self.close_prompt()
         self.answered(event.value, done=True)
 
     # -- the state of the file ---------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        """Show what the file does."""
+        """Say where this is, show what the file does, and give the keys to the main pane."""
+        self.say_where()
         self.show_live()
         self.call_after_refresh(self._note_painted)
 
@@ -443,16 +577,6 @@ class DataScreen(CommandScreen, Generic[D]):
         self.show(cast(D, event.data))
         self._has_shown = True
         self.refresh_bars()
-
-
-def size_text(size: int) -> str:
-    """A number of bytes for people."""
-    amount = float(size)
-    for unit in ("B", "KB", "MB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} GB"
 
 
 def live_lines(session: Session) -> Sequence[Line]:

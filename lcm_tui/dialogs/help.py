@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
 from lcm_core.text import safe_line
 from textual import events
@@ -11,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from lcm_tui.commands import key_title
+from lcm_tui.commands import Command, key_title
 from lcm_tui.keymap import moving_keys
-from lcm_tui.screens.base import CommandScreen
+from lcm_tui.session import Session
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, heading
 
@@ -31,6 +32,27 @@ MOUSE = (
 )
 
 
+class Explained(Protocol):
+    """A screen, as far as its help needs it."""
+
+    @property
+    def session(self) -> Session:
+        """Whose settings say which keys are remapped."""
+
+    @property
+    def commands(self) -> Sequence[str]:
+        """The ids of its commands."""
+
+    def explained(self) -> str:
+        """What it shows."""
+
+    def told(self, command: str) -> Command:
+        """A command in its words."""
+
+    def why_not(self, command: str) -> str | None:
+        """Why a command cannot be used now."""
+
+
 class HelpScreen(ModalScreen[None]):
     """The help of the screen below it."""
 
@@ -43,9 +65,9 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,q,question_mark,f1,enter", "dismiss", "Back", id="help-back"),
     ]
 
-    def __init__(self, about: CommandScreen) -> None:
+    def __init__(self, document: Document) -> None:
         super().__init__()
-        self._about = about
+        self._document = document
 
     def on_click(self, event: events.Click) -> None:
         """A click beside the help closes it."""
@@ -55,10 +77,10 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """One text to scroll."""
         with Vertical():
-            yield TextView(help_document(self._about))
+            yield TextView(self._document)
 
 
-def help_document(screen: CommandScreen) -> Document:
+def help_document(screen: Explained) -> Document:
     """What the screen shows, then its keys with a sentence each."""
     blocks = [Block(text=reflowed(screen.explained())), Block(), heading("Keys of this screen")]
     for name in screen.commands:

@@ -1,0 +1,1 @@
+"""What stands over a screen until it is answered or left."""

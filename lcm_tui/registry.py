@@ -1,0 +1,194 @@
+"""Which screen shows a place: the one module that knows all screens, and imports each when it is opened."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Final, assert_never
+
+from lcm_tui import places
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from lcm_tui.session import Session
+
+log = logging.getLogger(__name__)
+
+
+def screen_for(place: places.Place, session: Session) -> Screen[None]:
+    """The screen that shows *place*, not mounted yet."""
+    match place:
+        case places.Preview():
+            from lcm_tui.screens.plan import PlanScreen
+
+            return PlanScreen(place.change)
+        case places.Import():
+            from lcm_tui.screens.backfilling import BackfillScreen
+
+            return BackfillScreen(place.session, session.settings)
+        case places.Deletion():
+            from lcm_tui.screens.pruning_plan import DeletionScreen
+
+            return DeletionScreen(place.conversations, place.then)
+        case places.TransplantTarget():
+            from lcm_tui.screens.transplanting import TargetScreen
+
+            return TargetScreen(place.source, place.done)
+        case places.Compaction():
+            from lcm_tui.screens.compacting import CompactingScreen
+
+            return CompactingScreen(place.conversation)
+        case places.Drafting() | places.Review() | places.Editor() | places.Source():
+            return _drafting(place)
+        case places.Health():
+            from lcm_tui.screens.health import HealthScreen
+
+            return HealthScreen(place.conversation, only=place.only)
+        case places.History():
+            from lcm_tui.screens.history import HistoryScreen
+
+            return HistoryScreen(place.conversation, only=place.only)
+        case places.OneOperation():
+            from lcm_tui.screens.history import OperationScreen
+
+            return OperationScreen(place.operation)
+        case (
+            places.Messages()
+            | places.Context()
+            | places.Summaries()
+            | places.Previous()
+            | places.Files()
+            | places.Briefs()
+            | places.Snapshots()
+        ):
+            return _of_conversation(place)
+        case _:
+            return _of_one_thing(place)
+
+
+Drafted = places.Drafting | places.Review | places.Editor | places.Source
+
+
+def _drafting(place: Drafted) -> Screen[None]:
+    match place:
+        case places.Drafting():
+            from lcm_tui.screens.drafting import DraftingScreen
+
+            return DraftingScreen(place.wanted, place.title)
+        case places.Review():
+            from lcm_tui.screens.review import ReviewScreen
+
+            return ReviewScreen(place.work, place.summary_id, own=place.own)
+        case places.Editor():
+            from lcm_tui.screens.draft_editor import EditScreen
+
+            return EditScreen(place.name, place.text, place.then)
+        case places.Source():
+            from lcm_tui.screens.source import SourceScreen
+
+            return SourceScreen(place.title, place.text, place.start, place.end)
+        case _:
+            assert_never(place)
+
+
+OfConversation = (
+    places.Messages
+    | places.Context
+    | places.Summaries
+    | places.Previous
+    | places.Files
+    | places.Briefs
+    | places.Snapshots
+)
+
+
+def _of_conversation(place: OfConversation) -> Screen[None]:
+    match place:
+        case places.Messages():
+            from lcm_tui.screens.conversation import ConversationScreen
+
+            return ConversationScreen(place.conversation, seq=place.seq)
+        case places.Context():
+            from lcm_tui.screens.context import ContextScreen
+
+            return ContextScreen(place.conversation, select=place.select)
+        case places.Summaries():
+            from lcm_tui.screens.dag import DagScreen
+
+            return DagScreen(place.conversation, select=place.select)
+        case places.Previous():
+            from lcm_tui.screens.previous import PreviousScreen
+
+            return PreviousScreen(place.conversation, place.summary_id)
+        case places.Files():
+            from lcm_tui.screens.files import FilesScreen
+
+            return FilesScreen(place.conversation)
+        case places.Briefs():
+            from lcm_tui.screens.briefs import BriefsScreen
+
+            return BriefsScreen(place.conversation)
+        case places.Snapshots():
+            from lcm_tui.screens.snapshots import SnapshotsScreen
+
+            return SnapshotsScreen(place.conversation)
+        case _:
+            assert_never(place)
+
+
+OfOneThing = (
+    places.Item
+    | places.Sent
+    | places.FileText
+    | places.OneSnapshot
+    | places.Comparison
+    | places.DiskSessionText
+)
+
+
+def _of_one_thing(place: OfOneThing) -> Screen[None]:
+    match place:
+        case places.Item():
+            from lcm_tui.screens.item import ItemScreen
+
+            return ItemScreen(place.conversation, place.item, wrapped=place.wrapped)
+        case places.Sent():
+            from lcm_tui.screens.sent import SentScreen
+
+            return SentScreen(
+                place.conversation, place.name, place.document, place.item, place.seq, place.note
+            )
+        case places.FileText():
+            from lcm_tui.screens.file import FileScreen
+
+            return FileScreen(place.file)
+        case places.OneSnapshot():
+            from lcm_tui.screens.snapshot import SnapshotScreen
+
+            return SnapshotScreen(place.conversation, place.snapshot)
+        case places.Comparison():
+            from lcm_tui.screens.compare import CompareScreen
+
+            return CompareScreen(place.left, place.right)
+        case places.DiskSessionText():
+            from lcm_tui.screens.disk_session import DiskSessionScreen
+
+            return DiskSessionScreen(place.session)
+        case _:
+            assert_never(place)
+
+
+#: What most operators open first, and then what drafts need; the model libraries only come with a call.
+SOON: Final = (
+    *("conversation", "dag", "context", "item", "files", "previous", "plan", "history", "health", "sent"),
+    *("compare", "review", "drafting", "draft_editor"),
+)
+
+
+def import_screen(name: str) -> None:
+    """Import a screen before it is opened; who opens one that cannot be imported is told then."""
+    try:
+        importlib.import_module(f"lcm_tui.screens.{name}")
+    except Exception:
+        log.exception("%s cannot be imported", name)
