@@ -37,6 +37,7 @@ from lcm_tui.places import Place
 from lcm_tui.session import Session
 from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
+from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.spans import Line, Span
 
@@ -138,6 +139,16 @@ class CommandScreen(Screen[None]):
             yield from self.compose_body()
         yield Prompt(id="prompt", select_on_focus=True)
         yield KeyBar(self.key_hints)
+
+    @on(LineView.Opened)
+    async def _opened_a_line(self) -> None:
+        if self._action("open") is not None:
+            await self.action_run("open")
+
+    @on(LineView.Highlighted)
+    def _highlighted_a_line(self) -> None:
+        if self._action("open") is not None:
+            self.refresh_bars()
 
     def compose_body(self) -> ComposeResult:
         """What the screen is about."""
@@ -449,6 +460,8 @@ class CommandScreen(Screen[None]):
         """Say where this is, show what the file does, and give the keys to the main pane."""
         self.say_where()
         self.show_live()
+        if self.actions():
+            self.main_widget().focus()
         self.call_after_refresh(self._note_painted)
 
     def on_screen_resume(self) -> None:

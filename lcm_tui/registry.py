@@ -46,11 +46,11 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
 
             return HealthScreen(place.conversation, only=place.only)
         case places.History():
-            from lcm_tui.screens.history import HistoryScreen
+            from lcm_tui.screens.history.screen import HistoryScreen
 
             return HistoryScreen(place.conversation, only=place.only)
         case places.OneOperation():
-            from lcm_tui.screens.history import OperationScreen
+            from lcm_tui.screens.history.operation import OperationScreen
 
             return OperationScreen(place.operation)
         case (

@@ -7,7 +7,7 @@ on its key over every reload and every filter.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import ClassVar, Final, Generic, TypeVar
 
@@ -42,8 +42,15 @@ class ListPane(Vertical, Generic[K]):
     #: What the filter asks for; empty: there is none.
     FILTER: ClassVar[str] = ""
 
-    def __init__(self, *, id: str = "listed") -> None:  # noqa: A002 - Textual's own name for it
+    def __init__(
+        self,
+        *,
+        changed: Callable[[], None] | None = None,
+        id: str = "listed",  # noqa: A002 - Textual's own name for it
+    ) -> None:
+        """*changed* is called when the filter has listed other rows."""
         super().__init__(id=id)
+        self._changed = changed
         self.table = LineView[K](self.draw, empty=self.READING, id="list")
         self.heading = Heading(self.layout_at, beyond=self.beyond, id="heading")
         self.filter = Filter(self.FILTER, self.filter_changed)
@@ -60,7 +67,7 @@ class ListPane(Vertical, Generic[K]):
         """The columns; those are shown that have room."""
 
     @abstractmethod
-    def cells(self, key: K) -> dict[str, Span]:
+    def cells(self, key: K) -> Mapping[str, Span]:
         """What stands in each column of a key's line."""
 
     @abstractmethod
@@ -98,6 +105,8 @@ class ListPane(Vertical, Generic[K]):
     def filter_changed(self) -> None:
         """The filter holds other words."""
         self.relist()
+        if self._changed is not None:
+            self._changed()
 
     def counted(self, total: str) -> str:
         """How many there are, and how many of them the filter lets through."""

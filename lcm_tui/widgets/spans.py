@@ -7,7 +7,7 @@ others").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -194,7 +194,7 @@ def lay_out_in_turn(columns: Sequence[Column], width: int, gap: int = 1) -> Sequ
     return layouts
 
 
-def row_of(layout: Layout, cells: dict[str, Span], gap: int = 1) -> Line:
+def row_of(layout: Layout, cells: Mapping[str, Span], gap: int = 1) -> Line:
     """A row of a list: each cell clipped and padded to its column."""
     spans: list[Span] = []
     for column, width in zip(layout.columns, layout.widths, strict=True):

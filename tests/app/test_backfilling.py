@@ -10,7 +10,7 @@ from lcm_core.ingest.sessions import find_sessions
 from lcm_tui.screens.backfilling import BackfillScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen
-from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.history.screen import HistoryScreen
 from tests.app.support import go_to, open_app, shown, wait_for, wait_for_text
 from tests.change.support import dump, rows_of
 from tests.databases import value

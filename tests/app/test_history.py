@@ -12,7 +12,8 @@ from lcm_core.records import ConversationId, SummaryId
 
 from lcm_tui.changes.change import Change
 from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.screens.history import HistoryScreen, OperationScreen
+from lcm_tui.screens.history.operation import OperationScreen
+from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.plan import PlanScreen
 from tests.app.hostile import SAMPLES
 from tests.app.support import (
@@ -73,7 +74,7 @@ async def test_undo_gives_back_the_same_rows_and_can_be_undone(
         await wait_for_text(pilot, f"Undo: Dissolve summary {NODE}", "summaries +1")
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
-        await wait_for(pilot, lambda: len(screen.table.keys) == 2, "the undo in the list")
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 2, "the undo in the list")
         await wait_for_text(pilot, "↶", "undone")
         assert dump(path) == before
         assert screen.selected_id() == first, "the cursor stays on its operation"
@@ -82,16 +83,16 @@ async def test_undo_gives_back_the_same_rows_and_can_be_undone(
         await previewed(pilot)
         await wait_for_text(pilot, "Redo, conversation 1", f"Redo: Dissolve summary {NODE}")
         await pilot.press("a")
-        await wait_for(pilot, lambda: len(screen.table.keys) == 3, "the redo in the list")
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the redo in the list")
         assert dump(path) == after
-        redo, undo, _ = screen.table.keys
-        await wait_for(pilot, lambda: screen._undone == {redo: None, undo: redo, first: None})
+        redo, undo, _ = screen.list.table.keys
+        await wait_for(pilot, lambda: screen.list.history.undone == {redo: None, undo: redo, first: None})
         await settled(pilot)
         await pilot.press("u")
         await previewed(pilot)
         await pilot.press("a")
-        await wait_for(pilot, lambda: len(screen.table.keys) == 4, "the second undo in the list")
-        again = screen.table.keys[0]
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 4, "the second undo in the list")
+        again = screen.list.table.keys[0]
         await settled(pilot)
         await pilot.press("enter")
         await wait_for_text(pilot, f"Operation {first}", f"undone by {again}")
@@ -146,15 +147,17 @@ async def test_the_list_is_filtered_and_narrowed_to_a_conversation(database_copy
     first, second, third = await changed(path, (1, NODE), (4, FOURTH), (1, OTHER))
     async with open_app(path) as pilot:
         screen = await go_to(pilot, HistoryScreen(conversation(pilot, 1), only=True))
-        await wait_for(pilot, lambda: list(screen.table.keys) == [third, first], "those of conversation 1")
+        await wait_for(
+            pilot, lambda: list(screen.list.table.keys) == [third, first], "those of conversation 1"
+        )
         await wait_for_text(pilot, "History of 1")
         await pilot.press("T")
-        await wait_for(pilot, lambda: list(screen.table.keys) == [third, second, first], "all of them")
+        await wait_for(pilot, lambda: list(screen.list.table.keys) == [third, second, first], "all of them")
         await pilot.press("slash", *FOURTH)
-        await wait_for(pilot, lambda: list(screen.table.keys) == [second], "the one that matches")
+        await wait_for(pilot, lambda: list(screen.list.table.keys) == [second], "the one that matches")
         await wait_for_text(pilot, f"1 of 3 /{FOURTH}")
         await pilot.press("enter", "escape")
-        await wait_for(pilot, lambda: len(screen.table.keys) == 3, "the filter is gone")
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the filter is gone")
 
 
 async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, no_offer: None):
@@ -179,15 +182,15 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await settled(pilot)
         screen = pilot.app.screen
         assert isinstance(screen, HistoryScreen)
-        assert list(screen.table.keys) == ["batch-1"]
+        assert list(screen.list.table.keys) == ["batch-1"]
         await wait_for_text(pilot, "▸", "2 operations: Dissolve summary")
         await pilot.press("enter")
-        await wait_for(pilot, lambda: len(screen.table.keys) == 3, "the batch, unfolded")
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the batch, unfolded")
         await pilot.press("j", "u")  # one of them alone
         await previewed(pilot)
         await wait_for_text(pilot, "1 with all of its batch: no")
         await pilot.press("escape", "k", "enter")
-        await wait_for(pilot, lambda: len(screen.table.keys) == 1, "the batch, folded")
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 1, "the batch, folded")
         await pilot.press("u")
         await previewed(pilot)
         await wait_for_text(pilot, "batch: yes", "in 2 contexts", "summaries +2")
@@ -195,7 +198,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await pilot.press("a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
         assert dump(path) == before
-        await wait_for(pilot, lambda: len(screen.table.keys) == 2, "the undo, a batch as well")
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 2, "the undo, a batch as well")
 
 
 async def test_what_stands_on_an_operation_is_named_and_goes_with_it(

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from lcm_tui.frame import CommandScreen
-from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.history.screen import HistoryScreen
 from tests.app import hostile
 from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import open_app, resize, said, settled, strips, wait_for

@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
 from lcm_tui.dialogs.help import HelpScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.screens.files import FilesScreen
 from lcm_tui.widgets.bars import KeyBar
@@ -112,10 +113,18 @@ async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory
 # -- help and palette --------------------------------------------------------------------------------------
 
 
+def done_by(screen: CommandScreen, command: str) -> bool:
+    """Whether a screen says what a command does."""
+    held = any(action.command == command for action in screen.actions())
+    return held or callable(getattr(screen, f"action_{command.replace('-', '_')}", None))
+
+
 @pytest.mark.parametrize("name", WAYS)
 async def test_every_screen_shows_its_keys_and_explains_all_its_commands(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
         screen = await open_screen(pilot, name)
+        assert not [command for command in screen.commands if not done_by(screen, command)]
+        assert {action.command for action in screen.actions()} <= set(screen.commands)
         bar = f"{shown_lines(pilot)[-1]} "
         shown = [hint for hint in screen.key_hints() if f" {hint.key} {hint.title} " in bar]
         assert {"help", "back"} <= {hint.command for hint in shown}

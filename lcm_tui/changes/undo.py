@@ -1,0 +1,71 @@
+"""Taking an operation back, or making it again, alone or with what depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lcm_core.change.journal import Operation
+from lcm_core.change.plan import Plan
+from lcm_core.change.undo import (
+    NotUndoableError,
+    named,
+    plan_redo,
+    plan_redo_batch,
+    plan_undo,
+    plan_undo_batch,
+    plan_undo_with_later,
+    undone_by,
+)
+from lcm_core.errors import RefusedError
+from lcm_core.store.database import Reader
+
+from lcm_tui.changes.change import Change, Choice
+
+ABOUT: Final = """
+An undo puts back what an operation replaced, a redo makes it again, whichever it is in the history. Every row
+is compared first: when one has changed since, it is refused with the reason. Both are operations as well.
+"""
+
+
+def undoing(one: Operation, *, holds: bool, whole: bool = False) -> Change:
+    """Undo an operation that *holds*, redo one that was undone; *whole*: at first all of its batch."""
+    where = "" if one.conversation_id is None else f", conversation {one.conversation_id}"
+
+    of_batch = Choice("with all of its batch", ("no", "yes"), chosen="yes" if whole else "no")
+    later = Choice.switch("with later operations that depend on it")
+    choices = (*([of_batch] if one.batch is not None else []), *([later] if holds else []))
+
+    async def plan(reader: Reader) -> Sequence[Plan]:
+        try:
+            return await _plan(reader, one, whole=of_batch.on, with_later=later.on)
+        except NotUndoableError as error:
+            if not error.dependents or of_batch.on:
+                raise
+            raise _depended_on(error, choices.index(later) + 1) from error
+
+    return Change(plan, f"{'Undo' if holds else 'Redo'}{where}", ABOUT, choices)
+
+
+async def _plan(reader: Reader, one: Operation, *, whole: bool, with_later: bool) -> Sequence[Plan]:
+    """*whole*: all of its batch that is in the same state; *with_later*: what depends on it too."""
+    undone = await undone_by(reader, one.id) is not None
+    if whole and one.batch is not None:
+        return await (plan_redo_batch if undone else plan_undo_batch)(reader, one.batch)
+    if with_later and not undone:
+        return await plan_undo_with_later(reader, one.id)
+    return (await (plan_redo if undone else plan_undo)(reader, one.id),)
+
+
+def _depended_on(error: NotUndoableError, digit: int) -> RefusedError:
+    """What depends on an operation, and the choice that takes all of it back."""
+    names = "; ".join(named(one) for one in error.dependents)
+    number = len(error.dependents)
+    if number == 1:
+        return RefusedError(
+            f"Blocked by a later operation that depends on it: {names}. Press {digit} to undo both together."
+        )
+    return RefusedError(
+        f"Blocked by {number} later operations that depend on it: {names}. Press {digit} to undo all "
+        f"{number + 1} together."
+    )

@@ -1,0 +1,96 @@
+"""One operation in full, edit by edit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lcm_core.change.journal import Operation
+from lcm_core.errors import LcmError
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.changes.undo import undoing
+from lcm_tui.commands import Action, bindings
+from lcm_tui.screens.history.reads import load_operation, when_of
+from lcm_tui.screens.plan_lines import Shown, rows_text, shown_edits
+from lcm_tui.screens.plan_view import HELP_VIEW, PlanView
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.spans import Line, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An operation with what it did; the sentence that says why it cannot be read."""
+
+    operation: Operation
+    shown: Shown | None
+    undone_by: str | None  #: what undoes it now; None: what it did holds
+    problem: str = ""
+
+
+class OperationScreen(PlanView[Recorded]):
+    """One operation in full; `u` previews taking it back."""
+
+    HELP = f"""
+An operation as it was committed, with the ordinals of that moment. u previews taking it back, or making it
+again when it was undone.
+
+{HELP_VIEW}
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("undo", "open"))
+
+    def __init__(self, operation: Operation) -> None:
+        super().__init__()
+        self._operation = operation
+        self._recorded: Recorded | None = None
+
+    def where(self) -> str:
+        """Which operation."""
+        return f"Operation {self._operation.id}"
+
+    def actions(self) -> Sequence[Action]:
+        """Taking it back, and what every change shows."""
+        return (*super().actions(), Action("undo", self._undo, self._why_unread))
+
+    async def fetch(self) -> Recorded:
+        """What the history kept; its edits never change."""
+        one, held = self._operation, self.shown
+        try:
+            edits, by = await self.session.read(load_operation, one)
+        except LcmError as error:
+            return Recorded(one, None, None, error.message)
+        return Recorded(one, held or shown_edits(one.title, edits, one.rows, one.tokens), by)
+
+    def show(self, data: Recorded) -> None:
+        """Show it."""
+        self._recorded = data
+        self.query_one(TitleBar).note = "" if data.undone_by is None else "undone"
+        self.show_change(data.shown, empty=data.problem)
+
+    def lines_above(self, width: int) -> list[Line]:
+        """When, by what, and whether it holds."""
+        one, found = self._operation, self._recorded
+        when = when_of(one, self.session.zone)
+        said = f" {one.kind}, {when}, by lcm-tui {one.tool_version}"
+        lines: list[Line] = [(Span(said, "dim"),)]
+        if one.batch is not None:
+            lines.append((Span(f" one of batch {one.batch}", "dim"),))
+        if one.undoes is not None:
+            lines.append((Span(f" takes back {one.undoes}", "dim"),))
+        if found is not None and found.undone_by is not None:
+            lines.append((Span(f" ↶ undone by {found.undone_by}", "warn"),))
+        if found is not None and found.problem:
+            lines += [(Span(f" {found.problem}", "error"),), (Span(f" {rows_text(one.rows)}"),)]
+        return lines
+
+    def _why_unread(self) -> str | None:
+        unread = self._recorded is None or bool(self._recorded.problem)
+        return "it could not be read" if unread else None
+
+    def _undo(self) -> None:
+        """Preview taking it back, or making it again."""
+        if self._recorded is not None:
+            holds = self._recorded.undone_by is None
+            self.open(places.Preview(undoing(self._operation, holds=holds)))

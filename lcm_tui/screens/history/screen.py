@@ -1,0 +1,138 @@
+"""The operations of a database, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lcm_core.records import Conversation
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.changes.undo import undoing
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder
+from lcm_tui.panes.listing import Paging
+from lcm_tui.screens.history.panes import OperationList
+from lcm_tui.screens.history.reads import History, load_history
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.lines import LineView
+
+
+class HistoryScreen(DataScreen[History]):
+    """The operations of this database, newest first."""
+
+    HELP = """
+Everything that lcm-tui changed in this database, newest first: when, in which conversation, by how many
+tokens the context grew, how many rows were touched, and what was done. The list lies in the database itself,
+in a table of our own that the engine does not mind; browsing never makes it.
+
+enter shows an operation in full, edit by edit; what was committed together as a batch is one line (▸), which
+enter unfolds, and u there is about all of it. u previews taking it back, whichever it is in the list, and a
+applies that; an undo is an operation as well, and can be undone. ↶ marks what was undone and no longer holds.
+When a later operation depends on it, the preview names that one, and a choice there takes both back. When
+somebody else has changed its rows since, undoing it is refused, and the reason is shown.
+
+T switches between this conversation and all of them. / filters.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "undo", "scope", "search"))
+
+    def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
+        """The history of the database; with *only* at first that of *conversation*."""
+        super().__init__()
+        self.conversation = conversation
+        self.list = OperationList(self._filtered)
+        self.list.narrowed = only and conversation is not None
+        self._paging = Paging()
+
+    def compose_body(self) -> ComposeResult:
+        """The list alone."""
+        yield self.list
+
+    def actions(self) -> Sequence[Action]:
+        """Looking at an operation, and taking it back."""
+        return (
+            Action("open", self._open_operation, self.list.why_no_operation),
+            Action("undo", self._undo, self.list.why_no_operation),
+            Action("scope", self._turn_scope, self._why_no_scope),
+        )
+
+    def where(self) -> str:
+        """Whose history."""
+        if self.list.narrowed and self.conversation is not None:
+            return f"History of {self.conversation.conversation_id}  {self.conversation.lane}"
+        return "History"
+
+    def finder(self) -> Finder:
+        """The filter."""
+        return self.list.filter
+
+    def main_widget(self) -> LineView[str]:
+        """The list."""
+        return self.list.table
+
+    def selected_id(self) -> str | None:
+        """The id of the operation, or of the batch."""
+        return self.list.table.selected
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> History:
+        """The operations, as many as were asked for."""
+        narrowed = self.list.narrowed and self.conversation is not None
+        scope = self.conversation.conversation_id if narrowed and self.conversation else None
+        return await self.session.read(load_history, self._paging.limit(self.list), scope)
+
+    def show(self, data: History) -> None:
+        """Show them; the cursor stays on its operation."""
+        self.list.zone = self.session.zone
+        wanted = self._paging.take(self.list, len(data.operations), more=data.more)
+        self.list.show(data)
+        self._say_count()
+        if wanted:
+            self.load()
+
+    def _filtered(self) -> None:
+        self._say_count()
+        if self._paging.more:
+            self.load()
+
+    def _say_count(self) -> None:
+        found = self.list.history.operations
+        self.query_one(TitleBar).note = self.list.counted(self._paging.count) if found else ""
+
+    @on(LineView.Scrolled, "#list")
+    def _scrolled(self) -> None:
+        if self._paging.reached_end(self.list):
+            self.load()
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def _open_operation(self) -> None:
+        """Show the operation in full; unfold or fold a batch."""
+        if not self.list.fold() and self.list.operation is not None:
+            self.open(places.OneOperation(self.list.operation))
+
+    def _undo(self) -> None:
+        """Preview taking it back, or making it again; of a batch that holds in part, that part is undone."""
+        one, batch = self.list.operation, self.list.whole
+        if one is None:
+            return
+        holding = [each for each in batch or (one,) if self.list.history.holds(each)]
+        if batch and holding:
+            one = holding[0]
+        self.open(places.Preview(undoing(one, holds=bool(holding), whole=bool(batch))))
+
+    def _why_no_scope(self) -> str | None:
+        return "no conversation was selected when this was opened" if self.conversation is None else None
+
+    def _turn_scope(self) -> None:
+        """Switch between this conversation and all."""
+        self.list.narrowed = not self.list.narrowed
+        self.list.begin_anew()
+        self._paging.begin()
+        self.say_where()
+        self.load()
