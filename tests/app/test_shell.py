@@ -140,9 +140,6 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         for command in map(screen.told, screen.commands):
             key, title = key_title(command.key), f" {command.title} "
             assert any(line.split()[:1] == [key] and title in f"{line} " for line in keys.splitlines()), title
-        for command in screen.commands:
-            action = f"action_{command.replace('-', '_')}"
-            assert hasattr(screen, action), f"{name} has no {action}"
 
 
 @pytest.mark.parametrize("key", ["colon", "ctrl+p"])
