@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.assemble.assembler import AssemblySettings, assemble
 from lcm_core.assemble.blocks import host_block
@@ -181,6 +181,7 @@ def test_a_message_is_counted_with_its_blocks_only_once(
     assert known.with_content(()).quarters is None, "other blocks weigh something else"
 
 
+@settings(max_examples=40)
 @given(contexts(), SETTINGS, RULES)
 def test_the_same_records_give_the_same_messages_and_stay_as_they_are(
     items: list[LoadedItem], settings: AssemblySettings, rules: EngineRules

@@ -162,12 +162,3 @@ def test_any_run_of_digits_is_read(text: str):
     for one in quantities(folded(text)):
         assert 0 <= one.place[0] < one.place[1] <= len(text)
     assert invented(text, text) == []
-
-
-@pytest.mark.parametrize(
-    "piece", ["9", "9,", "9 ", "1k ", "a/", "a\\\\", "三", "Bob ", "v1.", "`", "feature/", "-9", "9-", "周"]
-)
-def test_much_of_the_same_is_read_in_passing(piece: str):
-    text = piece * (20_000 // len(piece))
-    assert measure(read_retention_source("a/b.py takes 30 s."), text).tokens > 0
-    assert measure(read_retention_source(text), "a/b.py takes 30 s.").tokens > 0
