@@ -19,7 +19,7 @@ from lcm_core.change.undo import (
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 
-from tests.change.support import dissolvable, dump, planned, reading, row_of, summary_row, update
+from tests.change.support import delete, dissolvable, dump, planned, reading, row_of, summary_row, update
 from tests.conftest import DatabaseFactory
 from tests.databases import column, run
 
@@ -121,6 +121,20 @@ def test_a_row_that_refers_to_one_that_would_go_stands_on_it(path: Path) -> None
     back(path, first.id)
     back(path, beside.id)
     assert dump(path) == before
+
+
+def test_what_took_a_reference_away_does_not_stand_on_what_it_named(path: Path) -> None:
+    """To take back that an edge of a host's was removed would only bring the edge again."""
+    one = summaries(path)[0]
+    made = do(
+        path,
+        insertion("summaries", summary_row(path, "sum_new", kind="leaf", depth=0)),
+        insertion("summary_messages", Cells.of({"summary_id": "sum_new", "message_id": 1, "ordinal": 0})),
+    )
+    run(path, f"INSERT INTO summary_parents VALUES ('{one}', 'sum_new', 9)")
+    do(path, *delete(path, "summary_parents", summary_id=one, parent_summary_id="sum_new"))
+    counted = recount(path, "sum_new", 17)
+    assert blocked(path, made.id) == [counted.id]
 
 
 def test_what_a_host_changed_is_no_operation(path: Path) -> None:

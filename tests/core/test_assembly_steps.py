@@ -528,6 +528,9 @@ def test_the_last_cut_leaves_an_answer_alone_where_nobody_asked():
     silent = [spoken[1].with_content((text_block(" "),))]
     assert clamp(silent, (90,), 10, 0.9).kept == (0,)
     assert clamp(silent, (90,), 10, 0.9, host_delivers_turn=True).kept == ()
+    turns = (("user", "go"), ("assistant", "said"), ("assistant", " \n"))
+    plain = [live_message({"role": role, "content": text}) for role, text in turns]
+    assert clamp(plain, (200, 50, 40), 100, 0.9, host_delivers_turn=True).kept == (0, 1)
 
 
 # -- where it came from ----------------------------------------------------------------------------------
