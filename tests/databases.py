@@ -32,12 +32,12 @@ Value = str | int | float | bytes | None
 
 
 @contextmanager
-def connect(path: Path) -> Iterator[sqlite3.Connection]:
+def connect(path: Path, *, timeout: float = 5.0) -> Iterator[sqlite3.Connection]:
     """A connection of the test's own that may write, without foreign keys, outside of a transaction.
 
-    Text that is not UTF-8 is read with surrogate escapes.
+    It waits *timeout* seconds for a lock. Text that is not UTF-8 is read with surrogate escapes.
     """
-    with _closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with _closing(sqlite3.connect(path, isolation_level=None, timeout=timeout)) as connection:
         yield connection
 
 
@@ -67,6 +67,13 @@ def query(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         return connection.execute(sql, parameters).fetchall()
 
 
+def rows(path: Path, sql: str, *parameters: object) -> list[sqlite3.Row]:
+    """All rows, their values by name or place."""
+    with reading(path) as connection:
+        connection.row_factory = sqlite3.Row
+        return connection.execute(sql, parameters).fetchall()
+
+
 def column(path: Path, sql: str, *parameters: object) -> list[Any]:
     """The first column of all rows."""
     return [row[0] for row in query(path, sql, *parameters)]
@@ -77,11 +84,12 @@ def value(path: Path, sql: str, *parameters: object) -> Any:
     return next(iter(column(path, sql, *parameters)), None)
 
 
-def run(path: Path, *statements: str) -> None:
-    """Change a database behind everybody's back, each statement in a transaction of its own."""
+def run(path: Path, *statements: str) -> Path:
+    """Change a database behind everybody's back, each statement in a transaction of its own; *path* again."""
     with connect(path) as connection:
         for statement in statements:
             connection.execute(statement)
+    return path
 
 
 # -- the builder -----------------------------------------------------------------------------------------
@@ -122,9 +130,10 @@ class Builder:
         **columns: Value,
     ) -> int:
         """A message after the last one, and its place at the end of the context; its id."""
+        if "seq" not in columns:
+            columns["seq"] = self._next("messages", "seq", 1, conversation_id)
         row: dict[str, Value] = {
             "conversation_id": conversation_id,
-            "seq": self._next("messages", "seq", 1, conversation_id),
             "role": role,
             "content": content,
             "token_count": estimate_weighted(content),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,34 +23,22 @@ from lcm_core.settings.values import SettingSource, Sourced
 from lcm_core.store.context import stored_items
 from lcm_core.store.database import Database, Reader
 
+from tests.databases import building, reading, run, value
+
 DatabaseFactory = Callable[[str], Path]
 NEVER = Timestamp("")
 CONTEXT = 3_000  #: raw messages in the context of the conversation that `long_conversation` makes
-
-
-def change(path: Path, *statements: str) -> None:
-    """Change a database behind everybody's back."""
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @pytest.fixture
 def long_conversation(database_copy: DatabaseFactory) -> Path:
     """A database whose conversation 99 was never compacted; its messages weigh 100 tokens each."""
     path = database_copy("0.15.3")
-    numbers = f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {CONTEXT - 1})"
-    change(
-        path,
-        "INSERT INTO conversations (conversation_id, session_id) VALUES (99, 'long')",
-        f"""{numbers} INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count)
-        SELECT 90000 + i, 99, i + 1, CASE i % 2 WHEN 0 THEN 'user' ELSE 'assistant' END,
-        replace(printf('%392s', i), ' ', 'x'), 100 FROM n""",
-        f"""{numbers} INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
-        SELECT 99, i, 'message', 90000 + i FROM n""",
-    )
+    with building(path) as rows:
+        rows.conversation(99)
+        for at in range(CONTEXT):
+            role = "assistant" if at % 2 else "user"
+            rows.message(99, f"{at:x>392}", role=role, message_id=90_000 + at, token_count=100)
     return path
 
 
@@ -106,16 +92,13 @@ async def test_a_tail_longer_than_the_budget_is_read_whole(long_conversation: Pa
 async def test_a_result_that_is_not_read_takes_its_call_from_the_tail(
     long_conversation: Path, answered: bool
 ):
-    part = """INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal, text_content,
-        tool_call_id, metadata) VALUES ('{0}', {1}, 'long', '{2}', {3}, 'so', '{4}', '{5}')"""
     last = 90_000 + CONTEXT - 1
-    change(
-        long_conversation,
-        "UPDATE messages SET role = 'tool' WHERE message_id = 90000",
-        part.format("a", 90_000, "tool", 0, "x" if answered else "y", '{"originalRole":"toolResult"}'),
-        part.format("b", last, "text", 0, "", "{}"),
-        part.format("c", last, "tool", 1, "x", "{}"),
-    )
+    with building(long_conversation) as rows:
+        rows.execute("UPDATE messages SET role = 'tool' WHERE message_id = 90000")
+        result = {"tool_call_id": "x" if answered else "y", "metadata": '{"originalRole":"toolResult"}'}
+        rows.part(90_000, "tool", "so", **result)
+        rows.part(last, "text", "so", tool_call_id="")
+        rows.part(last, "tool", "so", tool_call_id="x")
     found, _ = await read(long_conversation, 99, 5_000, fresh_tail_count=2)
     whole, _ = await read(long_conversation, 99, 1_000_000, fresh_tail_count=2)
     assert found.unread is not None
@@ -170,16 +153,15 @@ async def test_messages_that_read_as_before_are_not_resolved_again(
     assert again.context == first.context
     one, other, third, fourth = all_of_them[1:5]
     message = "(SELECT message_id FROM context_items WHERE conversation_id = 3 AND ordinal = {})"
-    change(
+    run(
         path,
         f"UPDATE messages SET content = 'another' WHERE message_id = {message.format(one)}",
         f"UPDATE messages SET token_count = 7 WHERE message_id = {message.format(other)}",
         f"DELETE FROM context_items WHERE conversation_id = 3 AND ordinal = {third}",
         f"UPDATE message_parts SET text_content = 'else' WHERE message_id = {message.format(fourth)}",
-        """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
-        SELECT 3, max(ordinal) + 1, 'message', max(message_id) FROM context_items
-        WHERE conversation_id = 3""",
     )
+    with building(path) as rows:
+        rows.item(3, value(path, "SELECT max(message_id) FROM context_items WHERE conversation_id = 3"))
     new, few = await read_anew(again)
     assert few == [one, other, fourth, all_of_them[-1] + 1]
     assert new.context == (await read_anew(None))[0].context
@@ -189,7 +171,7 @@ async def test_messages_that_read_as_before_are_not_resolved_again(
 
 async def test_history_and_debt_are_summed_when_asked(database_file: DatabaseFactory):
     path = database_file("0.15.3")
-    with contextlib.closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+    with reading(path) as connection:
         [(said,)] = connection.execute("SELECT sum(token_count) FROM messages WHERE conversation_id = 3")
         [(raw,)] = connection.execute(
             """SELECT sum(m.token_count) FROM context_items AS c JOIN messages AS m USING (message_id)
@@ -204,7 +186,7 @@ async def test_history_and_debt_are_summed_when_asked(database_file: DatabaseFac
 
 async def test_the_cache_is_judged_by_telemetry(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    change(
+    run(
         path,
         """UPDATE conversation_compaction_telemetry SET provider = 'openai-codex', cache_state = 'hot',
         retention = 'long', last_observed_cache_read = 59904, last_observed_cache_break_at = NULL,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -15,6 +13,7 @@ from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import active_brief, focus_overlay, list_briefs
 from lcm_core.store.database import Database
 
+from tests.databases import connect
 from tests.support import recorded
 
 DatabaseFactory = Callable[[str], Path]
@@ -58,7 +57,7 @@ async def test_the_recorded_overlay(database_file: DatabaseFactory):
 
 async def test_an_active_brief_without_text_or_coverage_does_nothing(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    with closing(sqlite3.connect(path)) as database, database:
+    with connect(path) as database:
         database.execute(
             "UPDATE focus_briefs SET status = 'active' WHERE brief_id = 'focus_176b108901f00a77'"
         )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,19 +31,11 @@ from lcm_core.store import context as store
 from lcm_core.store.database import Database
 from lcm_core.tokens import Lacking, Verdict
 
+from tests.databases import building, query
 from tests.support import VERSIONS, with_values
 
 DatabaseFactory = Callable[[str], Path]
 ONE = ConversationId(1)
-
-
-@contextmanager
-def changed(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database, opened by somebody who minds neither foreign keys nor checks."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = 1")
-        yield connection
-        connection.commit()
 
 
 async def known_context(database: Database, number: int, limit: int | None = None) -> KnownContext:
@@ -63,11 +53,6 @@ async def read_on(database: Database, known: KnownContext, limit: int | None = N
     known.learn(data.weights)
 
 
-def sql(path: Path, query: str) -> list[tuple[int, ...]]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
-        return connection.execute(query).fetchall()
-
-
 # -- what is right ---------------------------------------------------------------------------------------
 
 
@@ -76,7 +61,7 @@ async def test_totals_are_what_plain_sql_says(database_file: DatabaseFactory, ve
     path = database_file(version)
     expected = {
         number: row
-        for number, *row in sql(
+        for number, *row in query(
             path,
             """SELECT c.conversation_id, count(*), count(c.message_id), count(c.summary_id),
             sum(coalesce(m.token_count, s.token_count, 0)),
@@ -147,8 +132,8 @@ async def test_a_wrong_count_is_told_from_a_right_one(
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
         before = await database.read(store.check_tokens, item)
-    with changed(path) as connection:
-        connection.execute(f"UPDATE {table} SET token_count = token_count + 7 WHERE {key} = ?", (item,))
+    with building(path, checks=False) as rows:
+        rows.execute(f"UPDATE {table} SET token_count = token_count + 7 WHERE {key} = ?", item)
     async with await Database.open(path) as database:
         after = await database.read(store.check_tokens, item)
         gone = await database.read(store.check_tokens, SummaryId("sum_gone"))
@@ -200,18 +185,13 @@ async def test_the_damage_that_was_made(database_file: DatabaseFactory):
 
 async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    with changed(path) as connection:
-        insert = "INSERT INTO context_items VALUES (1, ?, ?, ?, ?, datetime('now'))"
-        columns = "(conversation_id, ordinal, item_type, message_id, summary_id, created_at)"
-        for row in (
-            (-3, "message", 848, None),
-            (24, "summary", None, "sum_4c4bd5292abfa225"),
-            (25, "message", 569, None),
-            (26, "message", None, "sum_6f28c0a7f6f90a1a"),
-            (27, "summary", None, None),
-            (ABNORMAL_ORDINAL + 5, "message", 865, None),
-        ):
-            connection.execute(insert.replace("context_items", f"context_items {columns}"), row)
+    with building(path, checks=False) as rows:
+        rows.item(1, 848, -3)
+        rows.item(1, "sum_4c4bd5292abfa225", 24)
+        rows.item(1, 569, 25)
+        rows.item(1, "sum_6f28c0a7f6f90a1a", 26, item_type="message")
+        rows.item(1, 0, 27, item_type="summary", message_id=None)
+        rows.item(1, 865, ABNORMAL_ORDINAL + 5)
     async with await Database.open(path) as database:
         known = await known_context(database, 1)
     view = known.view
@@ -318,11 +298,8 @@ async def test_appended_items_are_read_alone(database_copy: DatabaseFactory):
     async with await Database.open(path) as database:
         known = await known_context(database, 1)
         before = known.view
-        with changed(path) as connection:
-            connection.execute(
-                """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
-                VALUES (1, 22, 'message', 1)"""
-            )
+        with building(path, checks=False) as rows:
+            rows.item(1, 1)
     async with await Database.open(path) as database:
         data = await database.read(read_context, known)
     assert data.fresh == (("message", 1, 0),)
@@ -337,13 +314,10 @@ async def test_compaction_replaces_a_run(database_copy: DatabaseFactory):
         known = await known_context(database, 1)
         assert known.totals is not None
         tokens = known.totals.tokens
-        with changed(path) as connection:
-            connection.execute("DELETE FROM context_items WHERE conversation_id = 1 AND ordinal IN (4, 5)")
-            connection.execute(
-                """INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)
-                SELECT 1, 4, 'summary', summary_id FROM summaries WHERE summary_id = 'sum_253c14ef1ca84d7c'"""
-            )
-            connection.execute(
+        with building(path, checks=False) as rows:
+            rows.execute("DELETE FROM context_items WHERE conversation_id = 1 AND ordinal IN (4, 5)")
+            rows.item(1, "sum_253c14ef1ca84d7c", 4)
+            rows.execute(
                 """UPDATE context_items SET ordinal = ordinal - 1 WHERE conversation_id = 1 AND ordinal > 5"""
             )
     async with await Database.open(path) as database:
@@ -363,11 +337,9 @@ async def test_a_change_of_a_row_is_found_by_verifying(database_copy: DatabaseFa
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
         known = await known_context(database, 1)
-        with changed(path) as connection:
-            connection.execute("DELETE FROM messages WHERE message_id = 850")
-            connection.execute(
-                "UPDATE summaries SET token_count = 1 WHERE summary_id = 'sum_6f28c0a7f6f90a1a'"
-            )
+        with building(path, checks=False) as rows:
+            rows.execute("DELETE FROM messages WHERE message_id = 850")
+            rows.execute("UPDATE summaries SET token_count = 1 WHERE summary_id = 'sum_6f28c0a7f6f90a1a'")
     async with await Database.open(path) as database:
         await read_on(database, known)
         while ids := known.unverified(4):
@@ -405,8 +377,8 @@ async def test_a_long_list_begins_before_it_has_been_read(database_file: Databas
 
 async def test_a_file_without_context_items(database_copy: DatabaseFactory):
     path = database_copy("0.1.2")
-    with changed(path) as connection:
-        connection.execute("DROP TABLE context_items")
+    with building(path, checks=False) as rows:
+        rows.execute("DROP TABLE context_items")
     async with await Database.open(path) as database:
         known = await known_context(database, 1)
     assert known.totals is not None
@@ -415,10 +387,10 @@ async def test_a_file_without_context_items(database_copy: DatabaseFactory):
 
 async def test_values_of_the_wrong_type_are_no_defect(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    with changed(path) as connection:
-        connection.execute("UPDATE messages SET token_count = 'many' WHERE message_id = 848")
-        connection.execute("UPDATE messages SET content = x'ff00fe' WHERE message_id = 849")
-        connection.execute("UPDATE context_items SET ordinal = 7.5 WHERE conversation_id = 1 AND ordinal = 7")
+    with building(path, checks=False) as rows:
+        rows.execute("UPDATE messages SET token_count = 'many' WHERE message_id = 848")
+        rows.execute("UPDATE messages SET content = x'ff00fe' WHERE message_id = 849")
+        rows.execute("UPDATE context_items SET ordinal = 7.5 WHERE conversation_id = 1 AND ordinal = 7")
     async with await Database.open(path) as database:
         known = await known_context(database, 1)
         entries = await database.read(store.context_entries, list(known.view.items))

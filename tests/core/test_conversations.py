@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from lcm_core.store.statistics import sums_of, sums_since
 from lcm_core.times import parse_utc
 
 from tests.conftest import DatabaseFactory
+from tests.databases import building, query, run
 from tests.support import VERSIONS
 
 
@@ -31,25 +30,13 @@ async def opened(path: Path) -> AsyncIterator[Database]:
         yield database
 
 
-def plain(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
-        return connection.execute(sql, parameters).fetchall()
-
-
-def changed(path: Path, *statements: str) -> Path:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-    return path
-
-
 async def test_every_conversation_is_listed_once_with_its_newest_message(path: Path, opened: Database):
     entries = await opened.read(store.list_conversations)
     ids = [entry.conversation.conversation_id for entry in entries]
-    there = plain(path, "SELECT conversation_id FROM conversations ORDER BY conversation_id")
+    there = query(path, "SELECT conversation_id FROM conversations ORDER BY conversation_id")
     assert sorted(ids) == [found for (found,) in there]
     for entry in entries:
-        said = plain(
+        said = query(
             path,
             "SELECT created_at FROM messages WHERE conversation_id = ? ORDER BY seq DESC LIMIT 1",
             entry.conversation.conversation_id,
@@ -58,13 +45,13 @@ async def test_every_conversation_is_listed_once_with_its_newest_message(path: P
 
 
 async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
-    ids = [ConversationId(found) for (found,) in plain(path, "SELECT conversation_id FROM conversations")]
+    ids = [ConversationId(found) for (found,) in query(path, "SELECT conversation_id FROM conversations")]
     for counts in await opened.read(store.count_rows, ids):
         key = counts.conversation_id
         one = "SELECT count(*) FROM {} WHERE conversation_id = ?"
-        assert [(counts.messages,)] == plain(path, one.format("messages"), key)
-        assert [(counts.context_items,)] == plain(path, one.format("context_items"), key)
-        assert [(found.kind, found.depth, found.count) for found in counts.summaries] == plain(
+        assert [(counts.messages,)] == query(path, one.format("messages"), key)
+        assert [(counts.context_items,)] == query(path, one.format("context_items"), key)
+        assert [(found.kind, found.depth, found.count) for found in counts.summaries] == query(
             path,
             """SELECT kind, depth, count(*) FROM summaries WHERE conversation_id = ?
             GROUP BY depth, kind ORDER BY depth""",
@@ -74,13 +61,13 @@ async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
 
 async def test_sums_are_those_of_plain_sql_and_broken_is_what_classify_says(path: Path, opened: Database):
     has_model = opened.schema.has("summaries", "model")
-    for (key,) in plain(path, "SELECT conversation_id FROM conversations"):
+    for (key,) in query(path, "SELECT conversation_id FROM conversations"):
         sums = await opened.read(sums_of, ConversationId(key))
-        [(messages, tokens)] = plain(
+        [(messages, tokens)] = query(
             path, "SELECT count(*), ifnull(sum(token_count), 0) FROM messages WHERE conversation_id = ?", key
         )
         assert (sums.messages, sums.message_tokens) == (messages, tokens)
-        [(context,)] = plain(
+        [(context,)] = query(
             path,
             """SELECT ifnull(sum(ifnull(m.token_count, ifnull(s.token_count, 0))), 0)
             FROM context_items AS c LEFT JOIN messages AS m ON m.message_id = c.message_id
@@ -88,7 +75,7 @@ async def test_sums_are_those_of_plain_sql_and_broken_is_what_classify_says(path
             key,
         )
         assert sums.context_tokens == context
-        texts = plain(
+        texts = query(
             path,
             f"SELECT content, {'model' if has_model else 'NULL'} FROM summaries WHERE conversation_id = ?",
             key,
@@ -97,7 +84,7 @@ async def test_sums_are_those_of_plain_sql_and_broken_is_what_classify_says(path
 
 
 async def test_the_newest_activity_comes_first_whatever_format_its_time_has(database_copy: DatabaseFactory):
-    path = changed(
+    path = run(
         database_copy("0.15.3"),
         "DELETE FROM messages WHERE conversation_id NOT IN (1, 2, 3, 4)",
         "UPDATE messages SET created_at = '2026-05-01 10:00:00' WHERE conversation_id = 1",
@@ -113,7 +100,7 @@ async def test_the_newest_activity_comes_first_whatever_format_its_time_has(data
     order = [entry.conversation.conversation_id for entry in entries]
     rest = [
         found
-        for (found,) in plain(
+        for (found,) in query(
             path, "SELECT conversation_id FROM conversations WHERE conversation_id > 5 ORDER BY 1 DESC"
         )
     ]
@@ -172,7 +159,7 @@ async def test_one_conversation_is_got_by_id_or_key(database_file: DatabaseFacto
 async def test_of_several_with_one_key_the_active_one_is_meant_then_the_newest(
     database_copy: DatabaseFactory,
 ):
-    path = changed(
+    path = run(
         database_copy("0.15.3"),
         "DROP INDEX IF EXISTS conversations_active_session_key_idx",
         "UPDATE conversations SET session_key = 'k', active = 0, created_at = '2026-01-01 00:00:00'",
@@ -182,7 +169,7 @@ async def test_of_several_with_one_key_the_active_one_is_meant_then_the_newest(
     )
     async with await Database.open(path) as database:
         assert (await database.read(store.find_by_session_key, "k")).conversation_id == 2
-    changed(path, "UPDATE conversations SET active = 0")
+    run(path, "UPDATE conversations SET active = 0")
     async with await Database.open(path) as database:
         assert (await database.read(store.find_by_session_key, "k")).conversation_id == 3
 
@@ -206,25 +193,23 @@ async def test_sums_are_brought_up_to_date_by_reading_what_was_appended(database
     key = ConversationId(1)
     async with await Database.open(path) as database:
         known = await database.read(sums_of, key)
-    changed(
-        path,
-        "INSERT INTO messages (conversation_id, seq, role, content, token_count)"
-        " VALUES (1, 9000, 'user', 'x', 50), (1, 9001, 'user', 'y', 7), (2, 9000, 'user', 'z', 1000)",
-    )
+    with building(path) as rows:
+        for conversation, seq, tokens in ((1, 9000, 50), (1, 9001, 7), (2, 9000, 1000)):
+            rows.message(conversation, "x", seq=seq, token_count=tokens, in_context=False)
     async with await Database.open(path) as database:
         assert await database.read(sums_since, known) == await database.read(sums_of, key)
-    changed(path, "DELETE FROM messages WHERE seq = 9000 AND conversation_id = 1")
+    run(path, "DELETE FROM messages WHERE seq = 9000 AND conversation_id = 1")
     async with await Database.open(path) as database:
         grown = await database.read(sums_since, known)
         assert grown == await database.read(sums_of, key)
         assert grown.message_tokens == known.message_tokens + 7
-    changed(path, "DELETE FROM messages WHERE conversation_id = 1 AND seq = 1")
+    run(path, "DELETE FROM messages WHERE conversation_id = 1 AND seq = 1")
     async with await Database.open(path) as database:
         assert await database.read(sums_since, grown) == await database.read(sums_of, key)
 
 
 async def test_values_of_other_types_are_shown_as_what_they_should_be(database_copy: DatabaseFactory):
-    path = changed(
+    path = run(
         database_copy("0.15.3"),
         "UPDATE conversations SET title = x'4142', archive_cause = 5 WHERE conversation_id = 1",
         "UPDATE conversations SET active = 'yes' WHERE conversation_id = 1",

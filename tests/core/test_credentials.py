@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,8 @@ from lcm_core.summarize.cost import FREE, price_of
 from lcm_core.summarize.credentials import CredentialError, KeyKind, KeySource
 from lcm_core.summarize.models.providers import ModelError
 from lcm_core.summarize.models.writer import ChosenModel, choose_model
+
+from tests.databases import connect
 
 KEY = "sk-test-0123456789abcdef-SECRET"
 OTHER = "sk-other-0123456789abcdef-OTHER1"
@@ -314,14 +314,13 @@ def test_a_profile_of_openclaw_is_used_for_its_own_provider_only(tmp_path: Path)
 def store(path: Path, profiles_: Any, state: Any = None) -> Path:
     """A host's own database with profiles, in WAL mode and without a WAL."""
     path.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(path)) as connection:
+    with connect(path) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE auth_profile_store (id INTEGER PRIMARY KEY, store_json TEXT)")
         connection.execute("INSERT INTO auth_profile_store VALUES (1, ?)", (json.dumps(profiles_),))
         if state is not None:
             connection.execute("CREATE TABLE auth_profile_state (id INTEGER PRIMARY KEY, state_json TEXT)")
             connection.execute("INSERT INTO auth_profile_state VALUES (1, ?)", (json.dumps(state),))
-        connection.commit()
     return path
 
 

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from lcm_core.store.database import READINGS, Change, Database, Reader
 from lcm_core.store.opening import Access, file_state, private_copy, sidecar
 
 from tests.conftest import DatabaseFactory
+from tests.databases import connect
 
 #: What a database is read with.
 Load = Callable[..., Awaitable[Any]]
@@ -56,7 +57,7 @@ def database(database_copy: DatabaseFactory) -> Path:
 @contextmanager
 def writer(path: Path) -> Iterator[sqlite3.Connection]:
     """Another program that has the database open."""
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=1)) as connection:
+    with connect(path, timeout=1) as connection:
         yield connection
 
 
@@ -182,9 +183,8 @@ async def test_a_file_can_be_opened_and_read_while_it_is_written_without_a_rest(
         number = 0
         while not over.wait(0.015):
             number += 1
-            with closing(sqlite3.connect(database)) as connection:
+            with connect(database) as connection:
                 connection.execute(f"CREATE TABLE more_{number} AS SELECT * FROM messages")
-                connection.commit()
 
     writing = asyncio.ensure_future(asyncio.to_thread(host))
     try:

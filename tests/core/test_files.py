@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.store.files import get_file, list_files, references_to
 
+from tests.databases import connect, reading
 from tests.support import VERSIONS
 
 DatabaseFactory = Callable[[str], Path]
@@ -56,7 +55,7 @@ async def test_a_file_by_its_id(database_file: DatabaseFactory):
 @pytest.mark.parametrize("version", [one for one in VERSIONS if one != "1.0-next"])  # that has no files
 async def test_references_are_all_that_a_full_search_finds(version: str, database_file: DatabaseFactory):
     path = database_file(version)
-    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as raw:
+    with reading(path) as raw:
         contents = raw.execute("SELECT message_id, content FROM messages ORDER BY message_id").fetchall()
         naming = raw.execute("SELECT summary_id, file_ids FROM summaries ORDER BY rowid").fetchall()
     async with await Database.open(path) as database:
@@ -71,7 +70,7 @@ async def test_references_are_all_that_a_full_search_finds(version: str, databas
 
 async def test_a_payload_moved_out_of_its_message_refers_to_its_file(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    with closing(sqlite3.connect(path)) as raw, raw:
+    with connect(path) as raw:
         raw.execute("UPDATE summaries SET file_ids = '[]'")
         in_context, gone = (
             raw.execute(

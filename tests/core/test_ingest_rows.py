@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections import UserList
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,22 +28,17 @@ from lcm_core.ingest.stored import StoredMessage, new_file_id, store_message
 from lcm_core.javascript import js_json, js_number, read_json, well_formed
 from lcm_core.store.schema import Schema
 
+from tests.databases import rows
 from tests.support import with_values
 
 PARTS = ("part_type", "text_content", "tool_call_id", "tool_name", "tool_input", "tool_output", "metadata")
 
 
-def query(path: Path, sql: str, *parameters: object) -> list[sqlite3.Row]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
-        connection.row_factory = sqlite3.Row
-        return connection.execute(sql, parameters).fetchall()
-
-
 def schema_of(path: Path) -> Schema:
-    names = query(path, "SELECT name FROM sqlite_master WHERE sql NOT LIKE 'CREATE VIRTUAL%'")
+    names = rows(path, "SELECT name FROM sqlite_master WHERE sql NOT LIKE 'CREATE VIRTUAL%'")
     return Schema(
         {
-            row[0]: frozenset(one[0] for one in query(path, "SELECT name FROM pragma_table_info(?)", row[0]))
+            row[0]: frozenset(one[0] for one in rows(path, "SELECT name FROM pragma_table_info(?)", row[0]))
             for row in names
         }
     )
@@ -86,16 +79,16 @@ def ids_in(content: str) -> Callable[[], str]:
 def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
     database = openclaw_home / "lcm.db"
     compared, files = 0, 0
-    for conversation in query(database, "SELECT conversation_id, session_id FROM conversations"):
+    for conversation in rows(database, "SELECT conversation_id, session_id FROM conversations"):
         [path] = (openclaw_home / "agents").glob(f"*/sessions/{conversation['session_id']}.jsonl")
-        rows = query(
+        stored = rows(
             database, "SELECT * FROM messages WHERE conversation_id = ? ORDER BY seq", conversation[0]
         )
-        by_entry = {row["transcript_entry_id"]: row for row in rows}
+        by_entry = {row["transcript_entry_id"]: row for row in stored}
         file = read_host_file(path)
         # The engine itself stored two messages of one turn a second time, without their entry ids.
-        assert len(file.on_path) == sum(row["transcript_entry_id"] is not None for row in rows)
-        assert len(rows) - len(file.on_path) == (2 if conversation["conversation_id"] == 3 else 0)
+        assert len(file.on_path) == sum(row["transcript_entry_id"] is not None for row in stored)
+        assert len(stored) - len(file.on_path) == (2 if conversation["conversation_id"] == 3 else 0)
         assert [one for one in by_entry if one] == [entry_id_of(one) for one in file.messages]
         for host in read_messages(file, file.messages):
             row = by_entry[host.entry_id]
@@ -114,12 +107,10 @@ def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
             assert message.event_key == row["stable_event_key"]
             assert message.created_at == row["created_at"]
             assert (message.sender, message.large_content) == (None, None)
-            made = query(
-                database, "SELECT * FROM message_parts WHERE message_id = ? ORDER BY ordinal", row[0]
-            )
+            made = rows(database, "SELECT * FROM message_parts WHERE message_id = ? ORDER BY ordinal", row[0])
             assert parts(message) == [tuple(part[name] for name in PARTS) for part in made]
             for payload in message.payloads:
-                [file] = query(database, "SELECT * FROM large_files WHERE file_id = ?", payload.file_id)
+                [file] = rows(database, "SELECT * FROM large_files WHERE file_id = ?", payload.file_id)
                 assert (payload.file_name, payload.mime) == (file["file_name"], file["mime_type"])
                 assert (len(payload.data), payload.lines) == (file["byte_size"], file["line_count"])
                 assert payload.summary == file["exploration_summary"]
@@ -137,8 +128,8 @@ def test_every_version_stores_its_own_way(version: str, database_file: Callable[
     database = database_file(version)
     rules = engine_rules(schema_of(database)).ingest
     compared = 0
-    for row in query(database, "SELECT * FROM messages"):
-        made = query(database, "SELECT * FROM message_parts WHERE message_id = ? ORDER BY ordinal", row[0])
+    for row in rows(database, "SELECT * FROM messages"):
+        made = rows(database, "SELECT * FROM message_parts WHERE message_id = ? ORDER BY ordinal", row[0])
         kept = [json.loads(part["metadata"]) for part in made]
         if not kept or "originalRole" not in kept[0] or "externalizedFileIds" in kept[0]:
             continue  # an event of the engine, a bulk import without parts, a text that held a file
@@ -240,7 +231,7 @@ def test_an_answer_is_named_by_its_response() -> None:
 
 def test_the_hash_of_the_last_entry_is_the_recorded_one(openclaw_home: Path) -> None:
     database = openclaw_home / "lcm.db"
-    states = query(
+    states = rows(
         database,
         """SELECT s.last_processed_entry_hash, m.role, m.content FROM conversation_bootstrap_state AS s
         JOIN messages AS m ON m.conversation_id = s.conversation_id

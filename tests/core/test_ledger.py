@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -28,6 +26,7 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.summarize.source import Rendering
 
 from tests.conftest import DatabaseFactory
+from tests.databases import connect
 from tests.support import with_values
 
 VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged")
@@ -101,9 +100,8 @@ async def test_what_was_not_read_has_a_fate_too(database_file: DatabaseFactory):
 
 async def test_what_is_mended_is_told_at_the_item(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+    with connect(path) as connection:
         connection.execute("DELETE FROM context_items WHERE message_id = 850")
-        connection.commit()
     one = await ledger(path, 1, 128_000, fresh_tail_count=None)
     caller = one.fate(5, 849)
     assert caller is not None
@@ -176,9 +174,8 @@ async def test_two_budgets_differ_by_what_is_left_out(database_file: DatabaseFac
 async def test_a_message_that_says_something_else_is_changed(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     before = (await ledger(path, 1, 128_000)).assembled
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+    with connect(path) as connection:
         connection.execute("UPDATE summaries SET content = 'short' WHERE summary_id = 'sum_bb692ab9b90b6a49'")
-        connection.commit()
     after = (await ledger(path, 1, 128_000)).assembled
     found = compare_contexts(sent_now(before), sent_now(after))
     assert names_of(found.changed) == ("sum_bb692ab9b90b6a49",)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -27,18 +24,13 @@ from lcm_core.store.lineage import (
 from lcm_core.store.summaries import summary_entries
 
 from tests.conftest import DatabaseFactory
+from tests.databases import building, reading, run
 from tests.support import VERSIONS
 
 ONE = ConversationId(1)
 D2 = SummaryId("sum_07742015d971b59d")
 ITS_SOURCES = ("sum_698811c2167466f4", "sum_32c213081e481418")
 LEAF = SummaryId("sum_afbaa0d9045b3dd1")
-
-
-def change(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -73,7 +65,7 @@ async def test_the_way_to_a_leaf_leads_from_a_root_along_recorded_edges(database
 
 async def test_there_is_no_way_to_what_no_root_leads_to(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    change(path, "DELETE FROM summary_parents WHERE summary_id = 'sum_bb692ab9b90b6a49'")
+    run(path, "DELETE FROM summary_parents WHERE summary_id = 'sum_bb692ab9b90b6a49'")
     async with await Database.open(path) as database:
         assert (await database.read(open_tree, ONE, select=LEAF)).way == ()
         assert (await database.read(open_tree, ONE, select=SummaryId("sum_none"))).way == ()
@@ -83,7 +75,7 @@ async def test_a_context_item_without_a_row_or_of_another_conversation_is_no_roo
     database_copy: DatabaseFactory,
 ):
     path = database_copy("0.15.3")
-    change(
+    run(
         path,
         "UPDATE context_items SET summary_id = 'sum_gone' WHERE conversation_id = 1 AND ordinal = 0",
         f"UPDATE context_items SET summary_id = '{LEAF}' WHERE conversation_id = 8 AND ordinal = 0",
@@ -140,7 +132,7 @@ async def test_the_graph_is_read_again_only_when_it_may_have_changed(database_co
         "UPDATE summaries SET depth = 7 WHERE rowid = 1",
         "DELETE FROM summaries WHERE rowid = 1",
     ):
-        change(path, statement)
+        run(path, statement)
         async with await Database.open(path) as database:
             whole = await database.read(whole_tree, ONE, known=first.fingerprint)
         assert whole.graph is not None
@@ -152,20 +144,15 @@ async def test_a_new_message_is_no_reason_to_read_the_graph_again(database_copy:
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
         first = await database.read(whole_tree, ONE)
-    change(
-        path,
-        """INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count)
-        VALUES (99999, 1, 99999, 'user', 'hello', 1)""",
-        """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
-        VALUES (1, 99999, 'message', 99999)""",
-    )
+    with building(path) as rows:
+        rows.message(1, "hello")
     async with await Database.open(path) as database:
         assert (await database.read(whole_tree, ONE, known=first.fingerprint)).graph is None
 
 
 async def test_sources_come_in_the_order_of_condensation(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    change(path, f"UPDATE summary_parents SET ordinal = 1 - ordinal WHERE summary_id = '{D2}'")
+    run(path, f"UPDATE summary_parents SET ordinal = 1 - ordinal WHERE summary_id = '{D2}'")
     async with await Database.open(path) as database:
         found = await database.read(sources_in, [D2, LEAF])
         assert found == {D2: tuple(reversed(ITS_SOURCES)), LEAF: ()}
@@ -179,7 +166,7 @@ async def test_messages_of_a_leaf_come_in_its_order_and_tell_of_rows_that_are_go
         before = (await database.read(messages_under, [LEAF]))[LEAF]
     assert len(before) == 11
     assert all(source.message is not None for source in before)
-    change(
+    run(
         path,
         f"UPDATE summary_messages SET ordinal = -ordinal WHERE summary_id = '{LEAF}'",
         f"DELETE FROM messages WHERE message_id = {before[0].message_id}",
@@ -192,7 +179,7 @@ async def test_messages_of_a_leaf_come_in_its_order_and_tell_of_rows_that_are_go
 
 async def test_a_message_without_text_previews_what_its_parts_say(database_file: DatabaseFactory):
     path = database_file("0.15.3")
-    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as plain:
+    with reading(path) as plain:
         leaf, name = plain.execute(
             """SELECT link.summary_id, part.tool_name FROM messages AS m
             JOIN summary_messages AS link USING (message_id) JOIN message_parts AS part USING (message_id)
@@ -206,11 +193,9 @@ async def test_a_message_without_text_previews_what_its_parts_say(database_file:
 
 async def test_a_detail_names_everything_around_a_summary(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    change(
-        path,
-        f"INSERT INTO summary_parents VALUES ('{ITS_SOURCES[0]}', 'sum_gone', 9)",
-        f"INSERT INTO summary_parents VALUES ('sum_nobody', '{ITS_SOURCES[0]}', 0)",
-    )
+    with building(path) as rows:
+        rows.links(ITS_SOURCES[0], sources=["sum_gone"], first=9)
+        rows.links("sum_nobody", sources=[ITS_SOURCES[0]])
     async with await Database.open(path) as database:
         detail = await database.read(summary_detail, SummaryId(ITS_SOURCES[0]))
         [entry] = await database.read(summary_entries, [SummaryId(ITS_SOURCES[0])])
@@ -243,7 +228,7 @@ async def test_every_summary_of_every_version_has_a_detail(version: str, databas
 
 async def test_texts_are_searched_literally_and_within_the_conversation(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    change(path, f"UPDATE summaries SET content = 'a 100% sure_thing' WHERE summary_id = '{LEAF}'")
+    run(path, f"UPDATE summaries SET content = 'a 100% sure_thing' WHERE summary_id = '{LEAF}'")
     async with await Database.open(path) as database:
         assert await database.read(summaries_with, ONE, "100% SURE_") == [LEAF]
         assert await database.read(summaries_with, ONE, "100_ sure") == []

@@ -22,6 +22,7 @@ from lcm_core.dag.markers import (
     is_capped,
 )
 
+from tests.databases import reading
 from tests.support import recorded
 
 #: What the engine's own doctor listed in the database of 0.15.3, for the conversations it was asked about.
@@ -59,7 +60,7 @@ CHANGED = {
 
 
 def summaries(path) -> Iterator[tuple[str, int, str, str | None]]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
+    with reading(path) as connection:
         columns = {row[1] for row in connection.execute("PRAGMA table_info(summaries)")}
         model = "model" if "model" in columns else "NULL"
         yield from connection.execute(f"SELECT summary_id, conversation_id, content, {model} FROM summaries")

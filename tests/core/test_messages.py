@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from lcm_core.store.messages import HEAD, MessagePage
 from lcm_core.times import parse_utc
 
 from tests.conftest import DatabaseFactory
+from tests.databases import connect, reading, run
 from tests.support import VERSIONS
 
 MAIN = ConversationId(1)
@@ -31,15 +31,8 @@ async def opened(database_file: DatabaseFactory) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def plain(database_file: DatabaseFactory) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"file:{database_file('0.15.3')}?immutable=1", uri=True)) as connection:
+    with reading(database_file("0.15.3")) as connection:
         yield connection
-
-
-def changed(path: Path, *statements: str) -> Path:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-    return path
 
 
 def seqs(page: MessagePage) -> list[int]:
@@ -65,7 +58,7 @@ async def test_pages_are_the_whole_conversation_in_both_directions(
     database_file: DatabaseFactory, version: str
 ):
     path = database_file(version)
-    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as plain:
+    with reading(path) as plain:
         ids = [found for (found,) in plain.execute("SELECT conversation_id FROM conversations")]
         wanted = {found: all_seqs(plain, found) for found in ids}
     async with await Database.open(path) as database:
@@ -147,7 +140,7 @@ async def test_a_conversation_without_messages_has_an_empty_page(opened: Databas
 
 
 async def test_seqs_may_be_negative_far_apart_and_huge(database_copy: DatabaseFactory):
-    path = changed(
+    path = run(
         database_copy("0.15.3"),
         "UPDATE messages SET seq = -seq * 1000000000000 WHERE conversation_id = 2",
         "UPDATE messages SET seq = seq - 3 WHERE conversation_id = 3",
@@ -202,7 +195,7 @@ async def test_entries_are_what_plain_sql_says(opened: Database, plain: sqlite3.
 
 
 async def test_long_texts_are_cut_in_lists_and_whole_alone(database_copy: DatabaseFactory):
-    path = changed(
+    path = run(
         database_copy("0.15.3"),
         "UPDATE messages SET content = printf('%.*c', 5000, 'm') WHERE message_id = 1",
         "UPDATE message_parts SET text_content = printf('%.*c', 6000, 'p') WHERE message_id = 1",
@@ -229,7 +222,7 @@ async def test_a_message_that_is_not_there_is_named(opened: Database):
 
 
 async def test_text_that_is_not_utf8_is_read(database_copy: DatabaseFactory):
-    path = changed(
+    path = run(
         database_copy("0.15.3"), "UPDATE messages SET content = CAST(x'41ff42' AS TEXT) WHERE message_id = 1"
     )
     async with await Database.open(path) as database:
@@ -253,7 +246,7 @@ async def test_the_seq_of_a_message_is_that_of_its_conversation_only(
 @pytest.mark.parametrize("version", VERSIONS[:4])
 async def test_the_first_message_from_a_time_on_is_found(database_file: DatabaseFactory, version: str):
     path = database_file(version)
-    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as plain:
+    with reading(path) as plain:
         times = [
             (seq, parse_utc(said))
             for seq, said in plain.execute(
@@ -276,7 +269,7 @@ async def test_the_first_message_from_a_time_on_is_found(database_file: Database
 async def test_a_time_is_found_in_mixed_formats_with_gaps_and_unreadable_stamps(
     database_copy: DatabaseFactory,
 ):
-    path = changed(
+    path = run(
         database_copy("0.15.3"),
         "DELETE FROM messages WHERE conversation_id = 1 AND seq BETWEEN 50 AND 300",
         "UPDATE messages SET created_at = '2026-05-01T00:00:00.000Z' WHERE conversation_id = 1 AND seq = 310",
@@ -304,7 +297,7 @@ NEEDLES = [
 @pytest.mark.parametrize("needle", NEEDLES)
 async def test_what_is_searched_is_taken_as_it_is_written(database_copy: DatabaseFactory, needle: str):
     path = database_copy("0.15.3")
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with connect(path) as connection:
         connection.execute("UPDATE messages SET content = 'nothing' WHERE conversation_id = 1")
         connection.execute("DELETE FROM message_parts")
         for seq in (20, 40):

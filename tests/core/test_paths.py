@@ -1,13 +1,13 @@
 """Stored paths on the recorded state folder, and on folders that somebody prepared to get out of them."""
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from lcm_core.errors import NotFoundError
 from lcm_core.paths import StoredFile, StoredFileState, read_head, resolve_stored, resolve_transcript
+
+from tests.databases import query
 
 STORED_PYTHON = "/home/operator/.openclaw/lcm-files/3/file_9bcd3a4617dc4952.py"
 
@@ -26,13 +26,8 @@ def find(stored: str, state: Path, *, conversation: int = 7, files: Path | None 
     return resolve_stored(stored, conversation_id=conversation, large_files_dir=folder, state_dir=state)
 
 
-def rows(database: Path, query: str) -> list[tuple[int, str]]:
-    with closing(sqlite3.connect(f"file:{database}?immutable=1", uri=True)) as connection:
-        return connection.execute(query).fetchall()
-
-
 def test_every_recorded_file_is_found_in_the_copied_state_folder(openclaw_home: Path):
-    stored = rows(openclaw_home / "lcm.db", "SELECT conversation_id, storage_uri FROM large_files")
+    stored = query(openclaw_home / "lcm.db", "SELECT conversation_id, storage_uri FROM large_files")
     assert len(stored) == 11
     for conversation, uri in stored:
         assert uri.startswith("/home/operator/.openclaw/lcm-files/")
@@ -43,7 +38,7 @@ def test_every_recorded_file_is_found_in_the_copied_state_folder(openclaw_home: 
 
 
 def test_every_recorded_transcript_is_found_in_the_copied_state_folder(openclaw_home: Path):
-    stored = rows(
+    stored = query(
         openclaw_home / "lcm.db",
         "SELECT conversation_id, session_file_path FROM conversation_bootstrap_state",
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
 from lcm_core.store.database import Database
 from lcm_core.summarize.source import previous_of, previous_rules
 
+from tests.databases import building, reading, run
 from tests.support import VERSIONS, recorded
 
 DatabaseFactory = Callable[[str], Path]
@@ -63,50 +62,32 @@ def summary_id(case: Any, index: int) -> str:
 def write_case(path: Path, version: str, case: Any) -> None:
     """Empty the database at *path* and write the rows that a recorded compaction left."""
     texts, conversation = recordings()[version]["texts"], case["conversation"]
-    with closing(sqlite3.connect(path)) as database, database:
+    with building(path) as rows:
         for table in ("context_items", "summary_parents", "summary_messages", "summaries", "message_parts"):
-            database.execute(f"DELETE FROM {table}")
-        database.execute("DELETE FROM messages")
-        database.executemany(
-            """INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count, created_at)
-            VALUES (?, ?, ?, 'user', 'said', 1, ?)""",
-            recordings()[version]["messages"],
-        )
-        database.executemany(
-            """INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count, created_at)
-            VALUES (?, ?, ?, 'system', ?, 1, ?)""",
-            [(message, conversation, *event) for message, *event in case["events"]],
-        )
+            rows.execute(f"DELETE FROM {table}")
+        rows.execute("DELETE FROM messages")
+        for message, owner, seq, created in recordings()[version]["messages"]:
+            written = {"message_id": message, "seq": seq, "created_at": created}
+            rows.message(owner, "said", in_context=False, **written)
+        for message, seq, content, created in case["events"]:
+            written = {"message_id": message, "seq": seq, "created_at": created}
+            rows.message(conversation, content, role="system", in_context=False, **written)
         for index, (depth, created, earliest, latest, text, made_from, _) in enumerate(case["nodes"]):
-            database.execute(
-                """INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count,
-                earliest_at, latest_at, created_at) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?)""",
-                (
-                    summary_id(case, index),
-                    conversation,
-                    "condensed" if depth else "leaf",
-                    depth,
-                    texts[text],
-                    earliest,
-                    latest,
-                    created,
-                ),
+            rows.summary(
+                conversation,
+                summary_id(case, index),
+                texts[text],
+                messages=() if depth else range(made_from[0], made_from[1] + 1),
+                sources=[summary_id(case, source) for source in made_from] if depth else (),
+                depth=depth,
+                earliest_at=earliest,
+                latest_at=latest,
+                created_at=created,
             )
-            sources = made_from if depth else range(made_from[0], made_from[1] + 1)
-            database.executemany(
-                f"INSERT INTO {'summary_parents' if depth else 'summary_messages'} VALUES (?, ?, ?)",
-                [
-                    (summary_id(case, index), summary_id(case, source) if depth else source, place)
-                    for place, source in enumerate(sources)
-                ],
-            )
-        held = [("summary", None, summary_id(case, index)) for index in case["context"]["summaries"]]
-        held += [("message", message, None) for message in case["context"]["messages"]]
-        database.executemany(
-            """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, summary_id)
-            VALUES (?, ?, ?, ?, ?)""",
-            [(conversation, ordinal, *item) for ordinal, item in enumerate(held)],
-        )
+        for index in case["context"]["summaries"]:
+            rows.item(conversation, summary_id(case, index))
+        for message in case["context"]["messages"]:
+            rows.item(conversation, message)
 
 
 @pytest.mark.parametrize(("version", "case"), CASES)
@@ -132,7 +113,7 @@ class Rows:
     """The rows of one database, for what the tests work out by themselves."""
 
     def __init__(self, path: Path) -> None:
-        with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:
+        with reading(path) as database:
             listed = (
                 "SELECT summary_id, rowid, kind, depth, conversation_id, content, latest_at FROM summaries"
             )
@@ -223,10 +204,8 @@ async def test_a_message_between_two_passes_parts_them(database_copy: DatabaseFa
     first, second = "sum_9e5806c818acab6b", "sum_cae2105a57ab383d"  # of one sweep
     async with await Database.open(path) as database:
         together = await database.read(previous_of, second)
-    with closing(sqlite3.connect(path)) as database, database:
-        set_time = "UPDATE summaries SET created_at = ? WHERE summary_id = ?"
-        database.execute(set_time, ("2026-03-02 08:00:00", first))
-        database.execute(set_time, ("2026-03-02 09:46:53", second))
+    set_time = "UPDATE summaries SET created_at = '{}' WHERE summary_id = '{}'"
+    run(path, set_time.format("2026-03-02 08:00:00", first), set_time.format("2026-03-02 09:46:53", second))
     async with await Database.open(path) as database:
         apart = await database.read(previous_of, second)
     assert [node.origin for node in together.as_given.nodes] == ["made by the pass before it"]
@@ -243,8 +222,7 @@ async def test_a_summary_without_messages_finds_its_place_by_time(database_copy:
     assert rows.stood_before(following)[0] == leaf
     async with await Database.open(path) as database:
         before = {one: await database.read(previous_of, one) for one in (leaf, following)}
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("DELETE FROM summary_messages WHERE summary_id = ?", (leaf,))
+    run(path, f"DELETE FROM summary_messages WHERE summary_id = '{leaf}'")
     async with await Database.open(path) as database:
         after = {one: await database.read(previous_of, one) for one in (leaf, following)}
     assert [node.last_seq for node in after[following].as_given.nodes if node.summary_id == leaf] == [None]
@@ -255,9 +233,8 @@ async def test_a_summary_without_messages_finds_its_place_by_time(database_copy:
 
 async def test_a_cycle_is_named_and_ends_the_search_nowhere(database_copy: DatabaseFactory):
     path = database_copy("0.1.2")
-    with closing(sqlite3.connect(path)) as database, database:
-        pair = ("sum_34b959c6240fdd3d", "sum_28fdcf8c7d0b4871")  # depth 1, and depth 2 made from it
-        database.execute("INSERT INTO summary_parents VALUES (?, ?, 9)", pair)
+    with building(path) as rows:  # of depth 1, and of depth 2 made from it
+        rows.links("sum_34b959c6240fdd3d", sources=["sum_28fdcf8c7d0b4871"], first=9)
     async with await Database.open(path) as database:
         found = await database.read(previous_of, "sum_a738af4a5a45329a")
     assert "lies below a cycle of the graph" in [one.reason for one in found.as_given.passed_over]
@@ -267,9 +244,8 @@ async def test_a_broken_summary_gives_way_to_the_next_one_in_a_rewrite(database_
     path = database_copy("0.1.2")
     node = "sum_2d269f69c4f3176d"
     two = Rows(path).stood_before(node)[:3]
-    with closing(sqlite3.connect(path)) as database, database:
-        broken = "cut\n[Truncated from 900 tokens]"
-        database.execute("UPDATE summaries SET content = ? WHERE summary_id = ?", (broken, two[0]))
+    broken = "cut\n[Truncated from 900 tokens]"
+    run(path, f"UPDATE summaries SET content = '{broken}' WHERE summary_id = '{two[0]}'")
     async with await Database.open(path) as database:
         found = await database.read(previous_of, node)
     assert chosen(found.as_given) == two[:2]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+
+from tests.databases import reading
 
 HEALTHY = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next")
 SQL_FORM = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
@@ -29,7 +30,7 @@ ISO_COLUMNS = frozenset(
 def recorded(
     request: pytest.FixtureRequest, database_file: Callable[[str], Path]
 ) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"file:{database_file(request.param)}?immutable=1", uri=True)) as connection:
+    with reading(database_file(request.param)) as connection:
         yield connection
 
 
@@ -111,7 +112,7 @@ def test_ids_have_their_form(recorded: sqlite3.Connection) -> None:
 def test_what_only_some_versions_do(
     version: str, blank: int, indexed: int, events: int, calls: str, database_file: Callable[[str], Path]
 ) -> None:
-    with closing(sqlite3.connect(f"file:{database_file(version)}?immutable=1", uri=True)) as recorded:
+    with reading(database_file(version)) as recorded:
         said_nothing = "FROM messages AS m {} WHERE trim(m.content, char(9, 10, 13, 32)) = ''"
         join = "JOIN messages_fts_content AS f ON f.id = m.message_id"
         assert count(recorded, f"SELECT count(*) {said_nothing.format('')}") == blank
@@ -124,7 +125,7 @@ def test_what_only_some_versions_do(
 
 
 def test_hashes_and_large_content_of_the_present_engine(database_file: Callable[[str], Path]) -> None:
-    with closing(sqlite3.connect(f"file:{database_file('0.15.3')}?immutable=1", uri=True)) as recorded:
+    with reading(database_file("0.15.3")) as recorded:
         rows = recorded.execute("SELECT role, content, identity_hash, large_content FROM messages").fetchall()
     assert len(rows) == 865
     assert all(
@@ -137,7 +138,7 @@ def test_columns_of_the_1_0_line_are_on_the_page(database_file: Callable[[str], 
     page = Path(__file__).parents[2] / "docs/engine/prepared.md"
     section = page.read_text(encoding="utf-8").partition("## Columns")[2].partition("## ")[0]
     rows = {cells[1].strip(): cells[2] for line in section.splitlines() if len(cells := line.split("|")) > 3}
-    with closing(sqlite3.connect(f"file:{database_file('1.0-next')}?immutable=1", uri=True)) as recorded:
+    with reading(database_file("1.0-next")) as recorded:
         later = [
             table
             for table in tables(recorded)

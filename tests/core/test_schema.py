@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,6 +28,7 @@ from lcm_core.summarize.source import previous_of
 from lcm_core.tokens import Estimator
 
 from tests.conftest import DatabaseFactory
+from tests.databases import connect
 from tests.support import VERSIONS
 
 MAIN = ConversationId(1)
@@ -47,7 +46,7 @@ def name_of(feature: Feature) -> str:
 
 def without(path: Path, features: Iterable[Feature]) -> Path:
     """Take tables and columns away from a database, and what depends on them."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with connect(path) as connection:
         connection.execute("PRAGMA foreign_keys = OFF")
         for table, column in features:
             listed = connection.execute(
@@ -158,7 +157,7 @@ async def test_a_feature_that_is_taken_away_is_missed_and_nothing_else(
 
 async def test_a_database_of_the_beta_line_is_told_by_its_tables(database_copy: DatabaseFactory):
     path = without(database_copy("0.15.3"), NOT_IN_BETA)
-    with closing(sqlite3.connect(path)) as connection:
+    with connect(path) as connection:
         for table in BETA_TABLES:
             connection.execute(f"CREATE TABLE {table} (id INTEGER)")
     schema, _ = await answers_of(path)
@@ -263,12 +262,11 @@ async def test_everything_can_be_asked_of_every_mix(database_copy: DatabaseFacto
 
 async def test_an_old_file_with_some_new_columns_is_read(database_copy: DatabaseFactory):
     path = database_copy("0.1.2")
-    with closing(sqlite3.connect(path)) as connection:
+    with connect(path) as connection:
         connection.execute("ALTER TABLE conversations ADD COLUMN archive_cause TEXT")
         connection.execute("ALTER TABLE summaries ADD COLUMN model TEXT")
         connection.execute("UPDATE conversations SET archive_cause = 'manual-reset'")
         connection.execute("UPDATE summaries SET model = 'unknown'")
-        connection.commit()
     schema, answers = await answers_of(path)
     assert schema.version == "0.14.0 or later, before 0.15.2"
     assert "conversations.session_key" in schema.missing
@@ -279,7 +277,7 @@ async def test_an_old_file_with_some_new_columns_is_read(database_copy: Database
 
 async def test_a_search_table_whose_module_is_missing_breaks_nothing(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with connect(path) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
             "UPDATE sqlite_master SET sql = replace(sql, 'fts5', 'no_such_module') WHERE name LIKE '%_fts%'"
@@ -292,7 +290,7 @@ async def test_a_search_table_whose_module_is_missing_breaks_nothing(database_co
 async def test_columns_may_stand_in_any_order(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     _, expected = await answers_of(path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with connect(path) as connection:
         for table in ("conversations", "context_items", "summary_parents"):
             rows = connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
             backward = [name for name, _ in reversed(rows)]

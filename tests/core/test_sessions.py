@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +17,8 @@ from lcm_core.ingest.sessions import (
     find_sessions,
     unknown_to,
 )
+
+from tests.databases import reading
 
 TOPIC = "2b8481de-5074-498f-a26c-a4ecc47a74b7"
 UNKNOWN = {TOPIC, "4361652a-c630-427f-a157-12eb5ff25efa", "ce98a067-e9e5-403f-a6d5-7ded87bb123a"}
@@ -40,7 +40,7 @@ def named(folder: Path) -> dict[str, DiskSession]:
 
 
 def known_in(database: Path) -> list[KnownSession]:
-    with closing(sqlite3.connect(f"file:{database}?immutable=1", uri=True)) as db:
+    with reading(database) as db:
         return [KnownSession(*row) for row in db.execute("SELECT session_id, session_key FROM conversations")]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import Any
@@ -42,6 +40,7 @@ from lcm_core.summarize.source import (
 )
 
 from tests.conftest import DatabaseFactory
+from tests.databases import connect
 from tests.support import recorded
 
 OLD, PRESENT = RULES_0_1.source, replace(RULES_PRESENT.source, strip_injected_context_tags=())
@@ -429,7 +428,7 @@ async def test_a_leaf_of_nothing_but_reasoning_does_not_count_towards_the_fan_ou
 ) -> None:
     path = database_copy("0.15.3")
     leaves = "SELECT summary_id FROM context_items JOIN summaries USING (summary_id) WHERE depth = 0"
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+    with connect(path) as connection:
         changed = connection.execute(leaves).fetchone()[0]
         owner = "SELECT conversation_id FROM summaries WHERE summary_id = ?"
         (conversation,) = connection.execute(owner, (changed,)).fetchone()

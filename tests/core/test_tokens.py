@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -26,6 +24,7 @@ from lcm_core.tokens import (
     raw_block,
 )
 
+from tests.databases import reading
 from tests.support import recorded
 
 CJK = [
@@ -38,7 +37,7 @@ TEXTS = st.text(st.sampled_from("a é数한🎉𠀀𪛟\U0002a6e0\U0002ebf0　�
 
 
 def rows(path, query: str) -> Iterator[tuple]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
+    with reading(path) as connection:
         yield from connection.execute(query)
 
 

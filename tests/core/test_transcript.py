@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import tracemalloc
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,8 @@ from lcm_core.ingest.transcript import (
     refresh_index,
 )
 from lcm_core.records import MessagePart
+
+from tests.databases import reading
 
 SESSION = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-03-02T09:25:49.000Z"}
 ODD = "research/sessions/ce98a067-e9e5-403f-a6d5-7ded87bb123a.jsonl"
@@ -135,7 +136,7 @@ def stored(database: Path, session_id: str) -> list[tuple[str, list[tuple[object
     """The role and the parts of each message that the engine stored for a session."""
     found: dict[int, tuple[str, list[tuple[object, ...]]]] = {}
     names = {"text": "text_content"}
-    with closing(sqlite3.connect(f"file:{database}?immutable=1", uri=True)) as db:
+    with reading(database) as db:
         db.row_factory = sqlite3.Row
         for row in db.execute(
             "SELECT m.seq, m.role, p.* FROM messages AS m JOIN message_parts AS p USING (message_id)"

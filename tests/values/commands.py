@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import traceback
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.errors import ExitCode
 
 from tests.cli.support import run
+from tests.databases import connect
 from tests.values.planting import fullest
 
 #: What asking may end with: an answer, findings, or an id that the value took away. Nothing else is right.
@@ -44,7 +44,7 @@ class Watch(logging.Handler):
 def cases(path: Path) -> list[Case]:
     """Everything that is read or planned, for the fullest conversation of a file as it was recorded."""
     conversation = fullest(path)
-    with closing(sqlite3.connect(path)) as database:
+    with connect(path) as database:
 
         def first(query: str) -> str | None:
             found = database.execute(query, (conversation,)).fetchone()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.databases import connect, query
 
 #: SQL of values that no engine writes where they are put, by a name for failures.
 VALUES: Mapping[str, str] = {
@@ -55,7 +57,7 @@ class Place:
 
 def places(path: Path) -> list[Place]:
     """Every column of every table with rows, those of search tables and their shadows left out."""
-    with connected(path) as database:
+    with connect(path) as database:
         return [
             Place(table, column)
             for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -81,16 +83,10 @@ def sprinkle(path: Path, table: str, value: str) -> int:
         return sum(put(database, place, value, number) for number, place in enumerate(chosen))
 
 
-def connected(path: Path) -> closing[sqlite3.Connection]:
-    """A connection of its own to a file, closed at the end."""
-    return closing(sqlite3.connect(path))
-
-
 def fullest(path: Path) -> int:
     """The conversation with most summaries and messages."""
-    with connected(path) as database:
-        [found] = database.execute(_FULLEST).fetchone()
-        return int(found)
+    [(found,)] = query(path, _FULLEST)
+    return int(found)
 
 
 _FULLEST = """SELECT c.conversation_id FROM conversations AS c ORDER BY
@@ -122,7 +118,7 @@ def put(database: sqlite3.Connection, place: Place, value: str, row: int) -> boo
 @contextmanager
 def _unguarded(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to which no column is NOT NULL or checked; the schema is put back afterwards."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+    with connect(path) as database:
         for pragma in ("foreign_keys = OFF", "ignore_check_constraints = ON", "synchronous = OFF"):
             database.execute(f"PRAGMA {pragma}")
         database.execute("PRAGMA writable_schema = ON")

@@ -16,9 +16,10 @@ import pytest
 
 from tests.cli.support import run
 from tests.conftest import WRITTEN, DatabaseFactory
+from tests.databases import connect
 from tests.support import VERSIONS
 from tests.values.commands import Case, cases, faults
-from tests.values.planting import VALUES, Place, connected, fullest, places, plant, sprinkle
+from tests.values.planting import VALUES, Place, fullest, places, plant, sprinkle
 
 #: What the short form asks, of each file another part.
 SHORT = 5
@@ -26,7 +27,7 @@ SHORT = 5
 
 def prepared(path: Path) -> Path:
     """A file with something in its history."""
-    with connected(path) as database:
+    with connect(path) as database:
         top = database.execute(
             "SELECT summary_id FROM summaries WHERE conversation_id = ? AND depth > 0 ORDER BY depth DESC",
             (fullest(path),),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from lcm_core.store.database import Database
 from lcm_core.tokens import estimate_weighted
 
 from tests.conftest import DatabaseFactory
+from tests.databases import Builder, building
 
 BROKEN, SUSPICIOUS, BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
@@ -43,10 +43,8 @@ class Plant:
         if whole not in _healthy:
             _healthy[whole] = frozenset(await _findings(database_file("0.15.3"), whole_file=whole))
         path = database_copy("0.15.3")
-        connection = sqlite3.connect(path)
-        rows = self.make(connection)
-        connection.commit()
-        connection.close()
+        with building(path) as builder:
+            rows = self.make(builder.connection)
 
         fresh = [one for one in await _findings(path, whole_file=whole) if one not in _healthy[whole]]
 
@@ -116,17 +114,8 @@ def message(con: Con, conversation: int, seq: int) -> int:
     )
 
 
-def append_item(
-    con: Con, conversation: int, *, message_id: int | None = None, summary: str | None = None
-) -> RowRef:
-    ordinal = one(con, "SELECT max(ordinal) + 1 FROM context_items WHERE conversation_id = ?", conversation)
-    kind = "message" if summary is None else "summary"
-    con.execute(
-        """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, summary_id)
-        VALUES (?, ?, ?, ?, ?)""",
-        (conversation, ordinal, kind, message_id, summary),
-    )
-    return row("context_items", conversation, ordinal)
+def append_item(con: Con, conversation: int, ref: int | str) -> RowRef:
+    return row("context_items", conversation, Builder(con).item(conversation, ref))
 
 
 def take_item(con: Con, conversation: int, ordinal: int, *, close: bool) -> None:
@@ -149,23 +138,9 @@ def add_message(
     held: bool = True,
 ) -> int:
     """Append a message as the engine would: hash, tokens, a part, and its place in the context."""
-    seq = one(con, "SELECT max(seq) + 1 FROM messages WHERE conversation_id = ?", conversation)
-    session = one(con, "SELECT session_id FROM conversations WHERE conversation_id = ?", conversation)
-    identity = hashlib.sha256(f"{role}\0{content}".encode()).hexdigest()
-    cursor = con.execute(
-        """INSERT INTO messages (conversation_id, seq, role, content, token_count, identity_hash, created_at)
-        VALUES (?, ?, ?, ?, ?, ?, ?)""",
-        (conversation, seq, role, content, estimate_weighted(content), identity, created),
-    )
-    message_id = int(cursor.lastrowid or 0)
-    con.execute(
-        """INSERT INTO message_parts
-        (part_id, message_id, session_id, part_type, ordinal, text_content, metadata)
-        VALUES (?, ?, ?, ?, 0, ?, '{}')""",
-        (f"part-{message_id}", message_id, session, part_type, content),
-    )
-    if held:
-        append_item(con, conversation, message_id=message_id)
+    rows = Builder(con)
+    message_id = rows.message(conversation, content, role=role, in_context=held, created_at=created)
+    rows.part(message_id, part_type, content)
     return message_id
 
 
@@ -190,22 +165,23 @@ def text_of(con: Con, summary: str) -> str:
 
 
 def add_summary(con: Con, summary: str | None, conversation: int, kind: str = "leaf", depth: int = 0) -> int:
-    text = "What happened there.\nExpand for details about: it"
-    cursor = con.execute(
-        """INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count, earliest_at,
-        latest_at, created_at, model) VALUES (?, ?, ?, ?, ?, ?, '2026-03-02T12:00:00.000Z',
-        '2026-03-02T12:00:00.000Z', '2026-03-02 12:01:00', 'claude-haiku-4-5')""",
-        (summary, conversation, kind, depth, text, estimate_weighted(text)),
+    at = "2026-03-02T12:00:00.000Z"
+    times = {"earliest_at": at, "latest_at": at, "created_at": "2026-03-02 12:01:00"}
+    return Builder(con).summary(
+        conversation, summary, depth=depth, kind=kind, model="claude-haiku-4-5", **times
     )
-    return int(cursor.lastrowid or 0)
 
 
-def link_count(con: Con, summary: str) -> int:
-    return int(one(con, "SELECT count(*) FROM summary_messages WHERE summary_id = ?", summary))
+def link_message(con: Con, summary: str, message_id: int) -> None:
+    """After the other messages of a leaf."""
+    count = one(con, "SELECT count(*) FROM summary_messages WHERE summary_id = ?", summary)
+    Builder(con).links(summary, messages=[message_id], first=count)
 
 
-def source_count(con: Con, summary: str) -> int:
-    return int(one(con, "SELECT count(*) FROM summary_parents WHERE summary_id = ?", summary))
+def link_source(con: Con, summary: str, source: str) -> None:
+    """After the other sources of a condensed summary."""
+    count = one(con, "SELECT count(*) FROM summary_parents WHERE summary_id = ?", summary)
+    Builder(con).links(summary, sources=[source], first=count)
 
 
 def sources(con: Con, summary: str) -> list[str]:

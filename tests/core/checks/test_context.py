@@ -56,33 +56,33 @@ def a_condensed_summary_of_the_context_lost_its_row(con: Con) -> Rows:
 
 @plant("A3")
 def a_summary_stands_twice(con: Con) -> Rows:
-    return [append_item(con, 4, summary=LEAF)]
+    return [append_item(con, 4, LEAF)]
 
 
 @plant("A4")
 def a_message_stands_twice(con: Con) -> Rows:
-    return [append_item(con, 4, message_id=message(con, 4, 61))]
+    return [append_item(con, 4, message(con, 4, 61))]
 
 
 @plant("A5")
 def a_message_of_another_conversation(con: Con) -> Rows:
-    return [append_item(con, 4, message_id=message(con, BARE, 19))]
+    return [append_item(con, 4, message(con, BARE, 19))]
 
 
 @plant("A5")
 def a_summary_of_another_conversation(con: Con) -> Rows:
-    return [append_item(con, 4, summary=LONELY)]
+    return [append_item(con, 4, LONELY)]
 
 
 @plant("A6", also="A10")
 def a_covered_message_is_raw_again(con: Con) -> Rows:
-    return [append_item(con, 4, message_id=message(con, 4, 49))]
+    return [append_item(con, 4, message(con, 4, 49))]
 
 
 @plant("A7", also="A10")
 def a_source_stands_beside_its_consumer(con: Con) -> Rows:
     source = sources(con, CONDENSED)[0]
-    item = append_item(con, 4, summary=source)
+    item = append_item(con, 4, source)
     return [row("summaries", CONDENSED), row("context_items", 4, 0), item]
 
 
@@ -155,7 +155,7 @@ def a_message_left_the_middle_of_a_leaf(con: Con) -> Rows:
 def an_old_message_stands_behind_the_summaries(con: Con) -> Rows:
     first = one(con, "SELECT message_id FROM summary_messages WHERE summary_id = ? AND ordinal = 0", LEAF)
     run(con, "DELETE FROM summary_messages WHERE message_id = ?", first)
-    return [append_item(con, 4, message_id=first)]
+    return [append_item(con, 4, first)]
 
 
 @plant("A13", SUSPICIOUS, also="A11")

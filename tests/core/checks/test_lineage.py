@@ -22,17 +22,18 @@ from tests.core.checks.planting import (
     add_summary,
     append_item,
     ids,
-    link_count,
+    link_message,
+    link_source,
     message,
     one,
     plant,
     plants,
     row,
     run,
-    source_count,
     sources,
     take_item,
 )
+from tests.databases import Builder
 
 
 def ids_in_order(con: Con, *names: str) -> list[str]:
@@ -54,13 +55,13 @@ def a_condensed_summary_lost_its_sources(con: Con) -> Rows:
 
 @plant("B3")
 def a_link_to_no_message(con: Con) -> Rows:
-    run(con, "INSERT INTO summary_messages VALUES (?, 999999, ?)", LEAF, link_count(con, LEAF))
+    link_message(con, LEAF, 999999)
     return [row("summary_messages", LEAF, 999999)]
 
 
 @plant("B4")
 def an_edge_to_no_summary(con: Con) -> Rows:
-    run(con, "INSERT INTO summary_parents VALUES (?, 'sum_00', ?)", CONDENSED, source_count(con, CONDENSED))
+    link_source(con, CONDENSED, "sum_00")
     return [row("summary_parents", CONDENSED, "sum_00")]
 
 
@@ -73,33 +74,27 @@ def a_link_of_no_summary(con: Con) -> Rows:
 
 @plant("B5")
 def a_summary_is_its_own_source(con: Con) -> Rows:
-    run(
-        con,
-        "INSERT INTO summary_parents VALUES (?, ?, ?)",
-        CONDENSED,
-        CONDENSED,
-        source_count(con, CONDENSED),
-    )
+    link_source(con, CONDENSED, CONDENSED)
     return [row("summary_parents", CONDENSED, CONDENSED)]
 
 
 @plant("B6", also="B11 B12 D2 D3 D4 D7 D12")
 def a_source_was_made_from_its_consumer(con: Con) -> Rows:
     source = sources(con, ROOT)[0]
-    run(con, "INSERT INTO summary_parents VALUES (?, ?, ?)", source, ROOT, source_count(con, source))
+    link_source(con, source, ROOT)
     return [row("summaries", name) for name in ids_in_order(con, source, ROOT)]
 
 
 @plant("B7")
 def a_leaf_of_another_conversations_message(con: Con) -> Rows:
     foreign = message(con, BARE, 5)
-    run(con, "INSERT INTO summary_messages VALUES (?, ?, ?)", LEAF, foreign, link_count(con, LEAF))
+    link_message(con, LEAF, foreign)
     return [row("summary_messages", LEAF, foreign)]
 
 
 @plant("B7")
 def a_summary_made_from_another_conversations(con: Con) -> Rows:
-    run(con, "INSERT INTO summary_parents VALUES (?, ?, ?)", CONDENSED, LONELY, source_count(con, CONDENSED))
+    link_source(con, CONDENSED, LONELY)
     return [row("summary_parents", CONDENSED, LONELY)]
 
 
@@ -175,20 +170,14 @@ def a_summary_was_dissolved_and_kept(con: Con) -> Rows:
     for shift in (1000, -997):
         run(con, "UPDATE context_items SET ordinal = ordinal + ? WHERE conversation_id = 4", shift)
     for ordinal, source in enumerate(sources(con, CONDENSED)):
-        run(
-            con,
-            "INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id) VALUES (4, ?, "
-            "'summary', ?)",
-            ordinal,
-            source,
-        )
+        Builder(con).item(4, source, ordinal)
     return [row("summaries", CONDENSED)]
 
 
 @plant("B14", also="B11 B17 D2 D3 D4 D7 D12")
 def a_summary_went_into_two(con: Con) -> Rows:
     source = sources(con, ROOT)[0]
-    run(con, "INSERT INTO summary_parents VALUES (?, ?, ?)", ROOT_TOO, source, source_count(con, ROOT_TOO))
+    link_source(con, ROOT_TOO, source)
     con.execute("UPDATE summaries SET depth = 3 WHERE summary_id = ?", (ROOT_TOO,))
     return [row("summary_parents", ROOT, source), row("summary_parents", ROOT_TOO, source)]
 
@@ -196,7 +185,7 @@ def a_summary_went_into_two(con: Con) -> Rows:
 @plant("B15", also="B16 B17 B18 D4 D7")
 def a_message_went_into_two_leaves(con: Con) -> Rows:
     shared = one(con, "SELECT message_id FROM summary_messages WHERE summary_id = ? AND ordinal = 0", LONELY)
-    run(con, "INSERT INTO summary_messages VALUES (?, ?, ?)", LONELY_TOO, shared, link_count(con, LONELY_TOO))
+    link_message(con, LONELY_TOO, shared)
     return [row("summary_messages", LONELY_TOO, shared)]
 
 
@@ -204,7 +193,7 @@ def a_message_went_into_two_leaves(con: Con) -> Rows:
 def a_message_in_the_middle_stayed_raw(con: Con) -> Rows:
     middle = one(con, "SELECT message_id FROM summary_messages WHERE summary_id = ? AND ordinal = 3", LEAF)
     run(con, "DELETE FROM summary_messages WHERE message_id = ?", middle)
-    append_item(con, 4, message_id=middle)
+    append_item(con, 4, middle)
     return [row("messages", middle)]
 
 
@@ -258,7 +247,7 @@ def a_summary_without_an_id(con: Con) -> Rows:
 @plant("B21", also="A7 A10")
 def a_swap_was_cut_short(con: Con) -> Rows:
     for source in sources(con, CONDENSED):
-        append_item(con, 4, summary=source)
+        append_item(con, 4, source)
     return [
         row("summaries", CONDENSED),
         *(row("summaries", one_of) for one_of in sorted(sources(con, CONDENSED))),

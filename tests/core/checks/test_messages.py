@@ -63,7 +63,7 @@ def copy_messages(
                     FROM message_parts WHERE part_id = ?""",
                     (str(uuid.UUID(int=next(_numbers))), copy, part),
                 )
-        append_item(con, conversation, message_id=copy)
+        append_item(con, conversation, copy)
         copies.append(row("messages", copy))
     return copies
 

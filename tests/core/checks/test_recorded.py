@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from lcm_core.findings import Confidence, FixId, Report, RowRef
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 
+from tests.databases import building
 from tests.support import recorded
 
 BROKEN, SUSPICIOUS, BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
@@ -76,30 +76,22 @@ async def test_a_new_session_that_was_just_begun_is_no_damage(
 ) -> None:
     """`/new` takes raw messages and summaries below depth 2 out of the context and closes no gaps."""
     path = database_copy(version)
-    connection = sqlite3.connect(path)
-    connection.execute(
-        """DELETE FROM context_items WHERE conversation_id = ? AND (message_id IS NOT NULL OR summary_id IN
-        (SELECT summary_id FROM summaries WHERE depth < 2))""",
-        (conversation,),
-    )
-    if version == "0.15.3":
-        connection.execute(
-            """UPDATE conversation_bootstrap_state SET soft_reset_pruned_at = '2026-03-10 09:00:00'
-            WHERE conversation_id = ?""",
-            (conversation,),
+    with building(path) as rows:
+        rows.execute(
+            """DELETE FROM context_items WHERE conversation_id = ?
+            AND (message_id IS NOT NULL OR summary_id IN
+            (SELECT summary_id FROM summaries WHERE depth < 2))""",
+            conversation,
         )
-    connection.execute(
-        """INSERT INTO messages (conversation_id, seq, role, content, token_count, created_at)
-        VALUES (?, 900, 'user', 'Good morning, what is next?', 7, '2026-03-11 09:00:00')""",
-        (conversation,),
-    )
-    connection.execute(
-        """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
-        SELECT ?, 50, 'message', max(message_id) FROM messages""",
-        (conversation,),
-    )
-    connection.commit()
-    connection.close()
+        if version == "0.15.3":
+            rows.execute(
+                """UPDATE conversation_bootstrap_state SET soft_reset_pruned_at = '2026-03-10 09:00:00'
+                WHERE conversation_id = ?""",
+                conversation,
+            )
+        written = {"seq": 900, "created_at": "2026-03-11 09:00:00"}
+        new = rows.message(conversation, "Good morning, what is next?", in_context=False, **written)
+        rows.item(conversation, new, 50)
     report = await report_of(path, only={"A", "B"})
     found = [one for one in report.findings() if one.conversation_id == conversation]
     assert {"A8", "A11"} & {one.check for one in found}

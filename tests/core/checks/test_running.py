@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,6 +29,7 @@ from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
 
 from tests.core.checks.every_damage import DAMAGES
+from tests.databases import building, connect, run, value
 
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 DatabaseFactory = Callable[[str], Path]
@@ -153,10 +152,8 @@ async def test_a_finding_names_no_more_rows_than_allowed_and_counts_all(
 
 async def test_a_damaged_page_stops_a_stage_and_not_the_run(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
-    connection = sqlite3.connect(path)
-    size = connection.execute("PRAGMA page_size").fetchone()[0]
-    page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'message_parts'").fetchone()[0]
-    connection.close()
+    size = value(path, "PRAGMA page_size")
+    page = value(path, "SELECT rootpage FROM sqlite_master WHERE name = 'message_parts'")
     with path.open("r+b") as file:
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
@@ -211,9 +208,9 @@ async def test_values_of_the_wrong_type_are_read_and_not_stumbled_over(
     database_copy: DatabaseFactory,
 ) -> None:
     path = database_copy("0.15.3")
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA ignore_check_constraints = ON")
-    for statement in (
+    run(
+        path,
+        "PRAGMA ignore_check_constraints = ON",
         "UPDATE messages SET content = x'ff00fe', token_count = 'many', created_at = x'00' WHERE "
         "message_id % 7 = 0",
         "UPDATE messages SET token_count = 1e300, identity_hash = 5 WHERE message_id % 11 = 0",
@@ -228,10 +225,7 @@ async def test_values_of_the_wrong_type_are_read_and_not_stumbled_over(
         "UPDATE large_files SET byte_size = 'big', storage_uri = ''",
         "UPDATE conversation_compaction_maintenance SET token_budget = 'x', retry_attempts = 'y', pending "
         "= 'z'",
-    ):
-        connection.execute(statement)
-    connection.commit()
-    connection.close()
+    )
     async with await Database.open(path) as database:
         report = await run_checks(
             database, limits=LIMITS, folders=Folders(path.parent, path.parent, path.parent)
@@ -242,46 +236,32 @@ async def test_values_of_the_wrong_type_are_read_and_not_stumbled_over(
 
 async def test_a_host_that_writes_meanwhile_makes_no_errors(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
-    host = sqlite3.connect(path, isolation_level=None)
-    host.execute("PRAGMA journal_mode = WAL")
+    written = {"role": "assistant", "created_at": "2026-03-05 10:00:00"}
 
     def turn(_: object = None) -> None:
         """Appends a message as the engine does: row, part, search row and context item in one transaction."""
-        host.execute("BEGIN IMMEDIATE")
-        host.execute(
-            """INSERT INTO messages (conversation_id, seq, role, content, token_count, created_at)
-            SELECT 1, max(seq) + 1, 'assistant', 'word ' || max(seq), 3, '2026-03-05 10:00:00'
-            FROM messages WHERE conversation_id = 1"""
-        )
-        host.execute(
-            """INSERT INTO messages_fts (rowid, content)
-            SELECT message_id, content FROM messages ORDER BY message_id DESC LIMIT 1"""
-        )
-        host.execute(
-            """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
-            SELECT 1, max(ordinal) + 1, 'message', (SELECT max(message_id) FROM messages)
-            FROM context_items WHERE conversation_id = 1"""
-        )
-        host.execute("COMMIT")
+        with building(path) as rows:
+            message_id = rows.message(1, "another word", **written)
+            rows.part(message_id)
+            rows.insert("messages_fts", rowid=message_id, content="another word")
 
-    turn()
-    async with await Database.open(path) as database:
-        before = await run_checks(database, limits=LIMITS)
-        during = await run_checks(database, limits=LIMITS, progress=turn)
-    host.close()
+    with connect(path) as host:  # as long as it is open its WAL stays
+        host.execute("PRAGMA journal_mode = WAL")
+        turn()
+        async with await Database.open(path) as database:
+            before = await run_checks(database, limits=LIMITS)
+            during = await run_checks(database, limits=LIMITS, progress=turn)
     assert set(during.findings(Confidence.BROKEN)) == set(before.findings(Confidence.BROKEN))
 
 
 async def test_the_fix_of_duplicates_gets_them_whole(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
-    connection = sqlite3.connect(path)
-    connection.execute(
+    run(
+        path,
         """INSERT INTO messages (conversation_id, seq, role, content, token_count, identity_hash, created_at)
         SELECT conversation_id, seq + 19, role, content, token_count, identity_hash, created_at FROM messages
-        WHERE conversation_id = 7 ORDER BY seq"""
+        WHERE conversation_id = 7 ORDER BY seq""",
     )
-    connection.commit()
-    connection.close()
     async with await Database.open(path) as database:
         [block] = await repetitions_of(database, ConversationId(7))
     assert (block.original_seqs, block.copy_seqs, len(block.copy_ids)) == ((1, 19), (20, 38), 19)
@@ -290,7 +270,7 @@ async def test_the_fix_of_duplicates_gets_them_whole(database_copy: DatabaseFact
 
 async def test_rows_of_a_table_that_is_gone_have_no_fix(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
-    with contextlib.closing(sqlite3.connect(path)) as connection:
+    with connect(path) as connection:
         connection.execute("DROP TABLE summaries")
     async with await Database.open(path) as database:
         report = await run_checks(database, only=["G13"], limits=LIMITS)

@@ -17,6 +17,7 @@ from lcm_core.checks import CHECKS, Limits, run_checks
 from lcm_core.findings import Confidence, Report
 from lcm_core.store.database import Database
 
+from tests.databases import Builder, building, connect
 from tests.support import unpack_database
 
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
@@ -61,10 +62,8 @@ async def test_damage_is_found_in_every_version(
         before = await run_checks(database, only={check}, limits=LIMITS)
     assert not list(before.findings(BROKEN))
     path = database_copy(version)
-    connection = sqlite3.connect(path)
-    assert connection.execute(DAMAGE[check]).rowcount
-    connection.commit()
-    connection.close()
+    with connect(path) as connection:
+        assert connection.execute(DAMAGE[check]).rowcount
     async with await Database.open(path) as database:
         after = await run_checks(database, only={check}, limits=LIMITS)
     assert [one.confidence for one in after.findings()].count(BROKEN) == 1
@@ -114,20 +113,21 @@ STEPS = st.lists(
 def test_no_damage_to_rows_stops_a_run(steps: list[tuple[str, int, int, int, object, bool]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = unpack_database("0.15.3", Path(folder) / "lcm.db")
-        connection = sqlite3.connect(path)
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        for table, column, every, offset, value, delete in steps:
-            names = [found[1] for found in connection.execute(f"PRAGMA table_info({table})")]
-            change, values = f"UPDATE OR IGNORE {table} SET {names[column % len(names)]} = ?", (value,)
-            if delete:
-                change, values = f"DELETE FROM {table}", ()
-            with contextlib.suppress(sqlite3.IntegrityError):  # a key that takes no such value
-                connection.execute(f"{change} WHERE rowid % {every} = {offset % every}", values)
-        connection.commit()
-        connection.close()
+        with building(path, checks=False) as rows:
+            _damage(rows, steps)
         report = asyncio.run(_report(path))
     assert not [result.reason for result in report.not_run if "halfway" in result.reason]
     assert {result.check.id for result in report.results} == set(CHECKS)
+
+
+def _damage(rows: Builder, steps: list[tuple[str, int, int, int, object, bool]]) -> None:
+    for table, column, every, offset, cell, delete in steps:
+        names = [found[1] for found in rows.execute(f"PRAGMA table_info({table})")]
+        change, values = f"UPDATE OR IGNORE {table} SET {names[column % len(names)]} = ?", (cell,)
+        if delete:
+            change, values = f"DELETE FROM {table}", ()
+        with contextlib.suppress(sqlite3.IntegrityError):  # a key that takes no such value
+            rows.execute(f"{change} WHERE rowid % {every} = {offset % every}", *values)
 
 
 async def _report(path: Path) -> Report:
