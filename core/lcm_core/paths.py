@@ -151,6 +151,16 @@ def read_head(path: Path, limit_bytes: int = HEAD_BYTES) -> FileText:
     Raises:
         NotFoundError: the file went away, became a link or cannot be read.
     """
+    head, size = read_bytes(path, limit_bytes)
+    return _described(head, size)
+
+
+def read_bytes(path: Path, limit_bytes: int) -> tuple[bytes, int]:
+    """The first *limit_bytes* of the file that `resolve_stored` found, and how many it has.
+
+    Raises:
+        NotFoundError: the file went away, became a link or cannot be read.
+    """
     try:
         # A link in place of the file, or a pipe that would block, was put there after it was resolved.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -166,8 +176,7 @@ def read_head(path: Path, limit_bytes: int = HEAD_BYTES) -> FileText:
             code="FILE_UNREADABLE",
             details={"path": str(path), "reason": reason},
         ) from None
-    size = max(status.st_size, len(head))
-    return _described(head, size)
+    return head, max(status.st_size, len(head))
 
 
 def _described(head: bytes, size: int) -> FileText:

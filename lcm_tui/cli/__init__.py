@@ -57,6 +57,7 @@ _MODULES = {
     **{name: name for name in ("rewrite", "repair")},
     **dict.fromkeys(("prune", "import"), "prune"),
     "report": "report",
+    "tool": "tool",
     **dict.fromkeys(("demo", "completion"), "other"),
 }
 #: First words that take a second.

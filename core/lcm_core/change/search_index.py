@@ -49,7 +49,7 @@ def indexed_text(content: Cell, rules: SearchRules) -> SqlValue:
     if not rules.indexes_blank and not content.strip(BLANKS):
         return None
     if rules.trims_references:
-        return _reference_text(content)
+        return reference_text(content)
     if not rules.shortens_references or not content.startswith(_HEADERS):
         return content
     lines = content.split("\n")
@@ -62,7 +62,7 @@ def summary_text(content: Cell) -> SqlValue:
     return content if isinstance(content, str | int | float | bytes) else ""
 
 
-def _reference_text(content: str) -> str:
+def reference_text(content: str) -> str:
     """Of a reference to a payload its first line and its summary, without blank lines and advice (0.15.2)."""
     if not trimmed(content).startswith(_HEADERS):
         return content

@@ -138,10 +138,10 @@ class EngineSettings:
     custom_instructions: Sourced[str] = _setting("", plain_text)
     summary_max_overage_factor: Sourced[float] = _setting(3.0, real_number(1))
     fallback_max_tokens: Sourced[int] = _setting(512, integer(64))
-    max_expand_tokens: Sourced[int] = _setting(4_000, integer(1), has_effect=False)
+    max_expand_tokens: Sourced[int] = _setting(4_000, integer(1))
     enable_summary_thinking: Sourced[bool] = _setting(True, boolean, has_effect=False)
     summary_timeout_ms: Sourced[int] = _setting(60_000, integer(1))
-    delegation_timeout_ms: Sourced[int] = _setting(120_000, integer(1), has_effect=False)
+    delegation_timeout_ms: Sourced[int] = _setting(120_000, integer(1))
 
 
 def _key(

@@ -1,0 +1,126 @@
+"""Patterns as the engine's language matches them, and what becomes of queries: generated shapes."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.recall.patterns import EnginePattern, PatternError, is_accepted, units
+from lcm_core.recall.queries import (
+    has_ideographs,
+    like_plan,
+    match_expression,
+    pair_plan,
+    snippet_around,
+    syntax_in,
+    trigram_plan,
+)
+
+from tests.support import recorded
+
+
+def matches(pattern: str, text: str) -> list[list[object]] | None:
+    try:
+        return [[found.start, found.text] for found in EnginePattern(pattern).all(text, 5)]
+    except PatternError:
+        return None
+
+
+def test_patterns_match_what_a_javascript_engine_matches() -> None:
+    for pattern, text, expected in recorded("recall-patterns.json.xz"):
+        assert matches(pattern, text) == expected, (pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "accepted"),
+    [
+        ("a" * 500, True),
+        ("🚀" * 251, False),  # two units each
+        ("(a*)*", False),
+        ("(a{2}){3}", False),
+        ("(a{2})b{3}", True),
+        ("(x|y)?", False),
+        ("(x|y){2}", False),
+        ("(x|y){", True),
+        ("((a|b)c)+", True),  # the group that is repeated holds no alternative up to its end
+        (r"(\.\d+)?", False),
+    ],
+)
+def test_patterns_that_can_take_long_are_not_tried(pattern: str, accepted: bool) -> None:
+    assert is_accepted(pattern) is accepted
+
+
+def test_a_pattern_that_passes_the_guard_and_takes_long_is_given_up() -> None:
+    pattern = "^(.*?,){14}P"
+    assert is_accepted(pattern)
+    with pytest.raises(TimeoutError):
+        EnginePattern(pattern).first("," * 40 + "x", 0.05)
+
+
+WORDS = st.text(st.sampled_from("ab \t\n\"'*-:(){}^$.\\|%_é語ß🚀\x00\ud800"), max_size=30)
+
+
+@given(WORDS)
+def test_every_query_is_an_expression_that_fts5_reads(query: str) -> None:
+    expression = match_expression(query)
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE found USING fts5(content, tokenize = 'porter unicode61')")
+    sendable = expression.encode("utf-8", "replace").decode().replace("\0", "")
+    connection.execute("SELECT * FROM found WHERE found MATCH ?", (sendable,)).fetchall()
+    connection.close()
+    assert expression.count('"') % 2 == 0
+
+
+@given(WORDS)
+def test_terms_are_lower_case_and_each_once_and_what_they_hold_is_found(query: str) -> None:
+    plan = like_plan(query)
+    assert list(plan.terms) == list(dict.fromkeys(term.lower() for term in plan.terms))
+    assert plan.holds(" ".join(plan.terms))
+    assert len(plan.where) == len(plan.arguments) == len(plan.terms)
+
+
+@given(st.text(st.sampled_from("語文字列検索漢あア가ab. "), max_size=12))
+def test_runs_are_cut_into_pieces_that_stand_in_them(query: str) -> None:
+    plan = trigram_plan(query)
+    pairs = pair_plan(query)
+    assert (plan is None) or has_ideographs(query)
+    for group in pairs.conditions:
+        assert all(term in query.lower() for term in group)
+        assert all(len(term) <= 2 for term in group if has_ideographs(term))
+    if plan is not None:
+        assert all(3 <= len(piece) <= 4 for piece in plan.match.split('"')[1::2])
+        assert plan.filters.holds(query)
+
+
+@given(st.text(max_size=200), st.lists(st.text(min_size=1, max_size=4), max_size=3))
+def test_a_snippet_holds_the_term_that_comes_first(text: str, terms: list[str]) -> None:
+    snippet = snippet_around(text, terms)
+    assert len(units(snippet)) <= max(80, 24 + 40 + 8 + 6)
+    inside = [term for term in terms if term.strip() and term in text and term == term.lower()]
+    if inside and text == text.lower():
+        assert any(term.strip() in snippet for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("query", "syntax"),
+    [
+        ("^foo", "anchor"),
+        ("foo ^bar", "anchor"),
+        ("foo$", "anchor"),
+        ("price$ 5", "anchor"),
+        ("x^2", None),
+        ("C++", None),
+        ("why?", None),
+        ("a.*b", "wildcard"),
+        (r"\d", "escape"),
+        (r"a\.b", None),
+        ("a|b", "alternation"),
+        ('"a|b"', None),
+        ("[ab]", "character class"),
+        ("[]", None),
+    ],
+)
+def test_words_that_are_a_pattern_are_recognised(query: str, syntax: str | None) -> None:
+    assert syntax_in(query) == syntax
