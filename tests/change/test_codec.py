@@ -75,13 +75,8 @@ def with_types(value: object) -> str:
 
 @settings(max_examples=60)
 @given(st.lists(edits, max_size=4).map(tuple))
-def test_what_was_packed_is_unpacked(plan):
+def test_what_was_packed_is_unpacked_and_plain_json(plan):
     assert with_types(unpack(pack(plan))) == with_types(plan)
-
-
-@settings(max_examples=40)
-@given(st.lists(edits, max_size=4).map(tuple))
-def test_edits_are_plain_json(plan):
     text = json.dumps(encode_edits(plan), ensure_ascii=False)
     text.encode("utf-8")  # no lone surrogate in it
     assert json.loads(text) == encode_edits(plan)
@@ -107,14 +102,9 @@ def test_the_values_are_those_that_sqlite_gives_back(value):
 
 @settings(max_examples=40)
 @given(st.lists(edits, max_size=4).map(tuple))
-def test_the_inverse_of_the_inverse_is_the_plan(plan):
+def test_what_takes_edits_back_touches_the_same_rows_the_other_way_round(plan):
     unnamed = tuple(edit for edit in plan if isinstance(edit, Splice))
     assert inverse(inverse(unnamed)) == unnamed
-
-
-@settings(max_examples=40)
-@given(st.lists(edits, max_size=4).map(tuple))
-def test_what_takes_edits_back_touches_the_same_rows_the_other_way_round(plan):
     counts = {one.table: (one.delete, one.update, one.insert) for one in row_counts(plan)}
     assert {one.table: (one.insert, one.update, one.delete) for one in row_counts(inverse(plan))} == counts
     whole = [edit for edit in plan if isinstance(edit, Splice) or None in (edit.before, edit.after)]

@@ -30,7 +30,7 @@ FEW = {
     ),
 }
 #: Of the odd cases every so many in the usual run.
-STRIDE = 8
+STRIDE = 16
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -36,8 +36,17 @@ async def doubtful(path: Path) -> set[tuple[str, object]]:
     }
 
 
-@pytest.mark.parametrize("version", ["0.1.2", "0.8.2", "0.15.3"])
-@pytest.mark.parametrize(("source", "target"), [(1, 3), (1, 2), (4, 7), (2, 6)])
+@pytest.mark.parametrize(
+    ("version", "source", "target"),
+    [
+        ("0.1.2", 1, 3),
+        ("0.8.2", 1, 3),
+        ("0.15.3", 1, 3),
+        ("0.15.3", 1, 2),
+        ("0.15.3", 4, 7),
+        ("0.15.3", 2, 6),
+    ],
+)
 async def test_copies_of_another_conversation_are_no_disorder(
     version: str, source: int, target: int, database_copy: DatabaseFactory
 ):

@@ -114,8 +114,18 @@ async def test_a_copy_that_was_cut_without_a_mark_is_a_bad_summary(
 # -- every version -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["0.1.2", pytest.param("0.8.2", marks=pytest.mark.long)])
-@pytest.mark.parametrize("check", DAMAGE)
+@pytest.mark.parametrize(
+    ("version", "check"),
+    [
+        ("0.1.2", "B1"),  # the one that no version before 0.8 can prove; the others are mended together below
+        *(
+            pytest.param(version, check, marks=pytest.mark.long)
+            for version in ("0.1.2", "0.8.2")
+            for check in DAMAGE
+            if (version, check) != ("0.1.2", "B1")
+        ),
+    ],
+)
 async def test_the_same_damage_is_mended_in_every_version(
     check: str, version: str, database_copy: DatabaseFactory
 ):
@@ -325,11 +335,8 @@ async def test_a_lost_sum_is_no_reason_to_forget_what_it_proves(database_copy: D
     assert {one.fix for one in found if one.rows[0].key == (consumer,)} == {None}
 
 
-@pytest.mark.parametrize("version", ["0.8.2", "0.15.3"])
-async def test_a_wrong_count_is_mended_upward_as_far_as_it_shows(
-    version: str, database_copy: DatabaseFactory
-):
-    path = database_copy(version)
+async def test_a_wrong_count_is_mended_upward_as_far_as_it_shows(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
     before = dump(path)
     leaf = value(
         path,
@@ -380,9 +387,9 @@ async def test_one_finding_of_several_is_mended_alone(database_copy: DatabaseFac
 
 
 async def test_statements_do_not_grow_with_the_square_of_the_context(database_copy: DatabaseFactory):
-    """9,200 raw messages, every other one twice, as against a tenth of it."""
+    """3,680 raw messages, every other one twice, as against a quarter of it."""
     counts = []
-    for size in (920, 9_200):
+    for size in (920, 3_680):
         path = database_copy("0.15.3")
         with connect(path) as connection:
             connection.execute("BEGIN")
@@ -410,7 +417,7 @@ async def test_statements_do_not_grow_with_the_square_of_the_context(database_co
             refs = [ref for _, ref in context_of(path, 7)]
             commit(path, fixes.plan)
             assert [ref for _, ref in context_of(path, 7)] == list(dict.fromkeys(refs))
-    assert counts[1] < counts[0] * 2
+    assert counts[1] < counts[0] * 1.5
 
 
 @pytest.mark.long

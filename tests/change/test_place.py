@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.change.place import (
     Listing,
@@ -174,7 +174,6 @@ def is_right(host: Host, start: int, run: list[Entry], time: float) -> bool:
     return all(entry.high < time for entry in before) and all(entry.low > time for entry in behind)
 
 
-@settings(max_examples=200)
 @given(lists, parts, moves)
 def test_a_run_is_found_wherever_the_host_moved_it(given_list, part, script):
     host = Host.starting(*given_list)
@@ -189,7 +188,6 @@ def test_a_run_is_found_wherever_the_host_moved_it(given_list, part, script):
         carry(host, splice, place, [time] * len(splice.inserted))
 
 
-@settings(max_examples=200)
 @given(lists_with_repeats, parts, moves)
 def test_where_things_stand_twice_the_right_one_is_found_or_none(given_list, part, script):
     host = Host.starting(*given_list)
@@ -202,7 +200,6 @@ def test_where_things_stand_twice_the_right_one_is_found_or_none(given_list, par
         assert is_right(host, place.start, run, time)
 
 
-@settings(max_examples=200)
 @given(lists, parts, moves)
 def test_an_inverse_goes_back_to_its_place(given_list, part, script):
     host = Host.starting(*given_list)

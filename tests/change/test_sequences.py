@@ -128,7 +128,7 @@ def play(sequence: Sequence, script, order) -> None:
     assert dump(sequence.path) == sequence.before
 
 
-@pytest.mark.parametrize("version", REAL)
+@pytest.mark.parametrize("version", [REAL[0], REAL[-1]])
 @settings(max_examples=8)
 @given(script=steps, order=st.sampled_from([list, lambda given_list: given_list[::-1], sorted]))
 def test_undoing_everything_gives_the_same_rows(starting, tmp_path_factory, version, script, order):

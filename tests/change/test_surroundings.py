@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.apply import resolve_symbols, write, writes_of
 from lcm_core.change.catalog import Catalog, read_catalog
@@ -187,7 +187,7 @@ def test_what_is_foreseen_comes_true(version: str, database_copy: DatabaseFactor
     run(path, *SHARED)
     tried = []
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=15)
     @given(st.data())
     def trying(data: st.DataObject) -> None:
         changing = Changing(path, data.draw)
