@@ -21,9 +21,9 @@ from lcm_tui.screens.compacting import CompactingScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from tests.app.host import Host
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
-from tests.change.compacting import start_database
 from tests.change.support import context_of, dump
 from tests.databases import value
+from tests.operations.compacting import start_database
 
 Answering = Callable[[SummaryRequest], Awaitable[None]]
 

@@ -147,16 +147,6 @@ def test_undo_is_an_operation_and_can_be_undone_again_and_again(database_copy):
     assert [one.undone_by for one in chain] == [*(one.id for one in chain[1:]), None]
 
 
-def test_an_undo_may_be_undone_by_its_own_id(database_copy):
-    path = database_copy("0.15.3")
-    first = dissolve(path)
-    after = dump(path)
-    second = undo(path, first.id)
-    undo(path, second.id)
-    assert dump(path) == after
-    assert effective(path, first.id)
-
-
 def test_what_is_undone_is_not_undone_twice(database_copy):
     path = database_copy("0.15.3")
     first = dissolve(path)

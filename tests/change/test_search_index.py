@@ -49,19 +49,6 @@ def test_the_recorded_databases_are_in_step(database_copy, version):
 
 
 @pytest.mark.parametrize("version", REAL)
-def test_dissolve_and_undo_keep_every_table_in_step(database_copy, version):
-    path = database_copy(version)
-    summary, done = dissolve(path)
-    assert done.search is None
-    for table in set(tables(path)) & {"summaries_fts", "summaries_fts_cjk"}:
-        assert value(path, f"SELECT count(*) FROM {table} WHERE summary_id = ?", summary) == 0
-    assert search_faults(path) == []
-    undone = commit(path, asyncio.run(planned(path, plan_undo, done.id)))
-    assert undone.search is None
-    assert search_faults(path) == []
-
-
-@pytest.mark.parametrize("version", REAL)
 def test_messages_are_indexed_as_their_engine_does(database_copy, version):
     """Blank ones before 0.8 only."""
     path = database_copy(version)

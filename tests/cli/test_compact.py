@@ -10,12 +10,12 @@ import pytest
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
 
-from tests.change.compacting import start_database
 from tests.change.support import dump, search_faults
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.databases import run as execute
 from tests.databases import value
+from tests.operations.compacting import start_database
 
 SMALL = ("--tail", 10, "--chunk", 1400, "--budget", 2000)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.change.compacting import start_database
 from tests.cli.support import Result, run
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.server import Fail, Say, ScriptedServer
+from tests.operations.compacting import start_database
 
 KEY = "sk-test-0123456789abcdef-SECRET"
 

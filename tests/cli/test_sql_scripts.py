@@ -20,12 +20,12 @@ from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
 
 from lcm_tui import cli
-from tests.change.compacting import start_database
 from tests.change.support import dissolvable, dump, planned, search_faults
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, value
 from tests.databases import run as change_behind
+from tests.operations.compacting import start_database
 
 DO = ("--apply", "--yes")
 ROLLED = "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5"

@@ -20,11 +20,11 @@ from lcm_core.findings import Confidence, Finding, FixId
 from lcm_core.operations.fix import Keep, plan_fixes
 from lcm_core.store.database import Database
 
-from tests.change.fixing import LIMITS, findings_of, fix, fixes_of, key_of
 from tests.change.support import REAL, context_of, dump, search_faults
 from tests.conftest import DatabaseFactory
 from tests.core.checks.test_versions import DAMAGE, STEPS
 from tests.databases import column, connect, run, value
+from tests.operations.fixing import LIMITS, findings_of, fix, fixes_of, key_of
 from tests.support import unpack_database
 
 BROKEN = Confidence.BROKEN

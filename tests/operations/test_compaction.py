@@ -14,9 +14,18 @@ from lcm_core.operations.compaction.run import PassDone
 from lcm_core.operations.compaction.sweep import PassMade, PassRefused, PassSkipped
 from lcm_core.summarize.request import SummaryRequest
 
-from tests.change.compacting import VERSIONS, Recorded, cases, digest, left, repeating, report, start_database
 from tests.change.support import search_faults
 from tests.databases import value
+from tests.operations.compacting import (
+    VERSIONS,
+    Recorded,
+    cases,
+    digest,
+    left,
+    repeating,
+    report,
+    start_database,
+)
 
 #: A few that touch most rules and make few passes; `make test-long` repeats them all.
 FEW = {

@@ -12,7 +12,7 @@ from lcm_core.ingest.host_file import host_message
 from lcm_core.ingest.identity import canonical
 from lcm_core.ingest.stored import StoredMessage, store_message
 
-from tests.change.ingest_replay import (
+from tests.operations.ingest_replay import (
     conversations,
     differences,
     ingest_case,

@@ -26,12 +26,12 @@ from lcm_core.store.database import Database
 from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
 from lcm_core.summarize.source import Rendering
 
-from tests.change.compacting import VERSIONS, start_database
 from tests.change.host import Host
 from tests.change.hosting import at_work, enough
 from tests.change.oracle import Whole
 from tests.change.support import context_of, dump, search_faults
 from tests.databases import connect, run, value
+from tests.operations.compacting import VERSIONS, start_database
 from tests.support import with_values
 
 CONVERSATION = ConversationId(1)

@@ -15,11 +15,11 @@ from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
 from lcm_core.store.database import Database
 
-from tests.change.copies import NOW, rows
 from tests.change.host import Host
 from tests.change.oracle import Whole
 from tests.change.support import changed, context_of, dump, planned, reading, search_faults, undo
 from tests.databases import column, run, value
+from tests.operations.copies import NOW, rows
 
 OLD, NEW = 5, 8  #: of one session key; what archived the first is recorded since 0.14
 ROLLED = f"UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = {OLD}"

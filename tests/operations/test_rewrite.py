@@ -20,10 +20,10 @@ from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database
 from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
-from tests.change.drafting import CONVERSATION, VERSIONS, faults_of, setting_of
 from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
 from tests.databases import column, connect, run, value
+from tests.operations.drafting import CONVERSATION, VERSIONS, faults_of, setting_of
 
 TEXT = "概要: kept the 36s timeout. file_0123456789abcdef\nExpand for details about: the timeout"
 

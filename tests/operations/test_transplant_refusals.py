@@ -13,16 +13,16 @@ from lcm_core.errors import LcmError, NotFoundError, RefusedError
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Database
 
-from tests.change.copies import (
+from tests.change.oracle import Whole
+from tests.change.support import dump, search_faults, undo
+from tests.databases import column, run, value
+from tests.operations.copies import (
     Shape,
     below,
     context_summaries,
     plan,
     transplant,
 )
-from tests.change.oracle import Whole
-from tests.change.support import dump, search_faults, undo
-from tests.databases import column, run, value
 
 # -- refusals --------------------------------------------------------------------------------------------
 

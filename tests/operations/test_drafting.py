@@ -40,10 +40,10 @@ from lcm_core.summarize.request import (
 )
 from lcm_core.summarize.source import source_of_messages
 
-from tests.change.drafting import CONVERSATION, Writer, batch_of, good, repair_of, setting_of, states
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory
 from tests.databases import column, run, value
+from tests.operations.drafting import CONVERSATION, Writer, batch_of, good, repair_of, setting_of, states
 
 EVERY = AcceptanceRule()
 

@@ -21,12 +21,12 @@ from lcm_core.operations.compaction.plans import STUCK, HostCompactsError, still
 from lcm_core.operations.compaction.sweep import PassMade, PassMoved
 from lcm_core.summarize.request import SummaryRequest
 
-from tests.change.compacting import start_database
 from tests.change.host import CHUNK, Host
 from tests.change.support import dump, reading
-from tests.change.test_compaction_live import CONVERSATION, Summarizer, check_coverage, swept
 from tests.cli.support import run as command
 from tests.databases import column, connect, run, value
+from tests.operations.compacting import start_database
+from tests.operations.test_compaction_live import CONVERSATION, Summarizer, check_coverage, swept
 
 _TABLE = "conversation_compaction_maintenance"
 

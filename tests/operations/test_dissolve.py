@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.known_schema import unknown_schema_allowed
-from lcm_core.change.plan import Plan, Splice, row_counts
+from lcm_core.change.plan import Plan, Splice
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import LcmError, NotFoundError, RefusedError
+from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.change.oracle import Whole
@@ -60,6 +60,7 @@ def test_every_summary_that_can_be_dissolved_gives_way_to_its_sources(database_c
     for operation in reversed(done):
         undo(path, operation)
     assert dump(path) == before
+    assert search_faults(path) == []
 
 
 def test_new_items_bear_the_time_of_the_plan(database_copy):
@@ -210,14 +211,6 @@ def test_a_budget_that_would_be_exceeded_is_a_warning(database_copy):
     assert plan(path, conversation, summary, budget=after - 1).warnings != ()
 
 
-def test_planning_reads_only(database_copy):
-    path = database_copy("0.15.3")
-    content = path.read_bytes()
-    conversation, summary = dissolvable(path)[0]
-    plan(path, conversation, summary, levels=2)
-    assert path.read_bytes() == content
-
-
 # -- what it refuses -------------------------------------------------------------------------------------
 
 DAMAGE: dict[str, tuple[list[str], str]] = {
@@ -355,9 +348,8 @@ def test_a_schema_without_the_tables_is_told_in_a_sentence(database_copy, table)
     if table == "summary_messages":
         commit(path, plan(path, conversation, summary))
         return
-    with pytest.raises(LcmError) as caught:
+    with pytest.raises(RefusedError, match=rf"has no table {table}.*Restore a backup"):
         plan(path, conversation, summary)
-    assert caught.value.exit_code.value in (3, 9)
 
 
 # -- against the Go tool --------------------------------------------------------------
@@ -431,26 +423,3 @@ def test_what_the_go_tool_refuses_is_refused(database_copy, version):
     for args in calls:
         with pytest.raises((RefusedError, NotFoundError)):
             plan(path, int(args[1]), args[3])
-
-
-def test_faults_of_the_go_tool_are_not_ours(database_copy):
-    """W2, W3, W7, W12 and W18 on one node: nothing dropped, left behind, lost, unindexed or overwritten."""
-    path = database_copy("0.15.3")
-    conversation, summary = dissolvable(path)[0]
-    made = plan(path, conversation, summary)
-    assert {one.table for one in row_counts(made.edits) if one.delete or one.update} >= {
-        "summaries",
-        "summary_parents",
-    }
-    run(path, f"UPDATE summaries SET content = 'rewritten meanwhile' WHERE summary_id = '{summary}'")
-    with pytest.raises(LcmError, match="content was"):
-        commit(path, made)
-
-
-@pytest.mark.parametrize("table", ["context_items", "summary_parents"])
-async def test_a_table_that_is_missing_is_named(database_copy, table):
-    path = database_copy("0.15.3")
-    conversation_id, summary_id = dissolvable(path)[0]
-    run(path, f"DROP TABLE {table}")
-    with pytest.raises(RefusedError, match=rf"has no table {table}.*Restore a backup"):
-        await planned(path, plan_dissolve, conversation_id, [summary_id])

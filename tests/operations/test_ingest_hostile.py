@@ -14,8 +14,8 @@ from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
 from lcm_core.ingest.jsonl import TranscriptChangedError, TranscriptError
 from lcm_core.ingest.stored import StoredMessage, store_message
 
-from tests.change.ingest_replay import opened
 from tests.databases import column, value
+from tests.operations.ingest_replay import opened
 from tests.support import rules_since
 
 KEY = Session("s", "agent:main:main")

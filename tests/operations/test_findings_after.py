@@ -12,12 +12,12 @@ from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import SummaryId
 
-from tests.change.fixing import findings_of, fix
 from tests.change.support import dump, planned, unpacked
 from tests.cli.support import run as lcm_tui
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import LEAF, ROOT
 from tests.databases import run
+from tests.operations.fixing import findings_of, fix
 
 #: In the context of conversation 2 of 0.8.2, of which /new left the rest out.
 DEEP = SummaryId("sum_8ed7b7de0ddf5abe")

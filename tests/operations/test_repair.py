@@ -17,7 +17,10 @@ from lcm_core.store.database import Database
 from lcm_core.summarize.cost import FREE, CallMeter
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 
-from tests.change.drafting import (
+from tests.change.support import dump, search_faults
+from tests.conftest import DatabaseFactory
+from tests.databases import run, value
+from tests.operations.drafting import (
     VERSIONS,
     Writer,
     bad_ids,
@@ -27,9 +30,6 @@ from tests.change.drafting import (
     states,
     taken_back,
 )
-from tests.change.support import dump, search_faults
-from tests.conftest import DatabaseFactory
-from tests.databases import run, value
 from tests.support import recorded
 
 

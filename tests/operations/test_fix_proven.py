@@ -6,11 +6,11 @@ import pytest
 from lcm_core.checks import CHECKS
 from lcm_core.findings import Confidence, Finding, FixId
 
-from tests.change.fixing import findings_of, fix, fixes_of
 from tests.change.support import context_of
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import CONDENSED, LEAF, LONELY, LONELY_TOO, ROOT, ROOT_TOO
 from tests.databases import column, run, value
+from tests.operations.fixing import findings_of, fix, fixes_of
 
 
 async def of_check(path, *checks: str) -> list[Finding]:

@@ -16,7 +16,11 @@ from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.transplant import DuplicatesError
 
-from tests.change.copies import (
+from tests.change.host import Host
+from tests.change.oracle import Whole
+from tests.change.support import REAL, context_of, dump, planned, search_faults, undo
+from tests.databases import column, connect, run, value
+from tests.operations.copies import (
     Row,
     Shape,
     below,
@@ -25,11 +29,7 @@ from tests.change.copies import (
     rows,
     transplant,
 )
-from tests.change.fixing import findings_of
-from tests.change.host import Host
-from tests.change.oracle import Whole
-from tests.change.support import REAL, context_of, dump, planned, search_faults, undo
-from tests.databases import column, connect, run, value
+from tests.operations.fixing import findings_of
 
 #: From, to: into a context with summaries, into one without, and where files lie.
 PAIRS = ((2, 3), (5, 7), (3, 1))

@@ -7,10 +7,10 @@ import sqlite3
 import pytest
 from lcm_core.findings import Finding, FixId
 
-from tests.change.fixing import Key, findings_of, fix, key_of
 from tests.conftest import DatabaseFactory
 from tests.core.checks.every_damage import DAMAGES
 from tests.core.checks.planting import Plant
+from tests.operations.fixing import Key, findings_of, fix, key_of
 
 #: One for each kind of fix; the others take two minutes.
 SHORT = {

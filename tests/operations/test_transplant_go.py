@@ -10,7 +10,9 @@ from lcm_core.change.commit import commit
 from lcm_core.change.plan import Splice, row_counts
 from lcm_core.errors import LcmError, NotFoundError, RefusedError
 
-from tests.change.copies import (
+from tests.change.support import context_of, dump, undo
+from tests.databases import column, connect, run, value
+from tests.operations.copies import (
     NAMES,
     Files,
     Row,
@@ -20,8 +22,6 @@ from tests.change.copies import (
     rows,
     transplant,
 )
-from tests.change.support import context_of, dump, undo
-from tests.databases import column, connect, run, value
 from tests.support import recorded
 
 # -- against the Go tool --------------------------------------------------------------
