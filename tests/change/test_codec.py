@@ -154,6 +154,12 @@ def test_a_damaged_record_is_an_error_of_ours(document):
         unpack(zlib.compress(document.encode()))
 
 
+@pytest.mark.parametrize("value", [[1], {"a": [1]}, {"a": {"$sql": "1"}}])
+def test_values_that_are_none_are_an_error_of_ours(value):
+    with pytest.raises(CodecError):
+        decode_values(value)
+
+
 def test_a_record_that_is_no_archive_is_an_error_of_ours():
     with pytest.raises(CodecError):
         unpack(b"not packed")

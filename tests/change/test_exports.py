@@ -17,8 +17,7 @@ from lcm_core.change.forgetting import prune_history
 from lcm_core.errors import RefusedError
 from lcm_core.private_files import make_private, roots
 
-from tests.change.support import dump, plan_of, update
-from tests.change.test_journal import undo
+from tests.change.support import dump, plan_of, undo, update
 from tests.databases import run, value
 
 NAME = "op_0123456789abcdef.edits"

@@ -14,10 +14,10 @@ from lcm_core.change.schema_new import create_database
 from lcm_core.errors import RefusedError
 
 from tests.change.support import dump, reading, rows_of, search_faults
-from tests.change.test_engine import shape
 from tests.cli.support import run
 from tests.databases import column, connect, value
 from tests.databases import run as change_behind
+from tests.operations.test_engine import shape
 
 OLD = ("0.1.2", "0.3.0", "0.8.2")
 

@@ -305,6 +305,8 @@ def test_the_rule_of_waiting_counts_rows_bytes_and_search_tables(database_copy):
     assert bare < 0.02
     changed = RowChange("summaries", key_of("summaries", row), Cells.of({"depth": 0}), Cells.of({"depth": 1}))
     assert lock_seconds([Step(changed)], schema) < 0.0001
+    few, more = (lock_seconds([Step(splice(path, 1, 0, count))], schema) for count in (1, 11))
+    assert more - few == pytest.approx(10 * 4e-6)
     shifts = tuple((number, number + 1) for number in range(10_000))
     twice = [Step(splice(path, 1, 0, 0), shifts)] * 2
     assert lock_seconds(twice, schema) == lock_seconds(twice[:1], schema) > 0.02

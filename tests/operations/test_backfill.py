@@ -155,6 +155,7 @@ def test_what_is_left_out_is_said_with_its_line(openclaw_home: Path) -> None:
     people = backfill(openclaw_home, "research", ODD).out
     assert "line 16: not JSON" in people
     assert "1 entry on abandoned branches is left out" in people
+    assert "1 message left out: of roles that the engine does not store" in people
     backfill(openclaw_home, "research", ODD, "--apply", "--yes")
     texts = column(openclaw_home / "lcm.db", "SELECT content FROM messages WHERE conversation_id = 9")
     assert "abandoned branch message" not in texts

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import DiskFullError, StalePlanError
+from lcm_core.change.errors import BusyError, DiskFullError, StalePlanError
 from lcm_core.change.exports import APART_BYTES
 from lcm_core.change.forgetting import forget_history, rewrite_file, scrub
 from lcm_core.change.lock_time import WORTH_SAYING
-from lcm_core.change.plan import Keeping, Plan
+from lcm_core.change.plan import Keeping, Plan, RowChange
 from lcm_core.change.planning import first_preview
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.checks import run_checks
@@ -618,6 +618,8 @@ def test_what_is_still_there_comes_in_under_new_ids(path: Path):
     file = export(path, 2)
     plans = imported(path, file.path)
     assert "Conversation 2 is taken here, so it gets a new number" in plans[0].warnings
+    # One piece needs no conversation that is nobody's until the last.
+    assert all(edit.before is None for edit in plans[0].edits if isinstance(edit, RowChange))
     before = dump(path)
     carry_out(path, plans)
     new = max(conversations(path))
@@ -812,6 +814,10 @@ def test_writing_the_file_anew_can_be_given_up(path: Path):
     with pytest.raises(CancelledError):
         rewrite_file(path, stopped=lambda: next(looks, True))
     assert next(looks, None) is None, "it had begun"
+    with connect(path) as host:
+        host.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BusyError):
+            rewrite_file(path, wait=0.05, stopped=lambda: False)
     assert (dump(path), path.stat().st_size) == (before, size)
     assert value(path, "PRAGMA integrity_check") == "ok"
     large, small = rewrite_file(path, stopped=lambda: False)

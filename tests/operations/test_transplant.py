@@ -76,6 +76,19 @@ def test_everything_under_the_context_is_copied(database_copy, version, source, 
     assert dump(path) == before
 
 
+def test_what_is_sound_may_add_no_error(database_copy):
+    """Only what is odd in the source may be odd in the copy, where the commit looks for it."""
+    path = database_copy("0.15.3")
+    assert plan(path, 2, 7).allows == frozenset()
+    run(
+        path,
+        """INSERT INTO summary_messages SELECT max(summary_id), min(message_id), 99 FROM summary_messages
+        JOIN summaries USING (summary_id) WHERE conversation_id = 2 AND kind = 'leaf'""",
+    )
+    [allowed] = plan(path, 2, 7).allows
+    assert allowed.startswith("B15:7:")
+
+
 def test_new_items_bear_the_time_of_the_plan_and_all_else_its_own(database_copy):
     path = database_copy("0.15.3")
     transplant(path, 2, 3)
