@@ -75,6 +75,16 @@ def test_what_0_1_never_recorded_is_what_0_3_recorded(database_copy: Callable[[s
     assert value(old, "SELECT count(*) FROM summaries WHERE source_message_token_count = 0") <= 1
     condensed = "SELECT count(*) FROM summaries WHERE kind = 'condensed' AND descendant_token_count = 0"
     assert value(old, condensed) == 0
+    # A leaf reaches from its first message to its last, to the millisecond.
+    with connect(old) as ours:
+        ranges = ours.execute(
+            """SELECT julianday(s.earliest_at) - min(julianday(m.created_at)),
+            julianday(s.latest_at) - max(julianday(m.created_at)) FROM summaries AS s
+            JOIN summary_messages USING (summary_id) JOIN messages AS m USING (message_id)
+            WHERE s.kind = 'leaf' GROUP BY s.summary_id"""
+        ).fetchall()
+    assert len(ranges) > 60
+    assert all(apart is not None and abs(apart) < 1e-7 for both in ranges for apart in both)
 
 
 def test_calls_of_0_1_get_their_columns(database_copy: Callable[[str], Path]) -> None:

@@ -25,7 +25,7 @@ from lcm_core.change.plan import (
     renumbering,
 )
 from lcm_core.change.planning import as_one_plan
-from lcm_core.change.preview import STOP_THE_HOST, Preview, preview_plan
+from lcm_core.change.preview import STOP_THE_HOST, Preview, preview_plan, words_of
 from lcm_core.change.sql_text import literal
 from lcm_core.change.undo import plan_undo
 from lcm_core.change.verify import Step
@@ -254,6 +254,19 @@ def test_an_undo_is_previewed_like_any_other_change(database_copy):
     assert back.tokens == type(back.tokens)(first.tokens.after, first.tokens.before)
     assert {(one.ref, one.new) for one in back.entering} == {(one.ref, one.old) for one in first.leaving}
     assert back.plan.kind == "undo"
+
+
+def test_a_step_in_words_names_the_row_and_no_text(database_copy):
+    path = database_copy("0.15.3")
+    row = summary_row(path, "sum_x", content="a text")
+    changed = update(path, "conversations", "conversation_id", 1, title="a text")
+    [gone] = delete(path, "conversations", conversation_id=2)
+    said = [word for edit in (insertion("summaries", row), changed, gone) for word in words_of(Step(edit))]
+    assert said == [
+        "add to summaries: sum_x",
+        "change in conversations: 1: title",
+        "delete from conversations: 2",
+    ]
 
 
 NUMBERS = [None, 0, -(2**63), 2**63 - 1, 0.1, -1e-300, float("inf"), float("-inf")]
