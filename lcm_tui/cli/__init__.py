@@ -47,6 +47,7 @@ _MODULES = {
             "files",
             "config",
             "prompts",
+            "sessions",
         )
     },
     **dict.fromkeys(("backup", "restore"), "backup"),
@@ -63,6 +64,7 @@ _MODULES = {
 #: First words that take a second.
 _GROUPS = frozenset(
     {"conversations", "messages", "summaries", "context", "files", "config", "history", "prompts"}
+    | {"sessions"}
 )
 _EPILOG = (
     "Every command prints JSON with --json. Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, "

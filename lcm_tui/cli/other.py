@@ -127,6 +127,8 @@ def help_() -> Answer:
             f"context show {selected}",
             f"files list {optional}",
             "files show <file-id>",
+            "sessions list",
+            "sessions show <session-id>",
             "config show",
             "config get <path>",
             "prompts list",

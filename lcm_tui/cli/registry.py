@@ -35,6 +35,7 @@ FLAGS = frozenset(
     | {"--vacuum"}
     | {"--with-later", "--unfold"}
     | {"--leaf", "--sweep", "--if-due", "--no-fallback"}
+    | {"--current"}
     | {"--resume", "--show-prompts", "--no-previous", "--subtree", "--stale", "--contaminated"}
 )
 #: What typer raises for a command line that makes no sense; the class is exported under no name of its own.

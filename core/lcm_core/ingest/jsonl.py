@@ -163,7 +163,8 @@ def scan_lines(
     A line of more than *limit* bytes (at least `HEAD_BYTES`) is passed over in pieces.
     """
     limit = max(limit, HEAD_BYTES)
-    file.seek(offset)
+    if file.seekable():  # not so what is unpacked while it is read, which begins at 0
+        file.seek(offset)
     while True:
         check_cancelled(cancelled)
         data = file.readline(limit + 1)

@@ -233,6 +233,8 @@ def _was_appended(index: TranscriptIndex, stamp: FileStamp, file: BinaryIO) -> b
 
 
 ROOT, MISSING = -1, -2
+#: The type of an entry that is on no path: what it targets is where the path goes on.
+LEAF = "leaf"
 
 
 @dataclass(slots=True)
@@ -265,6 +267,7 @@ class TranscriptScan:
     columns: EntryColumns = field(default_factory=EntryColumns)
     numbers: dict[str, int] = field(default_factory=dict)  #: entry number by id
     waiting: dict[str, list[int]] = field(default_factory=dict)  #: entries by a parent that was not seen yet
+    markers: set[int] = field(default_factory=set)  #: entries that only say where the path goes on
     header: TranscriptHeader | None = None
     bad_lines: int = 0
     problem_count: int = 0
@@ -280,6 +283,7 @@ class TranscriptScan:
             self.columns.copied(),
             dict(self.numbers),
             {origin: numbers[:] for origin, numbers in self.waiting.items()},
+            set(self.markers),
             self.header,
             self.bad_lines,
             self.problem_count,
@@ -318,19 +322,26 @@ class TranscriptScan:
             self._problem(line.number, "another session header; the first one counts")
 
     def _take_entry(self, line: RawLine, value: JsonObject) -> None:
-        columns, number = self.columns, len(self.columns.line)
         if line.too_long:
             self._problem(line.number, f"too long ({line.size:,} bytes) to be read with the others")
-        columns.line.append(line.number)
-        columns.offset.append(line.offset)
-        columns.size.append(line.size)
-        columns.check.append(fingerprint(line.data))
+        self.columns.offset.append(line.offset)
+        self.columns.size.append(line.size)
+        self.columns.check.append(fingerprint(line.data))
+        self.place(line.number, value)
+
+    def place(self, line: int, value: JsonObject) -> None:
+        """Note where an entry is in the tree; *value* is the entry, or its id, type and parent."""
+        columns, number = self.columns, len(self.columns.line)
+        columns.line.append(line)
+        if value.get("type") == LEAF:
+            self.markers.add(number)
+            value = {**value, "parentId": value.get("targetId", value.get("parentId"))}
         columns.origin.append(self._origin(value, number))
         entry_id = string(value.get("id"))
         if entry_id is not None:
             if entry_id in self.numbers:
                 first = columns.line[self.numbers[entry_id]]
-                self._problem(line.number, f"its id {_short(entry_id)} already stands in line {first}")
+                self._problem(line, f"its id {_short(entry_id)} already stands in line {first}")
             self.numbers[entry_id] = number
             for waiting in self.waiting.pop(entry_id, ()):
                 columns.origin[waiting] = number
@@ -360,10 +371,13 @@ class TranscriptScan:
         at = len(columns.line) - 1
         while at >= 0 and not passed[at]:
             passed[at] = 1
-            steps.append(at)
-            at = columns.origin[at]
+            if at not in self.markers:
+                steps.append(at)
+            following = columns.origin[at]
+            # A marker whose target is not there hides nothing: the path goes on as if it were not there.
+            at = at - 1 if following == MISSING and at in self.markers else following
         steps.reverse()
-        if at >= 0:
+        if at >= 0 and steps:
             line = columns.line[steps[0]]
             found.append(LineProblem(line, "its parents form a circle; the path begins here"))
         for origin, numbers in self.waiting.items():

@@ -1,0 +1,370 @@
+"""``sessions list`` and ``sessions show``: what the host has, in its databases and in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, TypeAlias
+
+import typer
+from lcm_core.errors import UsageError
+from lcm_core.host.entries import SessionEntry
+from lcm_core.host.listing import (
+    ColdPlace,
+    FilePlace,
+    HostListing,
+    HostSession,
+    HotPlace,
+    Storage,
+    find_session,
+    list_sessions,
+)
+from lcm_core.host.transcripts import SessionExtent, SessionPage, extents, read_page
+from lcm_core.ingest.jsonl import TranscriptChangedError
+from lcm_core.records import ConversationId
+from lcm_core.settings import Json, SettingSource
+from lcm_core.store.database import Reader
+from lcm_core.store.listing import Position, Window
+from lcm_core.store.session_owners import key_owners, session_owners
+from lcm_core.text import preview
+from lcm_core.times import iso_z, parse_utc
+
+from lcm_tui.cli import cursors, options
+from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
+from lcm_tui.cli.registry import Group, command
+
+#: Places that could not be read, and lines or rows, that people are shown at most.
+_PROBLEMS = 20
+_LIST, _SHOW = "sessions", "sessions.show"
+
+SessionArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="SESSION_ID", help="The session, or the beginning of its id.")
+]
+Agent: TypeAlias = Annotated[
+    str | None, typer.Option("--agent", metavar="AGENT", help="Only sessions of this agent.")
+]
+Key: TypeAlias = Annotated[
+    str | None, typer.Option("--session-key", metavar="KEY", help="Only sessions of this key.")
+]
+Stored: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage",
+        metavar="|".join(Storage),
+        autocompletion=options.among(*Storage),
+        help="Only what is stored so; may be given several times.",
+    ),
+]
+Current: TypeAlias = Annotated[
+    bool, typer.Option("--current", metavar="", help="Only sessions that their keys go on with.")
+]
+Entries: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--limit", metavar="N", help="The newest N entries; all of them by default."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    group = typer.Typer(cls=Group, help="The sessions of the host, in its databases and in files.")
+    app.add_typer(group, name="sessions")
+    command(group, "list")(list_)
+    command(group, "show")(show)
+
+
+def list_(
+    run: Run,
+    *,
+    paged: options.PageOptions,
+    agent: Agent = None,
+    session_key: Key = None,
+    storage: Stored = None,
+    current: Current = False,
+    times: options.TimeOptions,
+) -> Answer:
+    """List the sessions of the host, the newest first."""
+    window = options.window(_LIST, paged, times)
+    kinds = _storages(storage)
+    listing = list_sessions(run.settings.sessions.value)
+    wanted = [
+        one
+        for one in listing.sessions
+        if agent in (None, one.agent)
+        and session_key in (None, one.session_key)
+        and (not kinds or one.storage in kinds)
+        and (one.current or not current)
+        and _within(one.newest_at, window)
+    ]
+    items, following = _page_of(wanted, window)
+    owners = _owners(run, items)
+    held = extents(items)
+    return run.answer(
+        "sessions.list",
+        {
+            "total": len(wanted),
+            "items": [_listed(one, held.get(one), owners) for one in items],
+            "problems": _passed_over(listing),
+        },
+        [_table(run, items, held, owners), *_not_read(listing)],
+        paging=Paging(_LIST, window.limit, len(items), following),
+    )
+
+
+def _storages(values: list[str] | None) -> set[Storage]:
+    for value in values or ():
+        if value not in {*Storage}:
+            raise options.invalid("storage", f"must be one of {', '.join(Storage)}", value)
+    return {Storage(value) for value in values or ()}
+
+
+def _within(moment: datetime | None, window: Window) -> bool:
+    if window.since is None and window.until is None:
+        return True
+    return (
+        moment is not None
+        and (window.since is None or moment >= window.since)
+        and (window.until is None or moment < window.until)
+    )
+
+
+def _page_of(sessions: Sequence[HostSession], window: Window) -> tuple[list[HostSession], Position | None]:
+    """A page of sessions that are in order, and where the next begins."""
+    if window.position is not None:
+        behind = _order(parse_utc(window.position.timestamp), str(window.position.id))
+        sessions = [one for one in sessions if _order(one.newest_at, _name(one)) > behind]
+    items = list(sessions[: window.limit])
+    if len(sessions) <= window.limit:
+        return items, None
+    last = items[-1]
+    return items, Position(None if last.newest_at is None else iso_z(last.newest_at), _name(last))
+
+
+def _order(moment: datetime | None, name: str) -> tuple[float, str]:
+    # As exact as a cursor holds it.
+    return (float("inf") if moment is None else -(moment.timestamp() * 1000 // 1), name)
+
+
+def _name(session: HostSession) -> str:
+    return f"{session.agent or ''}/{session.session_id}"
+
+
+def _owners(run: Run, sessions: Sequence[HostSession]) -> Mapping[HostSession, ConversationId]:
+    """The conversations of sessions; none where no database was named and none is there."""
+    if not sessions:
+        return {}
+    database = run.settings.database
+    if database.source is SettingSource.DEFAULT and not database.value.exists():
+        return {}
+    return run.read(_load_owners, sessions)
+
+
+async def _load_owners(
+    reader: Reader, sessions: Sequence[HostSession]
+) -> Mapping[HostSession, ConversationId]:
+    by_id = await session_owners(reader, [one.session_id for one in sessions])
+    keys = [one.session_key for one in sessions if one.current and one.session_key is not None]
+    by_key = await key_owners(reader, keys)
+    found = {
+        one: by_key[one.session_key or ""] for one in sessions if one.current and one.session_key in by_key
+    }
+    return {**found, **{one: by_id[one.session_id] for one in sessions if one.session_id in by_id}}
+
+
+def _listed(
+    session: HostSession, extent: SessionExtent | None, owners: Mapping[HostSession, ConversationId]
+) -> Document:
+    newest = session.newest_at if extent is None else extent.newest_at or session.newest_at
+    return {
+        **_identity(session),
+        "entries": None if extent is None else extent.entries,
+        "newestAt": _iso(newest),
+        "conversationId": owners.get(session),
+    }
+
+
+def _identity(session: HostSession) -> Document:
+    return {
+        "agent": session.agent,
+        "sessionKey": session.session_key,
+        "sessionId": session.session_id,
+        "storage": session.storage.value,
+        "current": session.current,
+        "previousSessionId": session.previous_session_id,
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else iso_z(moment)
+
+
+def _passed_over(listing: HostListing) -> list[Json]:
+    return [{"path": str(one.path), "reason": one.reason} for one in listing.problems]
+
+
+def _not_read(listing: HostListing) -> list[Block]:
+    lines = [Note(f"{one.path}: {one.reason}") for one in listing.problems[:_PROBLEMS]]
+    rest = len(listing.problems) - len(lines)
+    return [*lines, *([Note(f"and {rest:,} more places")] if rest > 0 else [])]
+
+
+def _table(
+    run: Run,
+    sessions: Sequence[HostSession],
+    held: Mapping[HostSession, SessionExtent],
+    owners: Mapping[HostSession, ConversationId],
+) -> Table:
+    columns = (
+        Column("Agent"),
+        Column("Session"),
+        Column("Key", grows=True),
+        Column("Stored"),
+        Column("Current", spare=3),
+        Column("Entries", right=True),
+        Column("Newest", spare=1),
+        Column("Conv.", right=True, spare=2),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for one in sessions:
+        extent = held.get(one)
+        newest = one.newest_at if extent is None else extent.newest_at or one.newest_at
+        owner = owners.get(one)
+        rows.append(
+            (
+                one.agent,
+                one.session_id,
+                one.session_key,
+                one.storage.value,
+                "yes" if one.current else "no",
+                None if extent is None else extent.entries,
+                run.time(_iso(newest)),
+                None if owner is None else str(owner),
+            )
+        )
+    return Table(columns, rows, empty=f"There are no sessions in {run.settings.sessions.value}.")
+
+
+# -- one session -------------------------------------------------------------------------------------------
+
+
+def show(
+    run: Run,
+    session_id: SessionArgument,
+    *,
+    agent: Agent = None,
+    limit: Entries = None,
+    cursor: options.Cursor = None,
+) -> Answer:
+    """Show what was said in a session: the messages that the host still sees, in order."""
+    count = None if limit is None else options.whole_number("limit", limit, 1)
+    position = None if cursor is None else cursors.decode(_SHOW, cursor)
+    listing = list_sessions(run.settings.sessions.value)
+    session = find_session(listing, options.stored_text(session_id), agent)
+    before = None if position is None else _before(session, position)
+    page = read_page(session, limit=count, before=before)
+    if position is not None:
+        _check_unchanged(session, page, position)
+    messages = [entry for entry in page.entries if entry.is_message]
+    following = None
+    if page.start > 0 and page.entries:
+        following = Position(None, f"{page.start}:{session.session_id}:{page.total}")
+    return run.answer(
+        "sessions.show",
+        {
+            "session": {**_identity(session), "path": _place(session), "entriesOnPath": page.total},
+            "messages": [_message(entry) for entry in messages],
+            "path": [[entry.entry_id, entry.type] for entry in page.entries],
+            "offPath": list(page.off_path),
+            "problems": [
+                {_numbered(session): problem.line, "reason": problem.reason} for problem in page.problems
+            ],
+            "problemCount": page.problem_count,
+        },
+        _blocks(run, session, page, messages),
+        paging=Paging(_SHOW, page.total if count is None else count, len(page.entries), following),
+    )
+
+
+def _before(session: HostSession, position: Position) -> int:
+    place, _, rest = str(position.id).partition(":")
+    named, _, _total = rest.rpartition(":")
+    if not place.isdecimal() or len(place) > 15 or named != session.session_id:
+        raise UsageError(
+            "The cursor cannot be used: it belongs to another session. Leave --cursor out.",
+            code="INVALID_CURSOR",
+            details={"option": "cursor"},
+        )
+    return int(place)
+
+
+def _check_unchanged(session: HostSession, page: SessionPage, position: Position) -> None:
+    """A path only grows, unless the host rewrites it; then older pages are others."""
+    total = str(position.id).rpartition(":")[2]
+    if total.isdecimal() and len(total) <= 15 and page.total < int(total):
+        raise TranscriptChangedError(
+            f"Session {session.session_id} was rewritten by its host since the page before: leave --cursor "
+            "out."
+        )
+
+
+def _message(entry: SessionEntry) -> Document:
+    problem: Document = {} if entry.problem is None else {"problem": entry.problem}
+    return {
+        "entryId": entry.entry_id,
+        "role": entry.role,
+        "text": entry.text,
+        "createdAt": _iso(entry.created_at),
+        **problem,
+    }
+
+
+def _numbered(session: HostSession) -> str:
+    return "seq" if isinstance(session.place, HotPlace | ColdPlace) else "line"
+
+
+def _place(session: HostSession) -> str:
+    place = session.place
+    if isinstance(place, FilePlace):
+        return str(place.path)
+    if isinstance(place, ColdPlace) and not place.row.in_database:
+        return str(place.folder / (place.row.name or ""))
+    return str(place.database)
+
+
+def _blocks(
+    run: Run, session: HostSession, page: SessionPage, messages: Sequence[SessionEntry]
+) -> list[Block]:
+    on_path = counted(page.total, "entry", "entries")
+    facts: list[tuple[str, Cell]] = [
+        ("Session", session.session_id),
+        ("Agent", session.agent),
+        ("Key", session.session_key),
+        ("Stored", f"{session.storage.value}, {_place(session)}"),
+        ("Current", "yes" if session.current else "no"),
+        ("Before it", session.previous_session_id),
+        ("Holds", f"{on_path} that the host sees, {len(page.off_path):,} between them that it does not"),
+    ]
+    columns = (
+        Column("Entry"),
+        Column("Role"),
+        Column("Time", spare=1),
+        Column("Text", grows=True),
+    )
+    rows = [
+        (
+            entry.entry_id,
+            entry.role,
+            run.time(_iso(entry.created_at)),
+            preview(entry.text or entry.problem or ""),
+        )
+        for entry in messages
+    ]
+    said = [f"{_numbered(session)} {one.line}: {one.reason}" for one in page.problems[:_PROBLEMS]]
+    more = page.problem_count - len(said)
+    notes = [*said, *([f"and {more:,} more"] if more > 0 and said else [])]
+    return [
+        Facts(facts),
+        Table(columns, rows, empty="Nothing was said in it."),
+        *(Note(line) for line in notes),
+    ]
