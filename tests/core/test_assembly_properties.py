@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.assemble.assembler import AssemblySettings, assemble
-from lcm_core.assemble.blocks import host_block
+from lcm_core.assemble.blocks import BlockKind, host_block
 from lcm_core.assemble.clamp import content_quarters, serialized_tokens
 from lcm_core.assemble.export import api_request, markdown
 from lcm_core.assemble.message import Identity, Origin, OriginKind, Role, SentMessage
@@ -145,6 +145,20 @@ def test_what_was_counted_once_is_the_weight_of_the_whole(
 
 
 @pytest.mark.parametrize(
+    ("raw", "kind", "text"),
+    [
+        ({"type": "input_file", "fileName": "a.py", "text": "said"}, BlockKind.FILE, "a.py"),
+        ({"type": "other", "name": "a.py", "text": "said"}, BlockKind.OTHER, "said"),
+    ],
+)
+def test_a_file_reads_as_its_name_and_what_nobody_knows_as_its_text(
+    raw: JsonObject, kind: BlockKind, text: str
+):
+    block = host_block(raw)
+    assert (block.kind, block.text) == (kind, text)
+
+
+@pytest.mark.parametrize(
     "identity", [None, Identity("p", "a", "m"), Identity("p", "a", "data:" + "x" * 5_000)]
 )
 @pytest.mark.parametrize("role", Role)
@@ -154,7 +168,9 @@ def test_what_was_counted_once_is_the_weight_of_the_whole(
         ({"type": "text", "text": 'a "b"\n \u7f13\u5b58 \ud83d\udc1b'}, True),
         ({"type": "text", "text": "x" * 5000}, True),
         ({"type": "text", "text": "data:image/png;base64,QUJD"}, True),
+        ({"type": "text", "text": "data:" + "x" * 4_090}, True),
         ({"type": "text", "text": "data:" + "x" * 4_091}, False),
+        ({"type": "text", "text": "data:x" + "\U0001f41b" * 2_045}, False),
         ({"type": "image", "data": "QUJ1" * 2000}, False),
     ],
 )

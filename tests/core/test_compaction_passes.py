@@ -12,7 +12,7 @@ from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.operations.compaction.forecast import forecast_passes
 from lcm_core.operations.compaction.reading import LoadedContext
 from lcm_core.operations.compaction.run import CompactionSetting
-from lcm_core.operations.compaction.selection import Bounds, WeighedContext, WeighedItem, tail_start
+from lcm_core.operations.compaction.selection import Bounds, WeighedContext, WeighedItem, runs, tail_start
 from lcm_core.operations.compaction.sweep import (
     Compaction,
     Outcome,
@@ -171,3 +171,9 @@ def test_what_is_foreseen_leaves_the_context_alone(
     seen = forecast_passes(loaded, CompactionSetting(Rendering(rules), 1000), operation)
     assert (context.items, context.tokens) == (items, seen.tokens_before)
     assert seen.damaged == sum(not item.sound for item in items)
+
+
+def test_two_summaries_right_before_the_tail_are_a_run_however_heavy():
+    context = WeighedContext.of([WeighedItem(f"sum_{at}", 100, False, 0, True) for at in range(3)])
+    assert list(runs(context, 2, 0, 50)) == [range(2)]
+    assert list(runs(context, 3, 0, 50)) == [range(2), range(2, 3)]
