@@ -172,8 +172,10 @@ class CommandScreen(Screen[None]):
         if action is not None:
             return action.when()
         finder = self.finder()
-        if command in {"next", "previous-match"} and finder is not None:
+        if finder is not None and command in {"next", "previous-match"}:
             return finder.why_not_next()
+        if finder is not None and command == "search":
+            return finder.why_not_search()
         return None
 
     def _action(self, command: str) -> Action | None:

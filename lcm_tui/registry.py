@@ -20,17 +20,18 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
     """The screen that shows *place*, not mounted yet."""
     match place:
         case places.Preview():
-            from lcm_tui.screens.plan import PlanScreen
+            from lcm_tui.screens.preview.screen import PlanScreen
 
             return PlanScreen(place.change)
         case places.Import():
-            from lcm_tui.screens.backfilling import BackfillScreen
+            from lcm_tui.changes.backfill import importing
 
-            return BackfillScreen(place.session, session.settings)
+            return screen_for(places.Preview(importing(place.session, session.settings)), session)
         case places.Deletion():
-            from lcm_tui.screens.pruning_plan import DeletionScreen
+            from lcm_tui.changes.delete import deleting
 
-            return DeletionScreen(place.conversations, place.then)
+            change = deleting(place.conversations, session.database.path, place.then)
+            return screen_for(places.Preview(change), session)
         case places.TransplantTarget():
             from lcm_tui.screens.transplanting import TargetScreen
 
@@ -181,7 +182,18 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
 
 #: What most operators open first, and then what drafts need; the model libraries only come with a call.
 SOON: Final = (
-    *("conversation", "dag", "context", "item", "files", "previous", "plan", "history", "health", "sent"),
+    *(
+        "conversation",
+        "dag",
+        "context",
+        "item",
+        "files",
+        "previous",
+        "preview.screen",
+        "history.screen",
+        "health",
+        "sent",
+    ),
     *("compare", "review", "drafting", "draft_editor"),
 )
 

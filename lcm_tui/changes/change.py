@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lcm_core.change.commit import Committed
+from lcm_core.change.plan import Plan
 from lcm_core.change.planning import Planner
+from lcm_core.errors import LcmError
+from lcm_core.store.database import Database
 
 
 class Choice:
@@ -38,6 +41,53 @@ Then = Callable[[tuple[Committed, ...]], object]
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """What the operator is told after a change."""
+
+    title: str
+    text: str
+    warns: bool = False
+
+
+class Surroundings:
+    """What belongs to a change besides its rows, such as files: here, nothing does."""
+
+    def title(self) -> str | None:
+        """What the change is called as it is chosen now; None: as it was at first."""
+        return None
+
+    def must_be_typed(self) -> str | None:
+        """What the operator has to type before it is applied; None: nothing."""
+        return None
+
+    @property
+    def wants_backup(self) -> bool:
+        """Whether a backup is offered before the first change of a day."""
+        return True
+
+    async def before_all(self, database: Database, plans: Sequence[Plan]) -> None:
+        """Put on the disk what must lie there before the first commit; an LcmError stops the change."""
+
+    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+        """The same before each plan; *stopped* says whether the change is not wanted any more."""
+
+    async def failed(
+        self, database: Database, error: LcmError, done: Sequence[Committed]
+    ) -> Sequence[Notice]:
+        """It stopped with an error after what was *done*."""
+        del database, error, done
+        return ()
+
+    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
+        """All was committed."""
+        del database, done
+        return ()
+
+    async def left(self, database: Database) -> None:
+        """The preview is closed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What a preview shows and applies."""
 
@@ -46,3 +96,4 @@ class Change:
     about: str = ""  #: what is done, for the help
     choices: tuple[Choice, ...] = ()  #: shown with a digit each
     then: Then | None = None  #: gets what was committed, once all is applied and the preview is closed
+    around: Surroundings = field(default_factory=Surroundings)  #: what belongs to it besides its rows

@@ -27,6 +27,9 @@ class Finder(Protocol):
     def needle(self) -> str:
         """What was searched for last; empty: nothing."""
 
+    def why_not_search(self) -> str | None:
+        """Why it cannot be searched at the moment; None when it can."""
+
     def begin(self) -> None:
         """The prompt opens: what is typed is searched for from here."""
 
@@ -59,6 +62,10 @@ class Filter:
     def words(self) -> list[str]:
         """What a row must hold, in lower case."""
         return self.needle.casefold().split()
+
+    def why_not_search(self) -> str | None:
+        """A list can always be narrowed."""
+        return None
 
     def begin(self) -> None:
         """Nothing: the cursor stays on its row as long as that is listed."""
@@ -99,6 +106,10 @@ class TextFinder:
         self._text = text
         self._found = False
         self.needle = ""
+
+    def why_not_search(self) -> str | None:
+        """A text can always be searched."""
+        return None
 
     def begin(self) -> None:
         """A text is searched from where it stands."""
@@ -149,6 +160,10 @@ class LineFinder(Generic[K]):
         self._view = view
         self._text_of = text_of
         self._origin = 0  #: where the search began
+
+    def why_not_search(self) -> str | None:
+        """Lines can always be searched."""
+        return None
 
     def begin(self) -> None:
         """Search from the cursor on."""

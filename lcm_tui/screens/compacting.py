@@ -27,11 +27,11 @@ from lcm_tui.dialogs.backup_offer import backup_settled
 from lcm_tui.dialogs.question import Question
 from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.frame import CommandScreen
+from lcm_tui.panes.change import Lines
 from lcm_tui.screens.compacting_ahead import Foreseeing
 from lcm_tui.screens.compacting_lines import COLUMNS, head_lines, held_document, nothing_document
 from lcm_tui.screens.compacting_run import Order, Rule
-from lcm_tui.screens.plan import DONE_SECONDS
-from lcm_tui.screens.plan_view import Lines
+from lcm_tui.screens.preview.screen import DONE_SECONDS
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Layout, Line, lay_out

@@ -18,7 +18,7 @@ from lcm_tui.frame import DataScreen
 from lcm_tui.screens.compacting_lines import Ahead, Coming, Passes
 from lcm_tui.screens.compacting_run import Course
 from lcm_tui.screens.compacting_wishes import Wishes
-from lcm_tui.screens.plan import LONGEST_WAIT, SHARE
+from lcm_tui.screens.preview.screen import LONGEST_WAIT, SHARE
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.writing import Modelling, choose_writer
 

@@ -21,8 +21,8 @@ from lcm_tui.commands import bindings
 from lcm_tui.screens.context_assembly import AssembledContext
 from lcm_tui.screens.context_pane import SHOWN, between_document, item_document
 from lcm_tui.screens.exporting import Exporting
-from lcm_tui.screens.item_text import cut, load_item
 from lcm_tui.screens.sent_lines import searched_text
+from lcm_tui.views.item import cut, load_item
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Document
 

@@ -26,11 +26,12 @@ from lcm_core.store.context import ContextEntry
 from lcm_core.tokens import TokenCheck
 from textual import on
 
+from lcm_tui.actions.dissolve import why_not_dissolved
 from lcm_tui.frame import DataScreen
-from lcm_tui.screens.context_lines import age_text, findings_line, item_line, line_between
-from lcm_tui.screens.dissolving import MARK, Dissolving, why_not_dissolved
+from lcm_tui.screens.dissolving import MARK, Dissolving
 from lcm_tui.screens.item_links import ItemLinks
 from lcm_tui.screens.rewriting import Rewriting
+from lcm_tui.views.context import age_text, findings_line, item_line, line_between
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.composition import CompositionBar, Measured
 from lcm_tui.widgets.lines import LineView

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import ClassVar
 
-from lcm_core.ingest.content import ContentPart, PartKind, row_parts
 from lcm_core.records import Conversation
 from lcm_core.store import messages as store
 from lcm_core.store.messages import MessageEntry, MessagePage
@@ -21,6 +20,7 @@ from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.screens.message_list import PAGE, window_around
 from lcm_tui.screens.message_screen import MessageScreen
+from lcm_tui.views.message import parts_of
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.message_lines import MessageView
 
@@ -303,14 +303,6 @@ def _view(entry: MessageEntry, known: Views) -> tuple[MessageEntry, MessageView]
 
 def _views(page: MessagePage, known: Views) -> Views:
     return {entry.message.seq: _view(entry, known) for entry in page.entries}
-
-
-def parts_of(entry: MessageEntry) -> Sequence[ContentPart]:
-    """What the message holds: its parts, else its text (bulk imports wrote no parts)."""
-    found = [part for row in entry.parts for part in row_parts(row, entry.message.role)]
-    if any(part.text or part.arguments or part.byte_size or part.name for part in found):
-        return found
-    return [ContentPart(PartKind.TEXT, "", entry.message.content), *found]
 
 
 def _same(whole: MessageEntry, head: MessageEntry) -> bool:

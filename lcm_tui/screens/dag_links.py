@@ -8,9 +8,10 @@ from lcm_core.records import Conversation, SummaryId
 from lcm_core.store.lineage import SourceMessage
 
 from lcm_tui import places
+from lcm_tui.actions.dissolve import why_not_dissolved
 from lcm_tui.screens.dag_rows import Section
 from lcm_tui.screens.dag_search import TreeSearch
-from lcm_tui.screens.dissolving import Dissolving, why_not_dissolved
+from lcm_tui.screens.dissolving import Dissolving
 from lcm_tui.screens.rewriting import Rewriting
 
 

@@ -13,19 +13,8 @@ from lcm_tui.frame import CommandScreen
 
 if TYPE_CHECKING:  # what changes a database is imported when something is to be changed
     from lcm_core.change.commit import Committed
-    from lcm_core.change.plan import Plan
-    from lcm_core.store.database import Reader
 
 MARK: Final = "●"
-#: What can be chosen for the levels, and what it stands for.
-LEVELS: Final = {"1": 1, "2": 2, "3": 3, "all": 1_000}
-
-
-ABOUT: Final = """
-Dissolving gives a condensed summary's place in the context back to the summaries that it was made from. The
-node goes, with its lines and search rows, unless 1 keeps it in the DAG; 2 dissolves condensed sources too, so
-many levels down. Where something else needs the node it is refused, with the reason.
-"""
 
 
 class Dissolving(CommandScreen):
@@ -98,27 +87,10 @@ class Dissolving(CommandScreen):
 
     def action_dissolve(self) -> None:
         """Preview dissolving the marked set, or what is under the cursor."""
-        from lcm_core.operations.dissolve import plan_dissolve
+        from lcm_tui.changes.dissolve import dissolving
 
-        from lcm_tui.changes.change import Change, Choice
-
-        chosen = self._chosen()
-        keep = Choice.switch("keep the nodes in the DAG")
-        levels = Choice("levels", tuple(LEVELS))
-        conversation_id = self.conversation.conversation_id
-
-        async def plan(reader: Reader) -> Plan:
-            return await plan_dissolve(
-                reader,
-                conversation_id,
-                chosen,
-                levels=LEVELS[levels.value],
-                keep=keep.on,
-                budget=self.session.budget,
-            )
-
-        title = f"Dissolve, conversation {conversation_id}  {self.conversation.lane}"
-        self.open(places.Preview(Change(plan, title, ABOUT, (keep, levels), self._dissolved)))
+        change = dissolving(self.conversation, self._chosen(), self.session.budget, self._dissolved)
+        self.open(places.Preview(change))
 
     def _dissolved(self, done: Sequence[Committed]) -> None:
         """The marks have done their work."""
@@ -142,14 +114,3 @@ class Dissolving(CommandScreen):
     def action_history(self) -> None:
         """Show what was changed in this conversation."""
         self.open(places.History(self.conversation, only=True))
-
-
-def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | None:
-    """Why a summary cannot be dissolved: *leaf* (None: not known), how often it stands in the context."""
-    if leaf:
-        return "it is a leaf, made from messages: only condensed summaries can be dissolved"
-    if standing > 1:
-        return f"it stands {standing} times in the context: take the extra ones out first"
-    if standing == 0 and not below:
-        return "it is not in the context: only what the model sees can be dissolved"
-    return None

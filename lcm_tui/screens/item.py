@@ -12,9 +12,9 @@ from textual.binding import BindingType
 from lcm_tui.commands import bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.screens.item_links import ItemLinks
-from lcm_tui.screens.item_text import ItemData, document, facts, load_item, name_of
 from lcm_tui.screens.rewriting import Rewriting
 from lcm_tui.screens.text_search import TextSearch
+from lcm_tui.views.item import ItemData, document, facts, load_item, name_of
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.text import Block, TextView
 

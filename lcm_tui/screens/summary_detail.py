@@ -191,7 +191,7 @@ def _files(stored: str) -> list[Block]:
 
 def message_document(entry: MessageEntry, *, zone: tzinfo | None) -> Document:
     """Everything about a message: a headline, then its parts."""
-    from lcm_tui.screens.conversation import parts_of
+    from lcm_tui.views.message import parts_of
 
     message = entry.message
     said = format_local(parse_utc(message.created_at), zone) or message.created_at

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from lcm_core.change.commit import Committed
-from lcm_core.change.plan import Plan
-from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry
-from lcm_core.store.database import Reader
 from textual.binding import BindingType
 
 from lcm_tui import places
@@ -23,14 +20,6 @@ SHOWN = tuple(column for column in COLUMNS if column.name not in COUNTED)
 
 #: Gets the conversation that was copied into.
 Done = Callable[[ConversationId], object]
-
-
-ABOUT: Final = """
-A transplant copies the summaries of one context, with every summary, message, part and large file below them,
-under new ids to the front of another one, in order of time. The conversation that is copied from stays as it
-is, and the host finds its own newest message where it left it. What the target holds already is listed and
-refused; 1 leaves it out.
-"""
 
 
 class TargetScreen(ConversationList):
@@ -87,22 +76,16 @@ list by words in any column; enter shows a preview, and nothing is changed befor
 
     def action_open(self) -> None:
         """Preview the transplant into what is selected."""
-        from lcm_tui.changes.change import Change, Choice
+        from lcm_tui.changes.transplant import transplanting
 
         selected = self.table.selected
         if not isinstance(selected, int):
             return
         source, target = self._source.conversation_id, ConversationId(selected)
-        skip = Choice.switch("skip duplicates")
-
-        async def plan(reader: Reader) -> Plan:
-            return await plan_transplant(
-                reader, source, target, skip_duplicates=skip.on, budget=self.session.budget
-            )
 
         def then(_: tuple[Committed, ...]) -> None:
             if self.app.screen is self:
                 self.app.pop_screen()
             self._done(target)
 
-        self.open(places.Preview(Change(plan, f"Transplant {source} → {target}", ABOUT, (skip,), then)))
+        self.open(places.Preview(transplanting(source, target, self.session.budget, then)))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from lcm_core.ingest.sessions import find_sessions
 
-from lcm_tui.screens.backfilling import BackfillScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen
 from lcm_tui.screens.history.screen import HistoryScreen
+from lcm_tui.screens.preview.screen import PlanScreen
 from tests.app.support import go_to, open_app, shown, wait_for, wait_for_text
 from tests.change.support import dump, rows_of
 from tests.databases import value
@@ -35,7 +35,7 @@ async def test_a_session_is_previewed_and_imported_with_its_files(openclaw_home:
         screen = await go_to(pilot, DiskSessionScreen(disk))
         await wait_for(pilot, lambda: screen.messages.keys)
         await pilot.press("i")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackfillScreen))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         await wait_for_text(pilot, "Import 67 messages", "1 line of the file cannot be read")
         assert dump(path) == before
         assert not (files / "9").exists()

@@ -15,7 +15,7 @@ import lcm_tui.screens
 import lcm_tui.widgets
 from lcm_tui.commands import COMMANDS, EVERYWHERE
 from lcm_tui.frame import CommandScreen
-from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.widgets.scrolling import Scroller
 from lcm_tui.widgets.text import TextView
 

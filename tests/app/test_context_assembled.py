@@ -258,7 +258,7 @@ async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
 
 
 def test_every_step_has_a_word_for_the_column():
-    from lcm_tui.screens.context_lines import STEP_WORDS
+    from lcm_tui.views.context import STEP_WORDS
 
     assert set(STEP_WORDS) == set(AssemblyStep)
     assert all(len(word) <= 7 for word in STEP_WORDS.values())

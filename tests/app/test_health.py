@@ -36,7 +36,7 @@ from lcm_tui.screens.health_fix import SearchOnly
 from lcm_tui.screens.health_rows import Examination
 from lcm_tui.screens.health_text import finding_document
 from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.widgets.spans import text_of
 from lcm_tui.widgets.text import Document
 from tests.app.support import (

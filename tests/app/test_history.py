@@ -14,7 +14,7 @@ from lcm_tui.changes.change import Change
 from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.screens.history.operation import OperationScreen
 from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.preview.screen import PlanScreen
 from tests.app.hostile import SAMPLES
 from tests.app.support import (
     NARROW,

@@ -15,6 +15,7 @@ import pytest
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.errors import BusyError
 from lcm_core.change.plan import Plan
+from lcm_core.change.planning import Planner
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
@@ -24,10 +25,10 @@ from textual.pilot import Pilot
 from lcm_tui.changes.change import Change, Choice
 from lcm_tui.dialogs.backup_offer import BackupOffer
 from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.screens import plan as plan_module
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.preview import screen as plan_module
+from lcm_tui.screens.preview.screen import PlanScreen
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -58,7 +59,7 @@ def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
 
 
-def dissolve(*summary_ids: str, conversation_id: int = 1) -> plan_module.Planner:
+def dissolve(*summary_ids: str, conversation_id: int = 1) -> Planner:
     async def plan(reader: Reader) -> Plan:
         return await plan_dissolve(
             reader, ConversationId(conversation_id), [SummaryId(summary_id) for summary_id in summary_ids]
@@ -72,7 +73,7 @@ async def previewed(pilot: Pilot[int]) -> PlanScreen:
     await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen), "a preview")
     screen = pilot.app.screen
     assert isinstance(screen, PlanScreen)
-    await wait_for(pilot, lambda: screen.shown is not None or screen._refusal, "a plan")
+    await wait_for(pilot, lambda: screen.view.shown is not None or screen._refusal, "a plan")
     await settled(pilot)
     return screen
 
@@ -125,13 +126,13 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
         await previewed(pilot)
         await pilot.press("tab")
         await wait_for_text(pilot, "[Edits 6]", f"delete from summary_parents: {NODE} {SOURCES[1]}")
-        assert screen._statements is None, "SQL that nobody looks at is not written"
+        assert screen.view._statements is None, "SQL that nobody looks at is not written"
         await pilot.press("tab")
         await wait_for_text(
             pilot, 'DELETE FROM context_items WHERE "conversation_id" IS 1 AND "ordinal" IS 3'
         )
         rows, around, search = 1 + 18 + 2 + 3, 3, 2
-        assert len(screen.sql.keys) == rows + around + search
+        assert len(screen.view.sql.keys) == rows + around + search
         await pilot.press("G", "k", "k", "k", "enter")  # before COMMIT and the search tables
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, WholeScreen), "the statement")
         await wait_for_text(pilot, f'DELETE FROM "summaries" WHERE "summary_id" IS \'{NODE}\';')
@@ -478,15 +479,15 @@ async def test_a_long_shift_is_read_only_where_it_is_seen(database_copy: Databas
         screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await wait_for_text(pilot, "[Ordinals 5,021]", "1 leaves, 2 enter, 5,018 move")
-        assert len(screen._entries) <= 24
+        assert len(screen.view._entries) <= 24
         await pilot.press("G")
         await wait_for_text(pilot, "→ moves    6000   6001 user", "message 5000")
         await settled(pilot)
         await pilot.press("slash", *SOURCES[1], "enter")
         await wait_for(pilot, lambda: screen.selected_id() == SOURCES[1], "the item that was searched for")
         await settled(pilot)
-        assert len(screen._entries) <= 2 * 24
-        assert len(screen.ordinals._lines) < 100, "only lines that were seen are drawn"
+        assert len(screen.view._entries) <= 2 * 24
+        assert len(screen.view.ordinals._lines) < 100, "only lines that were seen are drawn"
 
 
 async def test_a_batch_that_stops_half_way_goes_on_from_there(

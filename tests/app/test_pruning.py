@@ -9,9 +9,9 @@ import pytest
 from lcm_core.operations.conversation_file import default_folder, read_conversation_file
 from textual.pilot import Pilot
 
-from lcm_tui.screens import pruning_plan
+from lcm_tui.changes import delete as delete_module
 from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.preview.screen import PlanScreen
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.change.support import changed, dump
 from tests.cli.support import run as command_line
@@ -154,7 +154,7 @@ async def test_a_mark_goes_with_its_conversation(database_copy: DatabaseFactory)
 async def test_what_is_too_much_for_a_screen_is_said(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(pruning_plan, "MOST_ROWS", 100)
+    monkeypatch.setattr(delete_module, "MOST_ROWS", 100)
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
         await marking(pilot, 1)

@@ -18,7 +18,7 @@ from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.draft_editor import EditScreen
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.screens.review import ReviewScreen
 from lcm_tui.screens.source import SourceScreen
 from tests.app.support import (

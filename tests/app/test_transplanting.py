@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.plan import PlanScreen
+from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.screens.transplanting import TargetScreen
 from tests.app.support import NARROW, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
 from tests.change.support import context_of, dump

@@ -8,14 +8,19 @@ from typing import ClassVar
 
 from lcm_core.change.journal import Operation
 from lcm_core.errors import LcmError
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from lcm_tui import places
+from lcm_tui.actions.change import change_actions
 from lcm_tui.changes.undo import undoing
 from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.change import HELP_VIEW, ChangePane
+from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.history.reads import load_operation, when_of
-from lcm_tui.screens.plan_lines import Shown, rows_text, shown_edits
-from lcm_tui.screens.plan_view import HELP_VIEW, PlanView
+from lcm_tui.views.change import Shown, rows_text, shown_edits
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Line, Span
 
@@ -30,7 +35,7 @@ class Recorded:
     problem: str = ""
 
 
-class OperationScreen(PlanView[Recorded]):
+class OperationScreen(DataScreen[Recorded]):
     """One operation in full; `u` previews taking it back."""
 
     HELP = f"""
@@ -45,18 +50,35 @@ again when it was undone.
         super().__init__()
         self._operation = operation
         self._recorded: Recorded | None = None
+        self.view = ChangePane(self, self.lines_above)
+
+    def compose_body(self) -> ComposeResult:
+        """The change."""
+        yield self.view
+
+    def main_widget(self) -> Widget:
+        """The list in front."""
+        return self.view.list_in_front()
+
+    def finder(self) -> Finder:
+        """That of the list in front."""
+        return self.view.finder
+
+    def selected_id(self) -> str | None:
+        """The id of the selected item."""
+        return self.view.selected_id()
 
     def where(self) -> str:
         """Which operation."""
         return f"Operation {self._operation.id}"
 
     def actions(self) -> Sequence[Action]:
-        """Taking it back, and what every change shows."""
-        return (*super().actions(), Action("undo", self._undo, self._why_unread))
+        """Taking it back, and going through it."""
+        return (*change_actions(self, self.view), Action("undo", self._undo, self._why_unread))
 
     async def fetch(self) -> Recorded:
         """What the history kept; its edits never change."""
-        one, held = self._operation, self.shown
+        one, held = self._operation, self.view.shown
         try:
             edits, by = await self.session.read(load_operation, one)
         except LcmError as error:
@@ -67,7 +89,7 @@ again when it was undone.
         """Show it."""
         self._recorded = data
         self.query_one(TitleBar).note = "" if data.undone_by is None else "undone"
-        self.show_change(data.shown, empty=data.problem)
+        self.view.show_change(data.shown, empty=data.problem)
 
     def lines_above(self, width: int) -> list[Line]:
         """When, by what, and whether it holds."""

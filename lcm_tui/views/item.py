@@ -17,9 +17,9 @@ from lcm_core.store.messages import MessageEntry
 from lcm_core.times import format_local, parse_utc
 from lcm_core.tokens import Estimator, TokenCheck, Verdict, blocks_json, raw_block
 
-from lcm_tui.screens.context_lines import kind_name
-from lcm_tui.screens.conversation import parts_of
 from lcm_tui.session import Session
+from lcm_tui.views.context import kind_name
+from lcm_tui.views.message import parts_of
 from lcm_tui.widgets.spans import Span, depth_style, role_style
 from lcm_tui.widgets.text import Block, Document, field, heading
 

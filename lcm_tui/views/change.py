@@ -23,7 +23,7 @@ from lcm_core.change.sql_text import sql_of
 from lcm_core.change.verify import Step
 from lcm_core.store.context import ContextEntry
 
-from lcm_tui.screens.context_lines import NO_VALUE, PENDING, kind_name, number
+from lcm_tui.views.context import NO_VALUE, PENDING, kind_name, number
 from lcm_tui.widgets.composition import gauge, share_text
 from lcm_tui.widgets.spans import (
     Column,

@@ -7,26 +7,33 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.copying import check_wanted
 from lcm_core.change.errors import Moved, StalePlanError
-from lcm_core.change.plan import Plan
 from lcm_core.change.planning import Planned, plan_for
 from lcm_core.errors import CancelledError, LcmError
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.notifications import SeverityLevel
+from textual.widget import Widget
 
-from lcm_tui.changes.change import Change
-from lcm_tui.commands import bindings
+from lcm_tui.actions.change import change_actions
+from lcm_tui.changes.change import Change, Notice
+from lcm_tui.commands import Action, bindings
 from lcm_tui.dialogs.backup_offer import backup_settled
-from lcm_tui.frame import CommandScreen
-from lcm_tui.screens.plan_lines import Shown, shown_of
-from lcm_tui.screens.plan_view import HELP_VIEW, PlanView
+from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.panes.change import HELP_VIEW, ChangePane
+from lcm_tui.panes.finding import Finder
+from lcm_tui.views.change import Shown, shown_of
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Line, Span
 from lcm_tui.widgets.wrapped import Block, WrappedBlock
 
+#: The digits that turn choices.
+MOST_CHOICES: Final = 3
 #: Under a host that writes without a pause, checking takes at most one part in so many of the time.
 SHARE: Final = 4
 LONGEST_WAIT: Final = 2.0
@@ -49,7 +56,7 @@ class Outcome:
     inode: int | None = None  #: of the file that was looked at
 
 
-class PlanScreen(PlanView[Outcome]):
+class PlanScreen(DataScreen[Outcome]):
     """What a change would do; `a` does it."""
 
     HELP = f"""
@@ -70,12 +77,8 @@ turn the choices that stand above the head, if there are any.
     def __init__(self, change: Change) -> None:
         """Preview a change; the screen below is told to select ``Plan.select`` (`CommandScreen.stand_on`)."""
         super().__init__()
-        self.change = change
-        self._planner = change.planner
-        self._title = change.title
-        self._about = change.about
-        self._choices = change.choices
-        self._then = change.then
+        self._change = change
+        self.view = ChangePane(self, self.lines_above)
         self._planned: Planned | None = None  #: what `a` applies; None: nothing yet, or no more
         self._inode: int | None = None  #: of the file that it was planned on, or checked against since
         self._wish = 0  #: grows with every choice: a look that began before one is worth nothing
@@ -90,13 +93,48 @@ turn the choices that stand above the head, if there are any.
         self._done: list[Committed] = []
         self._finished = False
 
+    def compose_body(self) -> ComposeResult:
+        """The change."""
+        self.view.ordinals.empty = self.view.edits.empty = "Planning …"
+        yield self.view
+
     def on_mount(self) -> None:
-        """Say where this is."""
-        self.query_one(TitleBar).where = self._title
-        self.ordinals.empty = self.edits.empty = "Planning …"
+        """Say how far it is."""
         self._say_state()
-        self.head.again()
-        self.main_widget().focus()
+        self.view.head.again()
+
+    async def on_unmount(self) -> None:
+        """Take back what lies beside the database and was not committed."""
+        await self._change.around.left(self.session.database)
+
+    def actions(self) -> Sequence[Action]:
+        """Applying it, its choices, and going through it."""
+        choices = (
+            Action(f"choice-{number}", partial(self._turn, number - 1), partial(self._why_no_choice, number))
+            for number in range(1, MOST_CHOICES + 1)
+        )
+        return (
+            *change_actions(self, self.view),
+            Action("apply", self._begin, self._why_not_apply),
+            Action("reload", self._look_anew, self._why_applying),
+            *choices,
+        )
+
+    def where(self) -> str:
+        """What is about to be done."""
+        return self._change.around.title() or self._change.title
+
+    def main_widget(self) -> Widget:
+        """The list in front."""
+        return self.view.list_in_front()
+
+    def finder(self) -> Finder:
+        """That of the list in front."""
+        return self.view.finder
+
+    def selected_id(self) -> str | None:
+        """The id of the selected item."""
+        return self.view.selected_id()
 
     def on_screen_resume(self) -> None:
         """Leave, when all was applied while another screen was in front."""
@@ -105,7 +143,7 @@ turn the choices that stand above the head, if there are any.
 
     def explained(self) -> str:
         """What this change does, then what a preview is."""
-        return f"{self._about.strip()}\n\n{self.HELP.strip()}"
+        return f"{self._change.about.strip()}\n\n{self.HELP.strip()}"
 
     @property
     def committing(self) -> bool:
@@ -127,7 +165,7 @@ turn the choices that stand above the head, if there are any.
             planned, inode = await self._planned_now()
         except LcmError as error:
             return Outcome(wish, None, None, error.message)
-        before = self.shown
+        before = self.view.shown
         shown = await asyncio.to_thread(lambda: before if before == (new := shown_of(planned)) else new)
         self._spent = time.monotonic() - begun
         return Outcome(wish, planned, shown, inode=inode)
@@ -137,7 +175,7 @@ turn the choices that stand above the head, if there are any.
         database = self.session.database
         while True:
             before = database.inode
-            planned = await self.session.read(plan_for, self._planner, self._planned, self._moved)
+            planned = await self.session.read(plan_for, self._change.planner, self._planned, self._moved)
             if database.inode == before:
                 return planned, before
 
@@ -147,7 +185,7 @@ turn the choices that stand above the head, if there are any.
             return  # another look follows
         self._moved = ()
         self._planned, self._refusal, self._inode = data.planned, data.refusal, data.inode
-        self.show_change(data.shown, empty=data.refusal and "There is nothing to apply.")
+        self.view.show_change(data.shown, empty=data.refusal and "There is nothing to apply.")
         self._say_state()
 
     def _plan_anew(self, moved: tuple[Moved, ...] = ()) -> None:
@@ -161,7 +199,7 @@ turn the choices that stand above the head, if there are any.
         if not self._applying:
             super().data_changed()
 
-    def action_reload(self) -> None:
+    def _look_anew(self) -> None:
         """Plan anew, whether it still fits or not."""
         self._failure = ""
         self._plan_anew()
@@ -179,9 +217,9 @@ turn the choices that stand above the head, if there are any.
         if said.text:
             block = WrappedBlock(Block(spans=(Span(" "), said), indent=3), max(width - 1, 12))
             lines += [block.line(at) for at in range(len(block))]
-        if self._choices:
+        if self._change.choices:
             spans = [Span(" ")]
-            for number, choice in enumerate(self._choices[:3], 1):
+            for number, choice in enumerate(self._change.choices[:MOST_CHOICES], 1):
                 key = self.key_of(f"choice-{number}")
                 spans += [
                     Span(f"{key} ", "key"),
@@ -204,24 +242,20 @@ turn the choices that stand above the head, if there are any.
             bar.note = "preview: nothing changed yet" if self._planned else "planning …"
         self.refresh_bars()
 
-    def why_not(self, command: str) -> str | None:
-        """What is being applied is not applied again; what is refused cannot be applied."""
-        if self._applying and command in {"apply", "choice-1", "choice-2", "choice-3", "reload"}:
-            return "it is being applied at this moment"
-        match command:
-            case "apply":
-                return self._why_not_apply()
-            case "choice-1" | "choice-2" | "choice-3":
-                there = int(command[-1]) <= len(self._choices)
-                return None if there else "there is no such choice here"
-            case _:
-                return super().why_not(command)
+    def _why_applying(self) -> str | None:
+        return "it is being applied at this moment" if self._applying else None
+
+    def _why_no_choice(self, number: int) -> str | None:
+        there = number <= len(self._change.choices)
+        return self._why_applying() or (None if there else "there is no such choice here")
 
     def decided_on(self) -> object:
         """The plan that is shown; while it is still being planned there is none."""
-        return (self.shown, len(self._done)) if self._planned else None
+        return (self.view.shown, len(self._done)) if self._planned else None
 
     def _why_not_apply(self) -> str | None:
+        if self._applying:
+            return self._why_applying()
         if self._refusal:
             return "it was refused, for the reason that is shown"
         if self._planned is None:
@@ -230,70 +264,63 @@ turn the choices that stand above the head, if there are any.
 
     # -- choices -----------------------------------------------------------------------------------------
 
-    def action_choice_1(self) -> None:
-        """Turn the first choice."""
-        self._turn(0)
-
-    def action_choice_2(self) -> None:
-        """Turn the second choice."""
-        self._turn(1)
-
-    def action_choice_3(self) -> None:
-        """Turn the third choice."""
-        self._turn(2)
-
     def _turn(self, place: int) -> None:
-        self._choices[place].turn()
-        self.turned()
+        self._change.choices[place].turn()
+        self.say_where()
         self._failure = ""
-        self.head.again()
+        self.view.head.again()
         self._plan_anew()
-
-    def turned(self) -> None:
-        """A choice was turned; screens that say something else then replace this."""
 
     # -- applying ----------------------------------------------------------------------------------------
 
-    async def action_back(self) -> None:
-        """Leave; while it is applied, stop before the next commit. What was applied of a batch stays."""
+    def step_back(self) -> bool:
+        """While it is applied, stop before the next commit. What was applied of a batch stays."""
         if self._applying:
             self._stop.set()
             self._say_state()
-            return
-        if self._done and self._then is not None:
-            self._then(tuple(self._done))
-        await super().action_back()
+        elif self._done and self._change.then is not None:
+            self._change.then(tuple(self._done))
+        return self._applying
 
-    def action_apply(self) -> None:
-        """Apply exactly what is shown."""
-        if self._planned is not None:
+    async def _begin(self) -> None:
+        """Apply exactly what is shown; what cannot be undone needs something typed."""
+        wanted = self._change.around.must_be_typed()
+        if wanted is not None:
+            typed = await self.ask(f"type {wanted} to go on: this CANNOT be undone; esc leaves")
+            if typed is None:
+                return
+            if typed.strip() != wanted:
+                self.app.notify("That is not it; nothing was changed.", severity="warning")
+                return
+        if self._planned is not None and self._why_not_apply() is None:
             self._applying, self._failure = True, ""
             self._stop.clear()
             self._say_state()
-            self.work_on("apply", self._apply, self._planned, exclusive=False)
+            self.work_on("applying", self._apply, self._planned, exclusive=False)
 
     def _say_slow(self) -> None:
         if self._applying and not self._finished:
             self._slow = True
-            self.head.again()
+            self.view.head.again()
 
     async def _apply(self, planned: Planned) -> None:
         moved: tuple[Moved, ...] = ()
         try:
-            if await self.settled():
+            if not self._change.around.wants_backup or await backup_settled(self.app, self.session):
                 self.set_timer(SLOW_SECONDS, self._say_slow)
                 await self._commit(planned)
-        except StalePlanError as error:
-            moved = error.moved
-        except CancelledError as error:
-            self._failure = _STOPPED if self._done else error.message
         except LcmError as error:
-            self._failure = error.message
+            self._tell_of(await self._change.around.failed(self.session.database, error, self._done))
+            if isinstance(error, StalePlanError):
+                moved = error.moved
+            else:
+                stopped = isinstance(error, CancelledError) and bool(self._done)
+                self._failure = _STOPPED if stopped else error.message
         finally:
             self._applying = self._slow = False
             if not self._finished and self.is_attached:  # the app may be ending
                 self._say_state()
-                self.head.again()
+                self.view.head.again()
         if self._finished:
             self._leave()
         elif moved:
@@ -301,27 +328,27 @@ turn the choices that stand above the head, if there are any.
         else:
             self.load()
 
-    async def settled(self) -> bool:
-        """Ask what must be asked before the first commit; False: the operator would rather not go on."""
-        return await backup_settled(self.app, self.session)
-
-    async def before_commit(self, plan: Plan) -> None:
-        """Put on the disk what must lie there by then; an LcmError from it stops the change."""
-
     async def _commit(self, planned: Planned) -> None:
         """Commit the plans one by one; those that are done are not shown again when a later one fails."""
+        around, database = self._change.around, self.session.database
         if not self._done:
             self._select = planned.plans[0].select
+        await around.before_all(database, planned.plans)
         for place, plan in enumerate(planned.plans):
             check_wanted(self.stopped)
-            await self.before_commit(plan)
-            database, inode = self.session.database, self._inode
-            self._done.append(await commit_plan(database, plan, inode=inode, stopped=self.stopped))
+            await around.before(database, plan, self.stopped)
+            self._done.append(await commit_plan(database, plan, inode=self._inode, stopped=self.stopped))
             rest = planned.plans[place + 1 :]
             if rest:
                 self._planned = Planned(rest, planned.preview)
                 self._say_state()
         self._finished = True
+        self._tell_of(await around.applied(database, self._done))
+
+    def _tell_of(self, notices: Sequence[Notice]) -> None:
+        for one in notices:
+            severity: SeverityLevel = "warning" if one.warns else "information"
+            self.app.notify(one.text, title=one.title, severity=severity, timeout=DONE_SECONDS)
 
     def _leave(self) -> None:
         """Close the screen, and let the one below stand on what the change brought."""
@@ -337,8 +364,8 @@ turn the choices that stand above the head, if there are any.
         if isinstance(below, CommandScreen) and select is not None:
             below.stand_on(select)
         self._tell_done(done)
-        if self._then is not None:
-            self._then(done)
+        if self._change.then is not None:
+            self._change.then(done)
 
     def _tell_done(self, done: Sequence[Committed]) -> None:
         """Say what was done and how it is taken back; and what did not follow."""

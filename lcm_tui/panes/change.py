@@ -1,11 +1,11 @@
-"""A screen that shows a change: the head in words, and below it ordinals, edits and SQL to go through."""
+"""A change to look at: the head in words, and below it ordinals, edits and SQL to go through."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVarTuple
 
 from lcm_core.change.plan import Ref
 from lcm_core.change.preview import Shifted
@@ -15,22 +15,21 @@ from lcm_core.store.context import ContextEntry
 from lcm_core.text import cell_width
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.strip import Strip
+from textual.worker import Worker
 
-from lcm_tui.commands import bindings
-from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.frame import DataScreen
-from lcm_tui.screens.item_text import document, load_item
-from lcm_tui.screens.plan_lines import ShiftRow, Shown, columns, head_lines, item_name, shift_line
+from lcm_tui.panes.finding import LineFinder
+from lcm_tui.session import Session
+from lcm_tui.views.change import ShiftRow, Shown, columns, head_lines, item_name, shift_line
+from lcm_tui.views.item import document, load_item
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line, Span, strip_of
 from lcm_tui.widgets.text import Block, Document, heading
 
-D = TypeVar("D")
+Ts = TypeVarTuple("Ts")
 
 #: The head takes at most this share of the screen.
 HEAD_SHARE: Final = 0.7
@@ -83,9 +82,13 @@ class PaneBar(Drawn):
     PaneBar { height: 1; width: 1fr; background: $panel; }
     """
 
-    def __init__(self, panes: Callable[[], Sequence[tuple[str, bool]]], *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(
+        self, panes: Callable[[], Sequence[tuple[str, bool]]], choose: Callable[[str], None]
+    ) -> None:
+        """*panes*: their titles, and which is in front; *choose* brings one there."""
+        super().__init__(id="panes")
         self._panes = panes
+        self._choose = choose
 
     def render_line(self, y: int) -> Strip:
         """The one line."""
@@ -100,9 +103,7 @@ class PaneBar(Drawn):
         for place, (text, _) in enumerate(self._texts()):
             at += cell_width(text)
             if event.x < at:
-                screen = self.screen
-                if isinstance(screen, PlanView):
-                    screen.show_pane(PANES[place])
+                self._choose(PANES[place])
                 return
 
 
@@ -123,34 +124,47 @@ row of the database each, and to the SQL they stand for. enter shows the line un
 """.strip()
 
 
-class PlanView(DataScreen[D]):
+class Desk(Protocol):
+    """What a pane asks of the screen that it stands on."""
+
+    @property
+    def session(self) -> Session:
+        """The open database and its settings."""
+
+    def work_on(
+        self, group: str, work: Callable[[*Ts], Awaitable[object]], *args: *Ts, exclusive: bool = True
+    ) -> Worker[None]:
+        """Run ``work(*args)`` beside the keys."""
+
+
+class ChangePane(Vertical):
     """A change, as far as it is known."""
 
-    HELP = HELP_VIEW
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
+    BLANK: ClassVar[bool] = True
     DEFAULT_CSS = """
-    PlanView {
-        #ordinals { height: 1fr; }
-    }
+    ChangePane { height: 1fr; }
+    ChangePane > #ordinals { height: 1fr; }
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, desk: Desk, lines_above: Callable[[int], Sequence[Line]]) -> None:
+        """*lines_above*: what a screen says above the head, for a width in cells."""
+        super().__init__(id="change")
+        self._desk = desk
+        self._lines_above = lines_above
         self.shown: Shown | None = None
+        self.finder = ChangeFinder(self.list_in_front, self._text_of)
         self.head = Lines(self._head, id="head")
         self.ordinals = LineView[ShiftRow](self._draw_shift, empty="", id="shift")
         self.edits = LineView[Numbered](self._draw_edit, empty="No row changes.", id="edits")
         self.sql = LineView[Numbered](self._draw_sql, empty="Reading …", id="sql")
         self._pane = "ordinals"
-        self._needle = ""
-        self._origin = 0  #: where a search began
         self._entries: dict[Ref, ContextEntry] = {}
         self._statements: Sequence[str] | None = None  #: None: nobody has looked yet
-        self._panes_bar = PaneBar(self._pane_names, id="panes")
+        self._panes_bar = PaneBar(self._pane_names, self.show_pane)
 
     # -- layout ------------------------------------------------------------------------------------------
 
-    def compose_body(self) -> ComposeResult:
+    def compose(self) -> ComposeResult:
         """The head, the names of the panes, and the panes."""
         yield self.head
         yield self._panes_bar
@@ -161,7 +175,7 @@ class PlanView(DataScreen[D]):
         yield self.edits
         yield self.sql
 
-    def main_widget(self) -> LineView[ShiftRow] | LineView[Numbered]:
+    def list_in_front(self) -> LineView[ShiftRow] | LineView[Numbered]:
         """The list of the pane in front."""
         if self._pane == "edits":
             return self.edits
@@ -181,13 +195,13 @@ class PlanView(DataScreen[D]):
         self.query_one("#ordinals").display = name == "ordinals"
         self.edits.display = name == "edits"
         self.sql.display = name == "sql"
-        self.main_widget().focus()
+        self.list_in_front().focus()
         self._panes_bar.refresh()
         if name == "sql" and self._statements is None and self.shown is not None:
-            self.work_on("sql", self._make_sql, self.shown)
+            self._desk.work_on("sql", self._make_sql, self.shown)
 
-    def action_pane(self) -> None:
-        """Go to the next pane."""
+    def next_pane(self) -> None:
+        """Bring the next pane to the front."""
         self.show_pane(PANES[(PANES.index(self._pane) + 1) % len(PANES)])
 
     # -- what is shown -----------------------------------------------------------------------------------
@@ -207,7 +221,7 @@ class PlanView(DataScreen[D]):
             self.ordinals.replace(rows, select=top)
             self.edits.replace([Numbered(place) for place in range(len(shown.words))] if shown else [])
             if self._pane == "sql" and shown is not None:
-                self.work_on("sql", self._make_sql, shown)
+                self._desk.work_on("sql", self._make_sql, shown)
             else:
                 self.sql.replace([])
             self._read_sight()
@@ -215,15 +229,11 @@ class PlanView(DataScreen[D]):
         self._panes_bar.refresh()
 
     def _head(self, width: int) -> list[Line]:
-        lines = list(self.lines_above(width))
+        lines = list(self._lines_above(width))
         if self.shown is not None:
             room = head_room(self.app.size.height) - len(lines)
-            lines += head_lines(self.shown, self.session.budget, width, room)
+            lines += head_lines(self.shown, self._desk.session.budget, width, room)
         return lines
-
-    def lines_above(self, width: int) -> Sequence[Line]:
-        """What a screen says above the head."""
-        return ()
 
     async def _make_sql(self, shown: Shown) -> None:
         """Write the SQL when somebody looks: it may be a statement for each of 35,000 items."""
@@ -252,14 +262,14 @@ class PlanView(DataScreen[D]):
         self._read_sight()
 
     def _read_sight(self) -> None:
-        self.work_on("sight", self._read_entries)
+        self._desk.work_on("sight", self._read_entries)
 
     async def _read_entries(self) -> None:
         """Read what the items in sight are."""
         rows = [row for row in self.ordinals.visible_keys if isinstance(row, Shifted)]
         wanted = [item for row in rows if row.ref not in self._entries and (item := _item(row.ref))]
         if wanted:
-            for entry in await self.session.read(store.context_entries, wanted):
+            for entry in await self._desk.session.read(store.context_entries, wanted):
                 item = entry.item
                 ref: Ref = item.message_id if item.summary_id is None else item.summary_id
                 self._entries[ref] = entry
@@ -267,48 +277,9 @@ class PlanView(DataScreen[D]):
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def why_not(self, command: str) -> str | None:
-        """Nothing to open, nothing to search in."""
-        if command == "open" and self.main_widget().selected is None:
-            return "nothing is selected"
-        if command == "search" and not self.main_widget().keys:
-            return "there is nothing to search in"
-        if command in {"next", "previous-match"} and not self._needle:
-            return "nothing has been searched for yet"
-        return super().why_not(command)
-
-    # -- searching ---------------------------------------------------------------------------------------
-
-    def action_search(self) -> None:
-        """Ask for an id or words; the pane in front is searched."""
-        self._origin = self.main_widget().cursor
-        self.open_prompt("search: an id, or words of a line", self._needle)
-
-    def answered(self, text: str, *, done: bool) -> None:
-        """Go to the first line from the cursor on that holds it, as it is typed."""
-        self._needle = text
-        if text and not self._find(self._origin, 1) and done:
-            self.app.notify(f"No line holds “{text}”.", timeout=3)
-
-    def action_next(self) -> None:
-        """Go to the next match."""
-        self._find(self.main_widget().cursor + 1, 1)
-
-    def action_previous_match(self) -> None:
-        """Go to the match before."""
-        self._find(self.main_widget().cursor - 1, -1)
-
-    def _find(self, start: int, step: int) -> bool:
-        """Stand on the next line that holds what is searched for, round the end of the list."""
-        view: LineView[Any] = self.main_widget()
-        needle = self._needle.casefold()
-        count = len(view.keys)
-        for at in range(start, start + step * count, step):
-            key = view.keys[at % count]
-            if needle in self._text_of(key).casefold():
-                view.select(key)
-                return True
-        return False
+    def why_not_open(self) -> str | None:
+        """Nothing to open."""
+        return "nothing is selected" if self.list_in_front().selected is None else None
 
     def _text_of(self, key: ShiftRow | Numbered) -> str:
         """What a line says, as far as it is known without reading."""
@@ -321,36 +292,41 @@ class PlanView(DataScreen[D]):
         return held[key.place] if key.place < len(held) else ""
 
     def selected_id(self) -> str | None:
-        """The id of the selected item."""
+        """The id of the selected item of a context."""
         row = self.ordinals.selected if self._pane == "ordinals" else None
         return item_name(row.ref) if isinstance(row, Shifted) else None
 
-    @on(LineView.Opened)
-    async def _opened(self) -> None:
-        await self.action_run("open")
-
-    def action_open(self) -> None:
-        """Show the line under the cursor whole."""
-        key = self.main_widget().selected
+    async def whole(self) -> Document | None:
+        """The line under the cursor, whole; None when there is none."""
+        key = self.list_in_front().selected
         if isinstance(key, Shifted):
-            self.work_on("whole", self._open_item, key)
-        elif isinstance(key, Numbered) and self.shown is not None:
+            return await self._item_document(key)
+        if isinstance(key, Numbered) and self.shown is not None:
             texts = self.shown.words if self._pane == "edits" else self._statements or ()
-            self.app.push_screen(WholeScreen((Block(texts[key.place][:WHOLE_CHARACTERS]),)))
+            return (Block(texts[key.place][:WHOLE_CHARACTERS]),)
+        return None
 
-    async def _open_item(self, row: Shifted) -> None:
+    async def _item_document(self, row: Shifted) -> Document:
         """The text of an item: as it stands in the database, else as the edits have it."""
         held = self.shown.held.get(row.ref) if self.shown is not None else None
         item = _item(row.ref)
         body: Document = ()
         if item is not None:
             ref = item.message_id if item.summary_id is None else item.summary_id
-            data = await self.session.read(load_item, ref)
-            body = document(data, self.session, wrapped=False, limit=WHOLE_CHARACTERS)
+            data = await self._desk.session.read(load_item, ref)
+            body = document(data, self._desk.session, wrapped=False, limit=WHOLE_CHARACTERS)
         if not body and held is not None:
             body = (Block(held.text[:WHOLE_CHARACTERS]),)
         missing = (Block("Its row is gone.", "error"),)
-        self.app.push_screen(WholeScreen((heading(item_name(row.ref)), *(body or missing))))
+        return (heading(item_name(row.ref)), *(body or missing))
+
+
+class ChangeFinder(LineFinder[Any]):
+    """Searches the pane in front; where that is empty there is nothing to search in."""
+
+    def why_not_search(self) -> str | None:
+        """Why it cannot be searched."""
+        return None if self._view().keys else "there is nothing to search in"
 
 
 def _item(ref: Ref) -> ContextItem | None:

@@ -1,0 +1,98 @@
+"""From a screen to drafts: one summary, what lies below it, or everything that is broken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lcm_core.records import Conversation, SummaryId
+
+from lcm_tui import places
+from lcm_tui.commands import Action
+from lcm_tui.frame import CommandScreen
+from lcm_tui.widgets.text import Block
+
+if TYPE_CHECKING:  # what asks models and changes a database is imported when that is wanted
+    from lcm_core.operations.drafting.saved import SavedDrafts
+
+
+def repair_action(screen: CommandScreen, conversation: Callable[[], Conversation | None]) -> Action:
+    """List what is broken, in the selected *conversation* or in the whole file (None: that at once)."""
+    return Action("repair", lambda: _repair(screen, conversation()))
+
+
+async def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+    """Ask where; nobody is asked for a summary before the operator says so."""
+    from lcm_tui.dialogs.question import Question
+    from lcm_tui.drafts import Wanted
+
+    if conversation is not None:
+        here = f"in conversation {conversation.conversation_id}, {conversation.lane}"
+        said = Block(
+            "What is broken is listed first; nobody is asked and nothing is changed before you say so."
+        )
+        answers = (("enter", here), ("a", "in the whole file"))
+        question = Question("Repair broken summaries", (said,), answers, decides=False)
+        answer = await screen.app.push_screen_wait(question)
+        if not answer:
+            return
+        conversation = conversation if answer == "enter" else None
+    wanted = Wanted("repair", None if conversation is None else conversation.conversation_id)
+    where = "the whole file"
+    if conversation is not None:
+        where = f"conversation {conversation.conversation_id}  {conversation.lane}"
+    screen.open(places.Drafting(wanted, f"Repair {where}"))
+
+
+def rewrite_actions(
+    screen: CommandScreen, conversation: Conversation, selected: Callable[[], SummaryId | None]
+) -> tuple[Action, ...]:
+    """Drafts for the *selected* summary, for what lies below it too, and for what is broken here."""
+
+    def why_not() -> str | None:
+        return "no summary is selected" if selected() is None else None
+
+    async def rewrite() -> None:
+        if (summary_id := selected()) is not None:
+            await rewrite_summary(screen, conversation, summary_id)
+
+    def rewrite_below() -> None:
+        from lcm_tui.drafts import Wanted
+
+        if (summary_id := selected()) is not None:
+            wanted = Wanted("rewrite", conversation.conversation_id, summary_id)
+            screen.open(places.Drafting(wanted, f"Rewrite {summary_id} and what is below it"))
+
+    return (
+        Action("rewrite", rewrite, why_not),
+        Action("rewrite-subtree", rewrite_below, why_not),
+        repair_action(screen, lambda: conversation),
+    )
+
+
+async def rewrite_summary(screen: CommandScreen, conversation: Conversation, summary_id: SummaryId) -> None:
+    """Draft another text for a summary, and review it."""
+    from lcm_core.operations.drafting.items import select_items
+
+    from lcm_tui.drafts import Work, author_of
+
+    session = screen.session
+    items = await session.read(select_items, conversation.conversation_id, summary_ids=[summary_id])
+    author = await asyncio.to_thread(author_of, session.settings)
+    kept = await asyncio.to_thread(_kept_of, session.database.path, [summary_id])
+    work = Work(session, author, items, kind="rewrite", kept=kept)
+    screen.open(places.Review(work, summary_id, own=True))
+
+
+def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
+    """Drafts of exactly these summaries that were paid for and not decided."""
+    from lcm_core.operations.drafting.saved import drafts_folder, unfinished
+
+    from lcm_tui.drafts import worth_keeping
+
+    for kept in unfinished(drafts_folder(), path, "rewrite"):
+        if [item.summary_id for item in kept.items] == list(ids) and worth_keeping(kept.items):
+            return kept
+    return None

@@ -1,0 +1,70 @@
+"""Where a conversation, or an item of its context, leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lcm_core.context_items import ItemId
+from lcm_core.records import Conversation, SummaryId
+
+from lcm_tui import places
+from lcm_tui.commands import Action
+from lcm_tui.frame import CommandScreen
+
+
+def to(screen: CommandScreen, command: str, place: places.Place) -> Action:
+    """A command that opens one place."""
+    return Action(command, lambda: screen.open(place))
+
+
+def conversation_links(screen: CommandScreen, conversation: Conversation) -> tuple[Action, ...]:
+    """The views of one conversation, by the commands that open them; a screen takes those that it binds."""
+    return (
+        to(screen, "context", places.Context(conversation)),
+        to(screen, "summaries", places.Summaries(conversation)),
+        to(screen, "files", places.Files(conversation)),
+        to(screen, "briefs", places.Briefs(conversation)),
+        to(screen, "compact", places.Compaction(conversation)),
+        to(screen, "history", places.History(conversation, only=True)),
+        to(screen, "health", places.Health(conversation, only=True)),
+        to(screen, "snapshots", places.Snapshots(conversation)),
+    )
+
+
+def item_links(
+    screen: CommandScreen,
+    conversation: Conversation,
+    *,
+    item: Callable[[], ItemId],
+    seq: Callable[[], int | None],
+) -> tuple[Action, ...]:
+    """Where the selected *item* of a context leads to; *seq* is that of the selected message, once known."""
+
+    def summaries() -> None:
+        selected = item()
+        summary_id = SummaryId(selected) if isinstance(selected, str) else None
+        screen.open(places.Summaries(conversation, summary_id))
+
+    def previous() -> None:
+        screen.open(places.Previous(conversation, SummaryId(str(item()))))
+
+    def why_no_previous() -> str | None:
+        return None if isinstance(item(), str) else "only a summary has a previous context"
+
+    def messages() -> None:
+        screen.open(places.Messages(conversation, seq()))
+
+    def why_no_messages() -> str | None:
+        return "only a message stands in the conversation" if seq() is None else None
+
+    return (
+        Action("summaries", summaries),
+        Action("previous", previous, why_no_previous),
+        Action("messages", messages, why_no_messages),
+    )
+
+
+def bound(screen: CommandScreen, *actions: Action) -> tuple[Action, ...]:
+    """Those of *actions* that a screen binds; of several for one command the last."""
+    chosen = {action.command: action for action in actions}
+    return tuple(chosen[command] for command in screen.commands if command in chosen)
