@@ -49,6 +49,14 @@ class Notice:
     warns: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What the operator has to type before a change that cannot be undone."""
+
+    text: str
+    prompt: str
+
+
 class Surroundings:
     """What belongs to a change besides its rows, such as files: here, nothing does."""
 
@@ -56,7 +64,7 @@ class Surroundings:
         """What the change is called as it is chosen now; None: as it was at first."""
         return None
 
-    def must_be_typed(self) -> str | None:
+    def confirmation(self) -> Confirmation | None:
         """What the operator has to type before it is applied; None: nothing."""
         return None
 

@@ -21,7 +21,7 @@ from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
 
 from lcm_tui.changes.archive import named
-from lcm_tui.changes.change import Change, Choice, Notice, Surroundings, Then
+from lcm_tui.changes.change import Change, Choice, Confirmation, Notice, Surroundings, Then
 
 #: Rows beyond which the command line is the better place: it does not hold all of them at once.
 MOST_ROWS: Final = 30_000
@@ -56,12 +56,14 @@ class _Deleting(Surroundings):
         """Deleting or forgetting."""
         return f"{'Forget' if self.forgets else 'Delete'} {named(self._conversations)}"
 
-    def must_be_typed(self) -> str | None:
+    def confirmation(self) -> Confirmation | None:
         """The number of the conversation, or how many they are: nobody types that without meaning it."""
         if not self.forgets:
             return None
         several = len(self._conversations)
-        return str(several if several > 1 else self._conversations[0])
+        wanted = several if several > 1 else self._conversations[0]
+        what = "how many they are" if several > 1 else "the number of the conversation"
+        return Confirmation(str(wanted), f"type {what} to forget for good ({wanted}); esc leaves")
 
     @property
     def wants_backup(self) -> bool:

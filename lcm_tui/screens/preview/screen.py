@@ -284,12 +284,12 @@ turn the choices that stand above the head, if there are any.
 
     async def _begin(self) -> None:
         """Apply exactly what is shown; what cannot be undone needs something typed."""
-        wanted = self._change.around.must_be_typed()
+        wanted = self._change.around.confirmation()
         if wanted is not None:
-            typed = await self.ask(f"type {wanted} to go on: this CANNOT be undone; esc leaves")
+            typed = await self.ask(wanted.prompt)
             if typed is None:
                 return
-            if typed.strip() != wanted:
+            if typed.strip() != wanted.text:
                 self.app.notify("That is not it; nothing was changed.", severity="warning")
                 return
         if self._planned is not None and self._why_not_apply() is None:
