@@ -65,7 +65,7 @@ def pytest_unconfigure() -> None:
     faulthandler.dump_traceback_later(ENDING_SECONDS, exit=True, file=sys.__stderr__)
 
 
-_forget_foreign_variables()  # before collection: textual and typer read some of them when imported
+_forget_foreign_variables()  # before collection: textual and click read some of them when imported
 _homes = itertools.count()
 
 

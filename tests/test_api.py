@@ -26,7 +26,7 @@ LOADED = """
 import sys
 from collections.abc import Callable
 from operator import attrgetter
-print(sorted({"textual", "rich", "typer", "lcm_tui", "anthropic", "openai"} & set(sys.modules)))
+print(sorted({"textual", "rich", "click", "lcm_tui", "anthropic", "openai"} & set(sys.modules)))
 """
 
 

@@ -1,5 +1,6 @@
 """What an import pulls in, seen from a fresh interpreter: it decides how fast every start is."""
 
+import os
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -63,11 +64,53 @@ def test_the_model_library_stays_unimported(name: str):
     "name", ["lcm_core", "lcm_core.store", "lcm_core.dag", "lcm_core.ingest", "lcm_prompts"]
 )
 def test_the_core_needs_no_terminal(name: str):
-    assert modules_after_importing(name).isdisjoint({"textual", "rich", "typer", "lcm_tui"})
+    assert modules_after_importing(name).isdisjoint({"textual", "rich", "click", "lcm_tui"})
 
 
 def test_the_command_line_starts_without_the_app():
     assert "textual" not in modules_after_importing("lcm_tui.cli")
+
+
+ANSWERED = """
+import os, sys
+from lcm_tui.cli import main
+code = main(sys.argv[1:])
+print("", *sys.modules, sep="\\nmodule ", file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "most"),
+    [
+        ("--version", 0, 35),
+        ("--help", 0, 55),
+        ("history --help", 0, 35),
+        ("compact --help", 0, 35),
+        ("help rewrite", 0, 35),
+        ("compact --sweep --bogus", 2, 65),
+        ("bogus", 2, 35),
+        ("transplant x 5", 2, 35),
+        ("TAB conv", 0, 55),
+        ("TAB messages list --ro", 0, 35),
+    ],
+)
+def test_help_refusals_and_completion_import_what_they_need(line: str, code: int, most: int):
+    words = line.split()
+    environment = dict(os.environ)
+    if words[0] == "TAB":
+        environment |= {
+            "_LCM_TUI_COMPLETE": "bash_complete",
+            "COMP_WORDS": line.replace("TAB", "lcm-tui"),
+            "COMP_CWORD": str(len(words) - 1),
+        }
+    arguments = [sys.executable, "-c", ANSWERED, *words]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
+    assert run.returncode == code
+    names = {name.removeprefix("module ") for name in run.stderr.splitlines() if name.startswith("module ")}
+    ours = {name for name in names if name.startswith(("lcm_tui", "lcm_core", "lcm_prompts"))}
+    assert len(ours) <= most, sorted(ours)
+    assert names.isdisjoint({"asyncio", "rich", "sqlite3", "textual"})
 
 
 def test_the_first_screen_imports_what_it_needs():

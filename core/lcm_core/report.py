@@ -37,7 +37,7 @@ VERSION: Final = 1
 LOG_BYTES: Final = 200_000
 LOG_ENTRIES: Final = 50
 
-_PACKAGES: Final = ("textual", "rich", "aiosqlite", "typer", "rapidfuzz", "anthropic", "openai", "jinja2")
+_PACKAGES: Final = ("textual", "rich", "aiosqlite", "click", "rapidfuzz", "anthropic", "openai", "jinja2")
 #: Variables whose presence matters; their values are left out.
 _VARIABLES: Final = (
     *(

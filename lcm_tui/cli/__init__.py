@@ -5,71 +5,25 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
-import typer
+import click
 from lcm_core.errors import CancelledError, ExitCode, LcmError
 
 from lcm_tui import logfile
 from lcm_tui.cli import output
-from lcm_tui.cli.answer import PROGRAM, Answer
-from lcm_tui.cli.completing import COMPLETION_VARIABLE, complete
-from lcm_tui.cli.launch import open_app
-from lcm_tui.cli.registry import (
-    PARSING_ERROR,
-    Group,
-    Invocation,
-    Outcome,
-    first_presentation,
-    flags_in,
-    in_order,
-    refusal,
-    with_common_options,
-)
+from lcm_tui.cli.declaring import PROGRAM, Outcome
+from lcm_tui.cli.launch import WITHOUT_A_COMMAND
+from lcm_tui.cli.options import Presentation
+from lcm_tui.cli.tree import GroupAloneError, Invocation, Program, refusal
 
 log = logging.getLogger(__name__)
 
-#: The module behind the first word of a command: only that one is imported.
-_MODULES = {
-    **{
-        name: name
-        for name in (
-            "status",
-            "conversations",
-            "messages",
-            "summaries",
-            "context",
-            "files",
-            "config",
-            "prompts",
-            "sessions",
-        )
-    },
-    **dict.fromkeys(("backup", "restore"), "backup"),
-    **{name: name for name in ("dissolve", "history", "reindex")},
-    **{name: name for name in ("transplant", "merge")},
-    **{name: name for name in ("backfill", "migrate")},
-    **{name: name for name in ("compact", "doctor")},
-    **{name: name for name in ("rewrite", "repair")},
-    **dict.fromkeys(("prune", "import"), "prune"),
-    "report": "report",
-    "tool": "tool",
-    **dict.fromkeys(("demo", "completion"), "other"),
-}
-#: First words that take a second.
-_GROUPS = frozenset(
-    {"conversations", "messages", "summaries", "context", "files", "config", "history", "prompts"}
-    | {"sessions"}
-)
-_EPILOG = (
-    "Every command prints JSON with --json. Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, "
-    "4 configuration, 5 database, 6 findings, 7 stale, 8 busy, 9 refused, 10 cancelled."
-)
+COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,96 +31,93 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     output.open_missing_streams()
     handler = logfile.install()
-    invocation = Invocation(first_presentation(given))
+    invocation = Invocation()
     try:
         return _run(given, invocation)
     except BrokenPipeError:
         output.silence(sys.stdout)
         return ExitCode.DONE
     except KeyboardInterrupt:
-        return _fail(CancelledError("Cancelled; nothing was changed."), invocation)
+        return _fail(CancelledError("Cancelled; nothing was changed."), given, invocation)
     except LcmError as error:
-        return _fail(error, invocation)
+        return _fail(error, given, invocation)
     except Exception as error:
         log.exception("unexpected")
         where = f"The details are in {logfile.log_path()}." if handler.written else "No log could be written."
-        return _fail(
-            LcmError(f"Something unexpected went wrong ({type(error).__name__}). {where}"), invocation
-        )
+        words = f"Something unexpected went wrong ({type(error).__name__}). {where}"
+        return _fail(LcmError(words), given, invocation)
 
 
 def _run(arguments: list[str], invocation: Invocation) -> int:
+    if COMPLETION_VARIABLE in os.environ:
+        from lcm_tui.cli.completing import complete
+
+        return complete(Program(WITHOUT_A_COMMAND), os.environ[COMPLETION_VARIABLE])
     outcome = _outcome(arguments, invocation)
-    if isinstance(outcome, Answer):
-        output.print_answer(outcome, invocation.presentation)
-        return outcome.exit_code
-    return outcome
+    if isinstance(outcome, int):
+        return outcome
+    output.print_answer(outcome, invocation.presentation or _presentation(arguments))
+    return outcome.exit_code
 
 
 def _outcome(arguments: list[str], invocation: Invocation) -> Outcome:
-    if COMPLETION_VARIABLE in os.environ:
-        complete(_tree(None))
-    flags = set(flags_in(arguments))
-    if "--version" in flags or (invocation.presentation.json and flags & {"--help", "-h"}):
-        from lcm_tui.cli import other
-
-        return other.version() if "--version" in flags else other.help_()
-    ordered = in_order(arguments, _GROUPS)
-    root = _tree(ordered)
+    program = Program(WITHOUT_A_COMMAND)
     try:
-        outcome: Outcome = root.main(ordered, prog_name=PROGRAM, standalone_mode=False, obj=invocation)
-        sys.stdout.flush()  # of help, which is not printed by us
-    except PARSING_ERROR as error:
-        raise refusal(error, frozenset(_options_of(_tree(None)))) from None
-    except SystemExit:  # how help ends the program when its reader has gone
-        raise BrokenPipeError from None
-    except OSError as error:
-        if flags & {"--help", "-h"} and not isinstance(error, BrokenPipeError):
-            raise output.unwritten(sys.stdout, error) from error
-        raise
-    return outcome
+        with program.make_context(PROGRAM, list(arguments), obj=invocation) as context:
+            outcome: Outcome = program.invoke(context)
+            return outcome
+    except click.UsageError as error:
+        raise refusal(error) from None
+    except click.exceptions.Exit:
+        return _asked_for(arguments, invocation)
 
 
-def _tree(ordered: Sequence[str] | None) -> Any:
-    """The commands that a command line can mean, all of them for None and for what is no command."""
-    app = typer.Typer(
-        cls=Group,
-        add_completion=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        rich_markup_mode="rich",
-        epilog=_EPILOG,
+def _asked_for(arguments: Sequence[str], invocation: Invocation) -> Outcome:
+    """The help or the version that was asked for."""
+    if invocation.version or _presentation(arguments).json:
+        from lcm_tui.cli import helping
+
+        return helping.version() if invocation.version else helping.listed(invocation.asked_for)
+    output.write(sys.stdout, str(invocation.page) + "\n", utf8=False)
+    return 0
+
+
+def _presentation(arguments: Sequence[str]) -> Presentation:
+    """How to print before the command line is understood: by options, environment, or config file."""
+    from lcm_core.settings import Options, OutputFormat, resolve
+
+    wanted: str | None = None
+    for at, argument in enumerate(arguments):
+        if argument == "--json":
+            wanted = OutputFormat.JSON
+        elif argument == "--format":
+            wanted = arguments[at + 1] if at + 1 < len(arguments) else wanted
+        elif argument.startswith("--format="):
+            wanted = argument.removeprefix("--format=")
+    if wanted not in {*OutputFormat}:
+        try:
+            wanted = resolve(Options(), os.environ, home=Path.home()).output_format.value
+        except LcmError:
+            wanted = OutputFormat.TABLE
+    return Presentation(
+        json=wanted == OutputFormat.JSON,
+        pretty="--pretty" in arguments,
+        color="--no-color" not in arguments,
     )
-    app.callback(invoke_without_command=True)(with_common_options(open_app))
-    for name in _wanted(ordered):
-        importlib.import_module(f"lcm_tui.cli.{name}").register(app)
-    return typer.main.get_command(app)
 
 
-def _wanted(ordered: Sequence[str] | None) -> Sequence[str]:
-    everything = tuple(dict.fromkeys(_MODULES.values()))
-    if ordered is None or {"--help", "-h"}.intersection(ordered):
-        return everything
-    if not ordered or ordered[0].startswith("-"):
-        return ()
-    return (_MODULES[ordered[0]],) if ordered[0] in _MODULES else everything
-
-
-def _fail(error: LcmError, invocation: Invocation) -> int:
+def _fail(error: LcmError, arguments: Sequence[str], invocation: Invocation) -> int:
+    presentation = invocation.presentation or _presentation(arguments)
     try:
-        output.print_error(error, invocation.presentation)
+        if isinstance(error, GroupAloneError) and not presentation.json:
+            output.write(sys.stderr, error.page + "\n", utf8=False)
+        else:
+            output.print_error(error, presentation)
     except BrokenPipeError:
         output.silence(sys.stderr)
-    except LcmError:
-        log.warning("an error could not be shown: %s", error.message)
+    except LcmError as problem:
+        log.warning("an error could not be shown: %s", problem.message)
     return error.exit_code
-
-
-def _options_of(group: Any) -> Iterator[str]:
-    """Every option of every command."""
-    for found in group.commands.values():
-        yield from (name for parameter in found.params for name in parameter.opts)
-        if hasattr(found, "commands"):
-            yield from _options_of(found)
 
 
 __all__ = ["main"]

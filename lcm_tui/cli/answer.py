@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -11,18 +10,18 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lcm_core.errors import ExitCode, LcmError
 from lcm_core.settings import Json, JsonObject, Settings, SettingSource
-from lcm_core.store.database import Database, Reader
 from lcm_core.times import format_local, parse_utc
 
+from lcm_tui.cli.declaring import PROGRAM
 from lcm_tui.cli.failures import error_document
 from lcm_tui.cli.options import Presentation
 
 if TYPE_CHECKING:  # the app starts through here too: what lists and prints is imported when it does
+    from lcm_core.store.database import Reader
     from lcm_core.store.listing import Position
 
     from lcm_tui.cli.readable import Block
 
-PROGRAM = "lcm-tui"
 #: How long a lock of another process is waited for.
 BUSY_SECONDS = 5.0
 
@@ -97,6 +96,10 @@ class Run:
         self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Open the database and run *load* in one read transaction."""
+
+        import asyncio
+
+        from lcm_core.store.database import Database
 
         found: list[T] = []
 

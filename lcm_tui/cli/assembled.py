@@ -4,55 +4,25 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.assemble.export import api_request, host_messages, markdown, spoken
 from lcm_core.assemble.message import Origin
 from lcm_core.assemble.result import Assembled as Assembly
 from lcm_core.assemble.result import Evicted
 from lcm_core.assembly import assemble_context, settings_for
 from lcm_core.engine_rules import NAMED
-from lcm_core.errors import UsageError
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 from lcm_core.text import preview, safe_text
 
-from lcm_tui.cli import documents, options
+from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.assembled_report import blocks, in_tail, prompt_score
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
-from lcm_tui.cli.options import invalid, readable_text
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.output import write
-from lcm_tui.cli.rules import known_rules, rules_option
-from lcm_tui.cli.selecting import Selector, chosen
-
-FORMS = ("json", "markdown")
-_PANEL = "As the model gets it"
-
-Assembled: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--assembled",
-        metavar="",
-        help="The messages as they are sent under the budget, and what is left out.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Prompt: TypeAlias = Annotated[str | None, options.prompt_option(panel=_PANEL)]
-RuleSet: TypeAlias = Annotated[str | None, rules_option(panel=_PANEL)]
-NoClamp: TypeAlias = Annotated[bool, options.no_clamp_option(panel=_PANEL)]
-Export: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--export",
-        metavar="|".join(FORMS),
-        autocompletion=lambda: list(FORMS),
-        help="Only the messages: a request for Anthropic's API, or a text to read.",
-        rich_help_panel=_PANEL,
-    ),
-]
+from lcm_tui.cli.selecting import chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +39,6 @@ class AssemblyOptions:
 class _Shown:
     conversation: Conversation
     assembly: Assembly
-
-
-def assembly_options(
-    *, assembled: bool, prompt: str | None, rules: str | None, export: str | None, no_clamp: bool
-) -> AssemblyOptions | None:
-    """The options of ``--assembled``; None without it.
-
-    Raises:
-        UsageError: an option that says nothing without it, or a value that there is not.
-    """
-    for name, value in (("prompt", prompt), ("rules", rules), ("export", export)):
-        if value is not None and not assembled:
-            raise UsageError(f"--{name} goes with --assembled.", details={"option": name})
-    if no_clamp and not assembled:
-        raise UsageError("--no-clamp goes with --assembled.", details={"option": "no-clamp"})
-    known_rules(rules)
-    if export is not None and export not in FORMS:
-        raise invalid("export", "must be json or markdown", export)
-    if prompt is not None:
-        readable_text("--prompt", prompt)
-    return AssemblyOptions(prompt, rules, export, not no_clamp) if assembled else None
 
 
 def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> Answer | int:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.engine_rules import configured, engine_rules
-from lcm_core.errors import RefusedError, UsageError
+from lcm_core.errors import RefusedError
 from lcm_core.ingest.host_file import HostFile, read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session
@@ -19,78 +17,31 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.times import iso_z, parse_utc
 
 from lcm_tui.cli import backfill_steps as steps
-from lcm_tui.cli import changing, modelling, options
+from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import SqlFlags
+from lcm_tui.cli.backfill_options import AfterImport
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ModelOptions, SqlFlags
 from lcm_tui.cli.readable import Block, Cell, Facts, Prose
-from lcm_tui.cli.registry import command
 
 #: Lines of the transcript that are named at most.
 _PROBLEMS = 20
 
-Agent: TypeAlias = Annotated[str | None, typer.Argument(metavar="AGENT", help="Whose session it is.")]
-SessionId: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="SESSION", help="Its id, or the name of its file.")
-]
-File: TypeAlias = Annotated[
-    str | None, typer.Option("--file", metavar="PATH", help="The transcript itself, wherever it lies.")
-]
-Key: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--key", metavar="KEY", help="The session's key, where its folder does not say it."),
-]
-Title: TypeAlias = Annotated[
-    str | None, typer.Option("--title", metavar="TEXT", help="Title of a new conversation.")
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "backfill")(backfill)
-
 
 def backfill(
     run: Run,
-    *,
-    agent: Agent = None,
-    session: SessionId = None,
-    file: File = None,
-    key: Key = None,
-    title: Title = None,
-    recompact: steps.Recompact = False,
-    single_root: steps.SingleRoot = False,
-    transplant_to: steps.TransplantTo = None,
-    leaf_chunk_tokens: steps.LeafChunk = None,
-    leaf_target_tokens: steps.LeafTarget = None,
-    condensed_target_tokens: steps.CondensedTarget = None,
-    leaf_fanout: steps.LeafFanout = None,
-    condensed_fanout: steps.CondensedFanout = None,
-    hard_fanout: steps.HardFanout = None,
-    fresh_tail: steps.FreshTail = None,
-    model: modelling.ModelFlags,
+    disk: DiskSession,
+    key: str | None,
+    title: str | None,
+    after: AfterImport,
+    model: ModelOptions,
     flags: SqlFlags,
 ) -> Answer:
-    """Import a session's transcript, whole and as the engine would; shown only, without --apply."""
-    after = steps.after_import(
-        recompact=recompact,
-        single_root=single_root,
-        transplant_to=transplant_to,
-        leaf_chunk_tokens=leaf_chunk_tokens,
-        leaf_target_tokens=leaf_target_tokens,
-        condensed_target_tokens=condensed_target_tokens,
-        leaf_fanout=leaf_fanout,
-        condensed_fanout=condensed_fanout,
-        hard_fanout=hard_fanout,
-        fresh_tail=fresh_tail,
-    )
+    """Show what an import and what follows it would do, or do it."""
     more = steps.Steps(run, after, model)
-    disk = _disk(run, agent, session, file)
     named = session_of(disk)
     if key is not None:
-        named = Session(named.session_id, options.given_text("key", key))
-    if title is not None:
-        options.given_text("title", title)
+        named = Session(named.session_id, key)
     files = BackfillFiles(run.settings.large_files_dir.value)
     work = _Work(run, disk, named, read_host_file(disk.path), title, more, files)
     try:
@@ -102,18 +53,12 @@ def backfill(
     return more.go_on(told, work.conversation_id, flags)
 
 
-def _disk(run: Run, agent: str | None, session: str | None, file: str | None) -> DiskSession:
-    """The session that the command line names."""
-    if file is not None:
-        if agent is not None:
-            raise UsageError("--file and AGENT SESSION exclude each other.", details={"option": "file"})
-        return _of_file(Path(options.given_text("file", file)).expanduser())
-    if not agent or not session:
-        raise UsageError("backfill needs AGENT SESSION, or --file PATH.", details={"option": "file"})
+def disk_session(run: Run, agent: str, session: str) -> DiskSession:
+    """A session among those of the host."""
     return find_transcript(run.settings.sessions.value, agent, session)
 
 
-def _of_file(path: Path) -> DiskSession:
+def of_file(path: Path) -> DiskSession:
     """What the folder of a file says about it; a file that it does not list stands for itself."""
     listed = find_sessions(path.parent).sessions
     found = next((one for one in listed if one.path.name == path.name), None)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
-import typer
 from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured
 from lcm_core.errors import RefusedError
@@ -17,108 +16,18 @@ from lcm_core.operations.compaction.selection import WeighedContext, WeighedItem
 from lcm_core.operations.compaction.sweep import Compaction
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId
-from lcm_core.settings import EngineSettings, JsonObject, SettingSource, Sourced
+from lcm_core.settings import JsonObject
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Reader
 
-from lcm_tui.cli import changing, compact_report, modelling, options
+from lcm_tui.cli import changing, compact_report, modelling
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.backfill_options import AfterImport
 from lcm_tui.cli.compact import CompactWork
 from lcm_tui.cli.failures import NobodyToAskError
+from lcm_tui.cli.options import ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.readable import Block, Note
-from lcm_tui.cli.selecting import Selector
 from lcm_tui.session import budget_for
-
-_PANEL = "Compaction"
-
-Recompact: TypeAlias = Annotated[
-    bool,
-    typer.Option("--recompact", metavar="", help="Compact it after the import, also when it had all of it."),
-]
-SingleRoot: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--single-root",
-        metavar="",
-        help="Compact it down to one summary, with no fresh tail unless --fresh-tail names one.",
-    ),
-]
-TransplantTo: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--transplant-to", metavar="CONV", help="Then copy its summaries in front of another one."),
-]
-
-
-def _number(name: str, metavar: str, words: str) -> Any:
-    return typer.Option(name, metavar=metavar, help=words, rich_help_panel=_PANEL)
-
-
-LeafChunk: TypeAlias = Annotated[
-    str | None, _number("--leaf-chunk-tokens", "N", "Source tokens of a leaf at most.")
-]
-LeafTarget: TypeAlias = Annotated[
-    str | None, _number("--leaf-target-tokens", "N", "Tokens that a leaf is to have at most.")
-]
-CondensedTarget: TypeAlias = Annotated[
-    str | None, _number("--condensed-target-tokens", "N", "Tokens that a condensed summary is to have.")
-]
-LeafFanout: TypeAlias = Annotated[
-    str | None, _number("--leaf-fanout", "N", "Leaves that are condensed together at least.")
-]
-CondensedFanout: TypeAlias = Annotated[
-    str | None, _number("--condensed-fanout", "N", "Condensed summaries that are condensed further at least.")
-]
-HardFanout: TypeAlias = Annotated[str | None, _number("--hard-fanout", "N", "The same under pressure.")]
-FreshTail: TypeAlias = Annotated[str | None, _number("--fresh-tail", "N", "Newest messages to leave alone.")]
-
-
-@dataclass(frozen=True, slots=True)
-class AfterImport:
-    """What is to be done behind the import."""
-
-    compact: bool
-    single_root: bool
-    transplant_to: ConversationId | None
-    settings: EngineSettings  #: those that options name
-
-
-def after_import(
-    *,
-    recompact: bool,
-    single_root: bool,
-    transplant_to: str | None,
-    leaf_chunk_tokens: str | None,
-    leaf_target_tokens: str | None,
-    condensed_target_tokens: str | None,
-    leaf_fanout: str | None,
-    condensed_fanout: str | None,
-    hard_fanout: str | None,
-    fresh_tail: str | None,
-) -> AfterImport:
-    """The options, checked.
-
-    Raises:
-        UsageError: a number does not fit.
-    """
-    usual = EngineSettings()
-    tail = Sourced(0, SettingSource.COMMAND_LINE, "--single-root") if single_root else usual.fresh_tail_count
-    settings = replace(
-        usual,
-        leaf_chunk_tokens=_given("leaf-chunk-tokens", leaf_chunk_tokens, 1, usual.leaf_chunk_tokens),
-        leaf_target_tokens=_given("leaf-target-tokens", leaf_target_tokens, 1, usual.leaf_target_tokens),
-        condensed_target_tokens=_given(
-            "condensed-target-tokens", condensed_target_tokens, 1, usual.condensed_target_tokens
-        ),
-        leaf_min_fanout=_given("leaf-fanout", leaf_fanout, 2, usual.leaf_min_fanout),
-        condensed_min_fanout=_given("condensed-fanout", condensed_fanout, 2, usual.condensed_min_fanout),
-        condensed_min_fanout_hard=_given("hard-fanout", hard_fanout, 2, usual.condensed_min_fanout_hard),
-        fresh_tail_count=_given("fresh-tail", fresh_tail, 0, tail),
-    )
-    target = None
-    if transplant_to is not None:
-        target = ConversationId(options.whole_number("transplant-to", transplant_to, 1))
-    return AfterImport(recompact or single_root, single_root, target, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +38,13 @@ class AfterImportForecast:
     blocks: Sequence[Block] = ()
 
 
-def _given(option: str, value: str | None, least: int, otherwise: Sourced[int]) -> Sourced[int]:
-    if value is None:
-        return otherwise
-    return Sourced(options.whole_number(option, value, least), SettingSource.COMMAND_LINE, f"--{option}")
-
-
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The steps behind the import of one run."""
 
     run: Run
     after: AfterImport
-    model: modelling.ModelFlags
+    model: ModelOptions
 
     async def forecast(self, reader: Reader, shown: Backfill) -> AfterImportForecast:
         """What would follow, before anything is imported and without a call.
@@ -162,7 +65,7 @@ class Steps:
             data["compaction"] = compact_report.document(seen)
             blocks += compact_report.planned_blocks(seen)
         if self.after.transplant_to is not None:
-            target = self.after.transplant_to
+            target = ConversationId(self.after.transplant_to)
             await conversation_store.get_conversation(reader, target)
             if target == shown.conversation_id:
                 raise RefusedError(
@@ -185,7 +88,7 @@ class Steps:
             done = work.apply(shown, agreed=agreed.yes) if shown.forecast.passes else work.planned(shown)
             told = _joined(told, "compaction", done)
         if self.after.transplant_to is not None and told.failed is None:
-            target = self.after.transplant_to
+            target = ConversationId(self.after.transplant_to)
 
             async def plan(reader: Reader) -> Plan:
                 return await plan_transplant(
@@ -217,7 +120,7 @@ class Steps:
             tail=None,
             chunk=None,
             no_fallback=False,
-            adjust=lambda rules: configured(rules, self.after.settings),
+            adjust=lambda rules: configured(rules, self.after.settings()),
         )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.change.backup import (
     OFFER_BYTES,
     Backup,
@@ -17,14 +15,14 @@ from lcm_core.change.backup import (
     make_backup,
 )
 from lcm_core.change.restore import Contents, Restored, RestorePreview, preview_restore, restore
-from lcm_core.errors import ExitCode, UsageError
+from lcm_core.errors import ExitCode
 from lcm_core.store.opening import Access
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table
-from lcm_tui.cli.registry import command
 from lcm_tui.cli.working import (
     Meter,
     ask,
@@ -38,29 +36,6 @@ from lcm_tui.cli.working import (
 #: A copy that takes longer is begun only when somebody at the terminal agrees.
 LONG_SECONDS = 10.0
 
-To: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--to", metavar="PATH", help="The copy, or its folder; else beside the database, named by the time."
-    ),
-]
-Check: TypeAlias = Annotated[
-    bool,
-    typer.Option("--quick-check", metavar="", help="Read the whole copy again and check every page of it."),
-]
-Force: TypeAlias = Annotated[
-    bool, typer.Option("--force", metavar="", help="Replace a file that has this name.")
-]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")]
-Apply: TypeAlias = Annotated[
-    bool, typer.Option("--apply", metavar="", help="Do it; without this it is only shown.")
-]
-DryRun: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", metavar="", help="Only show what would happen: the default.")
-]
-BackupArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="BACKUP", help="The file that `backup` made, or any copy of an LCM database.")
-]
 
 _HOW = {
     Access.IMMUTABLE: "as a file at rest; nothing was locked or left beside it",
@@ -69,14 +44,8 @@ _HOW = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    command(app, "backup")(backup)
-    command(app, "restore")(restore_)
-
-
-def backup(run: Run, to: To = None, check: Check = False, force: Force = False, yes: Yes = False) -> Answer:
-    """Copy the database, also while a host writes to it: one state of it, whole, or no file at all."""
+def backup(run: Run, to: Path | None, *, check: bool, force: bool, yes: bool) -> Answer:
+    """Copy the database to a file."""
     database = run.settings.database.value
     target = _target(database, to)
     check_target(database, target, replace=force)
@@ -95,13 +64,10 @@ def backup(run: Run, to: To = None, check: Check = False, force: Force = False, 
     return dataclasses.replace(told, exit_code=ExitCode.FINDINGS) if made.problems else told
 
 
-def _target(database: Path, to: str | None) -> Path:
+def _target(database: Path, to: Path | None) -> Path:
     if to is None:
         return default_target(database)
-    if not to:
-        raise UsageError("--to is empty; give a path.", details={"option": "to"})
-    given = Path(to).expanduser()
-    return given / default_target(database).name if given.is_dir() else given
+    return to / default_target(database).name if to.is_dir() else to
 
 
 def _backup_document(made: Backup, estimate: BackupEstimate) -> Document:
@@ -133,23 +99,19 @@ def _backup_blocks(made: Backup) -> list[Block]:
     return [Facts(facts), Table(columns, [(line,) for line in made.problems]), note]
 
 
-def restore_(
-    run: Run, backup: BackupArgument, apply: Apply = False, dry_run: DryRun = False, yes: Yes = False
-) -> Answer:
-    """Put a backup back into the database, and keep a copy of what is there; shown only, without --apply."""
-    if apply and dry_run:
-        raise UsageError("--apply and --dry-run exclude each other.", details={"option": "apply"})
-    database, source = run.settings.database.value, Path(backup).expanduser()
+def restore_(run: Run, source: Path, flags: ChangeFlags) -> Answer:
+    """Show what putting a backup back would do, or do it."""
+    database = run.settings.database.value
     meter = Meter()
     with interruptible() as stopped:
         try:
-            preview = preview_restore(source, database, meter, stopped, check=not apply)
+            preview = preview_restore(source, database, meter, stopped, check=not flags.apply)
         finally:
             meter.clear()
-    if not apply:
+    if not flags.apply:
         document = {"applied": False, **_preview_document(preview)}
         return run.answer("restore", document, _preview_blocks(run, preview))
-    ask_before_change(_question(run, preview), yes=yes)
+    ask_before_change(_question(run, preview), yes=flags.yes)
     with interruptible() as stopped:
         try:
             done = restore(source, database, meter, stopped, wait=answer.BUSY_SECONDS)

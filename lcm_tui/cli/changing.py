@@ -23,9 +23,10 @@ from lcm_core.settings import JsonObject
 from lcm_core.store.database import Database, Reader
 
 from lcm_tui.cli import answer, output
-from lcm_tui.cli.answer import PROGRAM, Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.declaring import PROGRAM
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.previews import (
     preview_blocks,
     preview_document,

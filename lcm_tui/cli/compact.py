@@ -6,21 +6,18 @@ import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
-import typer
 from lcm_core.engine_rules import EngineRules
-from lcm_core.errors import CancelledError, ExitCode, LcmError, UsageError
+from lcm_core.errors import CancelledError, ExitCode, LcmError
 from lcm_core.operations.compaction.forecast import CompactionForecast, forecast_passes
 from lcm_core.operations.compaction.reading import LoadedContext, load_for_compaction, warnings_of
 from lcm_core.operations.compaction.run import (
     CompactionSetting,
-    Mode,
     Operation,
     PassDone,
     Runner,
     compaction_setting,
-    operation_of,
     refuse_fallback,
 )
 from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped, UnderResult
@@ -31,125 +28,13 @@ from lcm_core.summarize.request import ProviderAuthError
 from lcm_core.text import safe_line
 
 from lcm_tui.cli import answer as answers
-from lcm_tui.cli import compact_report, modelling, options, output
+from lcm_tui.cli import compact_report, modelling, output
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.readable import Note
-from lcm_tui.cli.registry import command
-from lcm_tui.cli.rules import RuleSet, known_rules
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
+from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.compacting import refusal_of, step_words
-from lcm_tui.session import budget_for
-
-Leaf: TypeAlias = Annotated[
-    bool,
-    typer.Option("--leaf", metavar="", help="One leaf, and what the engine condenses after it by itself."),
-]
-Sweep: TypeAlias = Annotated[
-    bool,
-    typer.Option("--sweep", metavar="", help="Leaves until nothing is left, then condensed; the default."),
-]
-UntilUnder: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--until-under", metavar="TOKENS", help="Sweep after sweep until the context is so small."),
-]
-SingleRoot: TypeAlias = Annotated[
-    bool,
-    typer.Option("--single-root", metavar="", help="Down to one summary before the fresh tail."),
-]
-Tail: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--tail", metavar="N", help="Newest messages to leave alone; else as configured."),
-]
-Chunk: TypeAlias = Annotated[
-    str | None, typer.Option("--chunk", metavar="TOKENS", help="Size of a chunk; else as configured.")
-]
-IfDue: TypeAlias = Annotated[
-    bool, typer.Option("--if-due", metavar="", help="Only if the engine would do it by itself now.")
-]
-NoFallback: TypeAlias = Annotated[
-    bool,
-    typer.Option("--no-fallback", metavar="", help="Stop where no model gave a shorter text; cut nothing."),
-]
-
-NoSql: TypeAlias = Annotated[bool, typer.Option("--sql", metavar="", hidden=True)]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "compact")(compact)
-
-
-def compact(
-    run: Run,
-    *,
-    conversation: ConversationOptions,
-    leaf: Leaf = False,
-    sweep: Sweep = False,
-    until_under: UntilUnder = None,
-    single_root: SingleRoot = False,
-    budget: options.Budget = None,
-    tail: Tail = None,
-    chunk: Chunk = None,
-    if_due: IfDue = False,
-    no_fallback: NoFallback = False,
-    rules: RuleSet = None,
-    sql: NoSql = False,
-    model: modelling.ModelFlags,
-    flags: ChangeFlags,
-) -> Answer:
-    """Compact a conversation as its engine would, pass by pass; shown only, without --apply and any call."""
-    if sql:
-        raise UsageError(
-            "compact has no --sql: the text of each pass is written when it is made, and the next one rests "
-            "on it; --apply makes them, and `history undo --batch` takes them back.",
-            details={"option": "sql"},
-        )
-    name, operation = _operation(leaf, sweep, until_under, single_root, if_due)
-    work = CompactWork(
-        run,
-        conversation.selector("compact"),
-        name,
-        operation,
-        modelling.modelling(run, model),
-        budget_for(run.settings, None if budget is None else options.budget_of(budget)),
-        None if tail is None else options.whole_number("tail", tail, 0),
-        None if chunk is None else options.whole_number("chunk", chunk, 1),
-        no_fallback,
-        rules=known_rules(rules),
-        target=None if until_under is None else options.budget_of(until_under, "until-under"),
-    )
-    shown = work.forecast()
-    if not flags.apply or not shown.forecast.passes:
-        return work.planned(shown)
-    return work.apply(shown, agreed=flags.yes)
-
-
-def _operation(
-    leaf: bool, sweep: bool, until_under: str | None, single_root: bool, if_due: bool
-) -> tuple[str, Operation[Any]]:
-    """What is to be done, by its name and as the passes of it."""
-    named = [leaf, sweep, until_under is not None, single_root]
-    if sum(named) > 1:
-        raise UsageError(
-            "--leaf, --sweep, --until-under and --single-root exclude each other.",
-            details={"option": "sweep"},
-        )
-    if if_due and (single_root or until_under is not None):
-        raise UsageError(
-            "--if-due goes with --leaf and --sweep: the engine does nothing else by itself.",
-            details={"option": "if-due"},
-        )
-    target = None if until_under is None else options.budget_of(until_under, "until-under")
-    asked = (
-        (leaf, Mode.LEAF),
-        (single_root, Mode.SINGLE_ROOT),
-        (until_under is not None, Mode.UNTIL_UNDER),
-        (True, Mode.SWEEP),
-    )
-    mode = next(mode for named, mode in asked if named)
-    return mode.value, operation_of(mode, target=target, if_due=if_due)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from lcm_core.operations.compaction.run import CompactionSetting, PassDone
 from lcm_core.operations.compaction.sweep import PassMade
 from lcm_core.records import ConversationId
 
-from lcm_tui.cli.answer import PROGRAM
+from lcm_tui.cli.declaring import PROGRAM
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.modelling import Modelling, cost_text
 from lcm_tui.cli.previews import LINES, some

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, TypeAlias
 
-import typer
-from lcm_core.errors import RefusedError
 from lcm_core.settings import Json
 from lcm_core.settings.show import config_value, config_view
 
@@ -14,21 +11,6 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Prose, Table
-from lcm_tui.cli.registry import Group, command
-
-PathArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="PATH", help="A dotted path such as freshTailCount or raw.summaryModel.")
-]
-ValueArgument: TypeAlias = Annotated[str, typer.Argument(metavar="VALUE", help="The value as JSON.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    group = typer.Typer(cls=Group, help="The settings: what the files say, what applies, and why.")
-    app.add_typer(group, name="config")
-    command(group, "show")(show)
-    command(group, "get")(get)
-    command(group, "set")(set_)
 
 
 def show(run: Run) -> Answer:
@@ -64,7 +46,7 @@ def show(run: Run) -> Answer:
     return run.answer("config.show", data, blocks)
 
 
-def get(run: Run, path: PathArgument) -> Answer:
+def get(run: Run, path: str) -> Answer:
     """Show one setting by its path."""
     found = config_value(run.settings, path)
     data = {
@@ -79,15 +61,6 @@ def get(run: Run, path: PathArgument) -> Answer:
         ("from", _from(found.source or found.origin, has_effect=found.has_effect)),
     ]
     return run.answer("config.get", data, [Facts(facts)])
-
-
-def set_(run: Run, path: PathArgument, value: ValueArgument) -> Answer:
-    """Refuse: this program does not write the host's configuration."""
-    raise RefusedError(
-        f"lcm-tui does not write the host's configuration; change {path} in {run.settings.config_file.value} "
-        "yourself, or with the host's own command.",
-        details={"path": path},
-    )
 
 
 def _from(source: str, *, has_effect: bool) -> str:

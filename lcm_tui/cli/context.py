@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import typer
 from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.context_items import ContextItems
 from lcm_core.context_view import Found, findings_at, gap_text
@@ -19,21 +18,12 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ContextMessage
 from lcm_core.text import preview
 
-from lcm_tui.cli import context_compare, context_snapshots, documents, options
-from lcm_tui.cli.answer import Run
-from lcm_tui.cli.assembled import (
-    Assembled,
-    Export,
-    NoClamp,
-    Prompt,
-    RuleSet,
-    assembly_options,
-    show_assembled,
-)
+from lcm_tui.cli import documents
+from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted, shown
-from lcm_tui.cli.registry import Group, Outcome, command
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
+from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.session import budget_for
@@ -67,32 +57,9 @@ class ShownContext:
         return round(self.tokens / self.budget, 4)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    group = typer.Typer(cls=Group, help="The context of a conversation: what the model sees.")
-    app.add_typer(group, name="context")
-    command(group, "show")(show)
-    context_compare.register(group)
-    context_snapshots.register(group)
-
-
-def show(
-    run: Run,
-    conversation: ConversationOptions,
-    budget: options.Budget = None,
-    as_sent: Assembled = False,
-    prompt: Prompt = None,
-    rules: RuleSet = None,
-    no_clamp: NoClamp = False,
-    export: Export = None,
-) -> Outcome:
-    """Show what stands in a context, item by item; with --assembled what the model gets of it."""
-    named = conversation.selector("context.show")
-    asked = None if budget is None else options.budget_of(budget)
-    wanted = assembly_options(assembled=as_sent, prompt=prompt, rules=rules, export=export, no_clamp=no_clamp)
-    if wanted is not None:
-        return show_assembled(run, named, budget_for(run.settings, asked), wanted)
-    found = run.read(load_context, run, named, asked)
+def show(run: Run, named: Selector, budget: int | None) -> Answer:
+    """What stands in a context; *budget* None means the configured one."""
+    found = run.read(load_context, run, named, budget)
     missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
     machine = run.presentation.json or run.presentation.engine_table
     # Each takes a while for hundreds of thousands of items, and only one of the two is printed.

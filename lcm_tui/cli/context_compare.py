@@ -3,99 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.assemble.compare import ContextDiff, SentContext, SnapshotOrigin, compare_contexts, names_of
 from lcm_core.assemble.ledger import MessageKey
 from lcm_core.assemble.message import SentMessage
 from lcm_core.assembly import settings_for
 from lcm_core.diff import unified_text
-from lcm_core.engine_rules import NAMED, EngineRules
+from lcm_core.engine_rules import NAMED
 from lcm_core.records import ConversationId
 from lcm_core.snapshots import ComparedContext, read_sides
 from lcm_core.store.database import Database
 from lcm_core.text import safe_text
 
-from lcm_tui.cli import options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Facts, Note, Prose, counted
-from lcm_tui.cli.registry import command
-from lcm_tui.cli.rules import known_rules, rules_option
 from lcm_tui.session import budget_for
 
-_FIRST = "The first context"
-_PANEL = "The second context"
-_BOTH = "Both"
 #: Messages that a line for people names.
 MOST_NAMED = 8
-
-First: TypeAlias = Annotated[
-    str, typer.Argument(metavar="CONVERSATION_ID", help="The conversation of the first context.")
-]
-Second: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(metavar="[OTHER_ID]", help="That of the second one; by default the same."),
-]
-BudgetA: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--budget",
-        metavar="TOKENS",
-        help="Its budget; else that of the snapshot it is compared with, else as configured.",
-        rich_help_panel=_FIRST,
-    ),
-]
-BudgetB: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--budget-b", metavar="TOKENS", help="Its budget; by default the same.", rich_help_panel=_PANEL
-    ),
-]
-DatabaseB: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--db-b",
-        metavar="PATH",
-        help="Its database; a backup shows how a context was at that time.",
-        rich_help_panel=_PANEL,
-    ),
-]
-
-
-Snapshot: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--snapshot",
-        metavar="SNAPSHOT_ID",
-        help="It as it was when this snapshot was kept (`context snapshots` lists them).",
-        rich_help_panel=_FIRST,
-    ),
-]
-SnapshotB: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--snapshot-b",
-        metavar="SNAPSHOT_ID",
-        help="It as it was when this snapshot was kept.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Prompt: TypeAlias = Annotated[str | None, options.prompt_option(panel=_FIRST)]
-PromptB: TypeAlias = Annotated[
-    str | None,
-    options.prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", panel=_PANEL),
-]
-RulesA: TypeAlias = Annotated[str | None, rules_option(panel=_FIRST)]
-RulesB: TypeAlias = Annotated[
-    str | None,
-    rules_option("--rules-b", "Its rules; by default the same.", panel=_PANEL),
-]
-NoClamp: TypeAlias = Annotated[bool, options.no_clamp_option(panel=_BOTH)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,93 +35,34 @@ class _Asked:
     path: Path
 
 
-def register(group: typer.Typer) -> None:
-    """Add the command to the ``context`` group."""
-    command(group, "compare")(compare)
-
-
-def compare(
-    run: Run,
-    conversation: First,
-    other: Second = None,
-    budget: BudgetA = None,
-    snapshot: Snapshot = None,
-    prompt: Prompt = None,
-    rules: RulesA = None,
-    budget_b: BudgetB = None,
-    snapshot_b: SnapshotB = None,
-    prompt_b: PromptB = None,
-    rules_b: RulesB = None,
-    db_b: DatabaseB = None,
-    no_clamp: NoClamp = False,
-) -> Answer:
-    """Compare what two contexts send: two budgets, prompts, conversations or times.
-
-    An earlier time is a snapshot that an engine kept, or a backup.
-    """
-    _refuse_beside_snapshot(snapshot, "snapshot", {"budget": budget, "prompt": prompt, "rules": rules})
-    _refuse_beside_snapshot(
-        snapshot_b, "snapshot-b", {"budget-b": budget_b, "prompt-b": prompt_b, "rules-b": rules_b}
-    )
-    number = options.whole_number("CONVERSATION_ID", conversation, 1)
-    other_number = number if other is None else options.whole_number("OTHER_ID", other, 1)
+def compare(run: Run, first: Wanted, second: Wanted, db_b: Path | None, *, clamp: bool) -> Answer:
+    """How what two contexts send differs; the second may stand in another database."""
     here = run.settings.database.value
-    there = here if db_b is None else Path(db_b).expanduser()
-    first = _Wanted(run, budget, snapshot, prompt, _rules(rules, "rules"), not no_clamp)
-    second = replace(
-        first,
-        budget=budget if budget_b is None else budget_b,
-        option="budget-b" if budget_b is not None else "budget",
-        snapshot=snapshot_b,
-        prompt=prompt if prompt_b is None else prompt_b,
-        rules=_rules(rules, "rules") if rules_b is None else _rules(rules_b, "rules-b"),
-    )
-    old, new = _Asked(first.side(number), here), _Asked(second.side(other_number), there)
+    old = _Asked(first.side(run, clamp=clamp), here)
+    new = _Asked(second.side(run, clamp=clamp), here if db_b is None else db_b)
     found = asyncio.run(_compared(run, old, new))
     return run.answer("context.compare", _document(found, old, new), list(_blocks(run, found, old, new)))
 
 
-def _refuse_beside_snapshot(snapshot: str | None, option: str, others: Mapping[str, str | None]) -> None:
-    for name, value in others.items():
-        if snapshot is not None and value is not None:
-            raise options.invalid(name, f"cannot be combined with --{option}: a snapshot has its own")
-
-
-def _rules(name: str | None, option: str) -> EngineRules | None:
-    known = known_rules(name, option)
-    return None if known is None else NAMED[known]
-
-
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
     """What the options say of one of the contexts."""
 
-    run: Run
-    budget: str | None
+    conversation_id: int
+    budget: int | None
     snapshot: str | None
     prompt: str | None
-    rules: EngineRules | None
-    clamp: bool
-    option: str = "budget"
+    rules: str | None
 
-    def side(self, number: int) -> ComparedContext:
-        """It, of a conversation."""
-        for name, value in (("--prompt", self.prompt), ("--snapshot", self.snapshot)):
-            if value is not None:
-                options.readable_text(name, value)
-        given = None if self.budget is None else options.budget_of(self.budget, self.option)
-        settings = settings_for(
-            self.run.settings.engine,
-            budget_for(self.run.settings, given),
-            self.prompt or None,
-            clamp=self.clamp,
-        )
+    def side(self, run: Run, *, clamp: bool) -> ComparedContext:
+        """It, to be read."""
+        budget = budget_for(run.settings, self.budget)
         return ComparedContext(
-            ConversationId(number),
-            settings,
-            self.rules,
+            ConversationId(self.conversation_id),
+            settings_for(run.settings.engine, budget, self.prompt or None, clamp=clamp),
+            None if self.rules is None else NAMED[self.rules],
             snapshot_id=self.snapshot,
-            budget_of_snapshot=given is None,
+            budget_of_snapshot=self.budget is None,
         )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
-import typer
 from lcm_core.assemble.export import spoken
 from lcm_core.records import Conversation
 from lcm_core.snapshots import RebuiltSnapshot, rebuild_snapshot
@@ -15,28 +14,16 @@ from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window
 from lcm_core.text import preview, safe_text
 
-from lcm_tui.cli import documents, options
+from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
-from lcm_tui.cli.registry import command
-from lcm_tui.cli.selecting import Selector, chosen
+from lcm_tui.cli.selecting import chosen
 
 #: Messages that are gone and that a line for people names.
 NAMED = 8
 EMPTY = "No snapshot is kept: none but an engine that runs in a Python host keeps them."
-
-Owner: TypeAlias = Annotated[
-    str, typer.Argument(metavar="CONVERSATION_ID", help="The conversation whose contexts they are.")
-]
-Show: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--show",
-        metavar="SNAPSHOT_ID",
-        help="What was sent then, as far as its rows still stand; the beginning of the id will do.",
-    ),
-]
 
 
 Listed: TypeAlias = Snapshot | DamagedSnapshot
@@ -49,23 +36,14 @@ class _Shown:
     found: RebuiltSnapshot
 
 
-def register(group: typer.Typer) -> None:
-    """Add the command to the ``context`` group."""
-    command(group, "snapshots")(snapshots)
+def show(run: Run, named: Selector, snapshot_id: str) -> Answer:
+    """One snapshot, as far as its rows still stand."""
+    shown = run.read(_load, run, named, snapshot_id)
+    return run.answer("context.snapshots", _shown_document(shown), list(_shown_blocks(run, shown)))
 
 
-def snapshots(
-    run: Run,
-    conversation: Owner,
-    paged: options.PageOptions,
-    show: Show = None,
-) -> Answer:
-    """List the contexts that an engine gave to its host, the newest first, or show one of them again."""
-    named = Selector(options.whole_number("CONVERSATION_ID", conversation, 1), None)
-    if show is not None:
-        shown = run.read(_load, run, named, options.readable_text("--show", show))
-        return run.answer("context.snapshots", _shown_document(shown), list(_shown_blocks(run, shown)))
-    window = options.window("snapshots", paged)
+def snapshots(run: Run, named: Selector, window: Window) -> Answer:
+    """A page of the snapshots of a conversation."""
     owner, page = run.read(_list, named, window)
     data: Document = {
         "conversation": documents.conversation(owner),

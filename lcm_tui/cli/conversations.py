@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import typer
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.records import Conversation, FocusBrief
 from lcm_core.settings import Json, Settings
@@ -23,12 +22,12 @@ from lcm_core.store.statistics import (
     statistics_of,
 )
 
-from lcm_tui.cli import documents, options
+from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Prose, Table
-from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
+from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 
@@ -54,21 +53,8 @@ class _Shown:
     active: FocusBrief | None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    group = typer.Typer(cls=Group, help="The conversations of the database.")
-    app.add_typer(group, name="conversations")
-    command(group, "list")(list_)
-    command(group, "show")(show)
-
-
-def list_(
-    run: Run,
-    paged: options.PageOptions,
-    times: options.TimeOptions,
-) -> Answer:
-    """List conversations, archived ones too: the one that the engine updated last comes first."""
-    window = options.window("conversations", paged, times)
+def list_(run: Run, window: Window) -> Answer:
+    """A page of conversations."""
     schema, page = run.read(_load_list, run.settings, window)
     paging = Paging("conversations", window.limit, len(page.items), page.next)
     items: list[Json] = [
@@ -135,12 +121,8 @@ def _state(schema: Schema, record: Conversation) -> Cell:
     return f"archived ({record.archive_cause})" if record.archive_cause else "archived"
 
 
-def show(
-    run: Run,
-    conversation: ConversationOptions,
-) -> Answer:
-    """Show one conversation: its counts, its context, and what the engine notes about it."""
-    named = conversation.selector("conversations.show")
+def show(run: Run, named: Selector) -> Answer:
+    """One conversation with everything around it."""
     found = run.read(_load, run.settings, named)
     return run.answer(
         "conversations.show", _document(found), _blocks(run, found), not_recorded=_not_recorded(found.schema)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.change.reindex import resync
 from lcm_core.checks import CHECKS, Repetition, choose, repetitions_of, run_checks
 from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
@@ -15,95 +13,31 @@ from lcm_core.findings import Confidence, Finding, FixId, Report, finding_key
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.records import ConversationId
 from lcm_core.settings import SettingSource, Sourced
-from lcm_core.settings.config_files import seconds
 from lcm_core.store.database import Database, Reader
 
 from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags, SqlFlags
 from lcm_tui.cli.changing import Proposal
 from lcm_tui.cli.checking import CheckMeter
 from lcm_tui.cli.doctor_report import finding_document, report_blocks, report_document
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import invalid
+from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.readable import Block, Column, Note, Table, counted
-from lcm_tui.cli.registry import command
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
+from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, interruptible
 
-All: TypeAlias = Annotated[
-    bool, typer.Option("--all", metavar="", help="The whole file; so without a conversation.")
-]
-Checks: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--check", metavar="ID", help="Only these checks (A11, or a family: A); several with commas or again."
-    ),
-]
-WholeFile: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--whole-file", metavar="", help="Search tables and pages too, of a conversation or a large file."
-    ),
-]
-CheckSeconds: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--check-seconds",
-        metavar="SECONDS",
-        help="A check that gets no further for so long gives up and says so; 0: none does. Otherwise 30.",
-    ),
-]
-FixOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fix",
-        metavar="ID",
-        help="Fix a finding by its id, all of a check (A4), or everything that is broken (all).",
-    ),
-]
-KeepSources: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--keep-sources",
-        metavar="",
-        help="Where a summary and all that it covers stand in a context, take the summary out.",
-    ),
-]
+
+def examine(run: Run, asked: Asked) -> Answer:
+    """The report of the checks."""
+    examined = asyncio.run(_examine(run, asked))
+    told = run.answer("doctor", report_document(examined.report, examined.repeated), _blocks(examined))
+    return told if examined.report.clean else dataclasses.replace(told, exit_code=ExitCode.FINDINGS)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "doctor")(doctor)
-
-
-def doctor(
-    run: Run,
-    *,
-    conversation: ConversationOptions,
-    everything: All = False,
-    check: Checks = None,
-    whole_file: WholeFile = False,
-    check_seconds: CheckSeconds = None,
-    fix: FixOption = None,
-    keep_sources: KeepSources = False,
-    flags: SqlFlags,
-) -> Answer:
-    """Check the database; --fix mends what needs no model (shown only, without --apply)."""
-    named = conversation.selector("doctor", needed=False)
-    if everything and named.given:
-        raise UsageError("doctor takes a conversation or --all.", details={"option": "all"})
-    run = _with_seconds(run, check_seconds)
-    asked = _Asked(named, _split(check), whole_file)
-    if fix is None:
-        if keep_sources or flags.apply or flags.sql:
-            option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
-            raise UsageError(f"--{option} belongs to --fix.", details={"option": option})
-        examined = asyncio.run(_examine(run, asked))
-        told = run.answer("doctor", report_document(examined.report, examined.repeated), _blocks(examined))
-        return told if examined.report.clean else dataclasses.replace(told, exit_code=ExitCode.FINDINGS)
-    wanted = _split(fix) or ()
+def mend(run: Run, asked: Asked, named: Sequence[str], flags: ChangeFlags, *, keep_sources: bool) -> Answer:
+    """Show what would mend the findings that are *named*, or do it."""
+    wanted = split(named) or ()
     only = asked.checks or _checks_of(wanted)
     examined = asyncio.run(_examine(run, dataclasses.replace(asked, checks=only, whole_file=True)))
     selected = _selected(examined.report, wanted)
@@ -112,20 +46,16 @@ def doctor(
     return _Fixing(run, examined.report.conversation_id, selected, keep, flags, passed).answer()
 
 
-def _with_seconds(run: Run, given: str | None) -> Run:
+def with_seconds(run: Run, value: float | None) -> Run:
     """The run with the time that a check may take, where it was given."""
-    if given is None:
+    if value is None:
         return run
-    try:
-        value = seconds(given)
-    except ValueError as error:
-        raise invalid("check-seconds", f"is {given!r}, {error}") from None
     named = Sourced(value, SettingSource.COMMAND_LINE, "--check-seconds")
     return dataclasses.replace(run, settings=dataclasses.replace(run.settings, check_seconds=named))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Asked:
+class Asked:
     """What is to be examined."""
 
     named: Selector
@@ -141,14 +71,14 @@ class _Examined:
     repeated: tuple[tuple[ConversationId, Repetition], ...]
 
 
-def _split(values: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The values of an option that may be given several times, or with commas."""
-    if values is None:
+def split(values: Sequence[str]) -> tuple[str, ...] | None:
+    """The values of an option that may be given several times, or with commas; None: it was not given."""
+    if not values:
         return None
     return tuple(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
 
 
-async def _examine(run: Run, asked: _Asked) -> _Examined:
+async def _examine(run: Run, asked: Asked) -> _Examined:
     settings = run.settings
     path = settings.database.value
     meter = CheckMeter()

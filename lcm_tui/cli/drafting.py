@@ -10,15 +10,13 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
-from lcm_core.operations.drafting.batch import IN_FLIGHT, Batch, BatchOptions
+from lcm_core.operations.drafting.batch import Batch, BatchOptions
 from lcm_core.operations.drafting.draft import DraftSetting, read_material, request_for, retention_of
 from lcm_core.operations.drafting.items import BatchItem, ItemState, interrupted
 from lcm_core.operations.drafting.rules import EXAMPLES, AcceptanceRule, parse_rule
@@ -41,64 +39,16 @@ from lcm_core.tokens import estimate
 
 from lcm_tui.cli import answer as answers
 from lcm_tui.cli import drafting_report as report
-from lcm_tui.cli import modelling, options, output
+from lcm_tui.cli import modelling, output
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.drafting_options import DraftFlags
 from lcm_tui.cli.drafting_outcome import STOPPED, Outcome, Selection, answer_of, tell
 from lcm_tui.cli.drafting_retention import measured, messages_below, retention_in
 from lcm_tui.cli.drafts_file import refuse_existing, write_drafts
 from lcm_tui.cli.drafts_taken import Taking
-from lcm_tui.cli.prompts import Folder
 from lcm_tui.cli.readable import Note, counted
-from lcm_tui.cli.rules import RuleSet, known_rules
 from lcm_tui.cli.working import StatusLine, ask_before_change, can_ask, interruptible
-
-Draft: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--draft", metavar="FILE", help="Make the calls and write drafts there, for a look at them."
-    ),
-]
-FromDrafts: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--from-drafts", metavar="FILE", help="Take the drafts of such a file that say so."),
-]
-Resume: TypeAlias = Annotated[
-    bool, typer.Option("--resume", metavar="", help="Go on with what was stopped; with --apply or --draft.")
-]
-Accept: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--accept", metavar="RULE", help=f"What this batch takes by itself, such as: {EXAMPLES}."),
-]
-InFlight: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--in-flight", metavar="N", help=f"Calls at the same time; {IN_FLIGHT} by default."),
-]
-ShowPrompts: TypeAlias = Annotated[
-    bool, typer.Option("--show-prompts", metavar="", help="Show each prompt whole, without sending it.")
-]
-NoPrevious: TypeAlias = Annotated[
-    bool, typer.Option("--no-previous", metavar="", help="Give no previous context.")
-]
-
-
-@dataclass(frozen=True, slots=True)
-class DraftFlags:
-    """The options of a command that makes drafts."""
-
-    draft: Draft = None
-    from_drafts: FromDrafts = None
-    resume: Resume = False
-    accept: Accept = None
-    in_flight: InFlight = None
-    show_prompts: ShowPrompts = False
-    no_previous: NoPrevious = False
-    rules: RuleSet = None
-    model: modelling.ModelFlags = field(default_factory=modelling.ModelFlags)
-    prompt_dir: Folder = None
-    change: SqlFlags = field(default_factory=SqlFlags)
-
 
 #: Summaries that a line for people names.
 NAMED = 8
@@ -121,7 +71,6 @@ def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Ans
             f"{command} --sql goes with --from-drafts FILE, without --apply: only drafts have texts to show.",
             details={"option": "sql"},
         )
-    known_rules(flags.rules)
     rule = None if flags.accept is None else parse_rule(flags.accept)
     work = _Work(
         run,
@@ -130,7 +79,7 @@ def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Ans
         flags,
         rule,
         modelling.modelling(run, flags.model, flags.prompt_dir),
-        IN_FLIGHT if flags.in_flight is None else options.whole_number("in-flight", flags.in_flight, 1, 64),
+        flags.in_flight,
     )
     return work.do()
 
@@ -150,8 +99,9 @@ class _Work:
     def do(self) -> Answer:
         flags = self.flags
         if flags.from_drafts is not None:
-            path = Path(flags.from_drafts).expanduser()
-            return Taking(self.run, self.command, path, self.rule, self.model, flags.change).do(self.setting)
+            return Taking(self.run, self.command, flags.from_drafts, self.rule, self.model, flags.change).do(
+                self.setting
+            )
         kept = self._kept() if flags.resume else None
         selection = Selection(kept.items) if kept is not None else self._selected()
         if not selection.items:
@@ -159,7 +109,7 @@ class _Work:
             return self.run.answer(self.command, {**selection.data, "items": [], "applied": False}, blocks)
         if not flags.change.apply and flags.draft is None:
             return self._forecast(selection, kept)
-        file = None if flags.draft is None else Path(flags.draft).expanduser().absolute()
+        file = None if flags.draft is None else flags.draft.absolute()
         if file is not None:
             refuse_existing(file)
         self._agree(selection, kept)

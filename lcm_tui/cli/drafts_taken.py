@@ -27,11 +27,11 @@ from lcm_tui.cli import answer as answers
 from lcm_tui.cli import changing
 from lcm_tui.cli import drafting_report as report
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Outcome, Selection, answer_of, tell
 from lcm_tui.cli.drafts_file import Reviewed, read_drafts
 from lcm_tui.cli.modelling import Modelling
+from lcm_tui.cli.options import SqlFlags
 from lcm_tui.cli.readable import Note, counted
 from lcm_tui.cli.working import ask_before_change, interruptible
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.errors import NotFoundError
 from lcm_core.paths import FileText, StoredFile, read_head, resolve_stored
 from lcm_core.records import ConversationId, LargeFile
@@ -18,21 +16,16 @@ from lcm_core.store.listing import Page, Window, file_page
 from lcm_core.store.schema import Schema
 from lcm_core.text import preview
 
-from lcm_tui.cli import documents, options
+from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
-from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
+from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.stored import as_text
 
 #: What ``--content`` reads at the most.
 MAX_CONTENT_BYTES = 64 * 1024 * 1024
-
-FileArgument: TypeAlias = Annotated[str, typer.Argument(metavar="FILE_ID", help="The file.")]
-WithContent: TypeAlias = Annotated[
-    bool, typer.Option("--content", metavar="", help="The file itself, when it is there and is text.")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +35,8 @@ class _Shown:
     references: FileReferences
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    group = typer.Typer(cls=Group, help="The large files that messages refer to.")
-    app.add_typer(group, name="files")
-    command(group, "list")(list_)
-    command(group, "show")(show)
-
-
-def list_(
-    run: Run,
-    conversation: ConversationOptions,
-    paged: options.PageOptions,
-    times: options.TimeOptions,
-) -> Answer:
-    """List the large files of a conversation, or of all, the newest first."""
-    named = conversation.selector("files.list", needed=False)
-    window = options.window("files", paged, times)
+def list_(run: Run, named: Selector, window: Window) -> Answer:
+    """A page of the large files of a conversation, or of all."""
     schema, owner, page = run.read(_load_list, named, window)
     stored = [_resolved(run.settings, file) for file in page.items]
     return run.answer(
@@ -80,9 +58,9 @@ async def _load_list(
     return reader.schema, owner, await file_page(reader, owner, window)
 
 
-def show(run: Run, file_id: FileArgument, content: WithContent = False) -> Answer:
-    """Show one file: what is recorded of it, where it is, and who refers to it."""
-    found = run.read(_load, options.stored_text(file_id))
+def show(run: Run, file_id: str, *, content: bool) -> Answer:
+    """One file, with its text when *content*."""
+    found = run.read(_load, file_id)
     stored = _resolved(run.settings, found.file)
     text = _content(stored) if content else None
     data: Document = {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, TypeAlias
+from datetime import datetime
 
-import typer
 from lcm_core.change.codec import encode_edits
 from lcm_core.change.forgetting import prunable, prune_history
 from lcm_core.change.journal import Operation, beginning, edits_of, get, operations
@@ -26,77 +25,26 @@ from lcm_core.change.verify import Step
 from lcm_core.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
-from lcm_core.store.listing import Page, Position
+from lcm_core.store.listing import Page, Position, Window
 from lcm_core.times import iso_z
 
-from lcm_tui.cli import answer, changing, options
+from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.change_flags import ChangeFlags, SqlFlags
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ChangeFlags, Selector, SqlFlags
 from lcm_tui.cli.previews import rows_document, rows_table, some
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table, counted
-from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import CANDIDATES, ConversationOptions, Selector, chosen, the_one
+from lcm_tui.cli.selecting import CANDIDATES, chosen, the_one
 from lcm_tui.cli.working import ask_before_change, interruptible
 
 EMPTY = "Nothing was changed in this database by lcm-tui, as far as its history goes back."
-
-OperationArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="OPERATION_ID", help="The operation, or the beginning of its id.")
-]
-OptionalOperation: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="OPERATION_ID", help="The operation, or the beginning of its id; or use an option."
-    ),
-]
-Batch: TypeAlias = Annotated[
-    str | None, typer.Option("--batch", metavar="BATCH", help="All that was committed together.")
-]
-Keep: TypeAlias = Annotated[
-    str | None, typer.Option("--keep-newest", metavar="N", help="Keep the newest N operations.")
-]
-Older: TypeAlias = Annotated[
-    str | None, typer.Option("--before", metavar="TIME", help="Only operations from before this time.")
-]
-Last: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--last", metavar="", help="Undo: the newest change in effect. Redo: the change that was undone last."
-    ),
-]
-WithLater: TypeAlias = Annotated[
-    bool,
-    typer.Option("--with-later", metavar="", help="Undo later operations that depend on it too, as a batch."),
-]
-Unfold: TypeAlias = Annotated[
-    bool, typer.Option("--unfold", metavar="", help="Show each operation of a batch on a line of its own.")
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    group = typer.Typer(cls=Group, help="What lcm-tui changed in this database; undo and redo.")
-    app.add_typer(group, name="history")
-    command(group, "list")(list_)
-    command(group, "show")(show)
-    command(group, "undo")(undo)
-    command(group, "redo")(redo)
-    command(group, "prune")(prune)
 
 
 # -- looking ---------------------------------------------------------------------------------------------
 
 
-def list_(
-    run: Run,
-    conversation: ConversationOptions,
-    paged: options.PageOptions,
-    unfold: Unfold = False,
-) -> Answer:
-    """List what was changed, the newest first, with what undid it; a batch is one line."""
-    wanted = conversation.selector("history.list", needed=False)
-    window = options.window("history", paged)
+def list_(run: Run, wanted: Selector, window: Window, *, unfold: bool) -> Answer:
+    """A page of what was changed."""
     below = None if window.position is None else int(window.position.id)
     owner, page = run.read(_load_list, wanted, window.limit, below)
     items: list[Json] = [
@@ -213,9 +161,9 @@ class _Shown:
         return self.undone_by is None
 
 
-def show(run: Run, operation_id: OperationArgument) -> Answer:
-    """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
-    found = run.read(_load, options.readable_text("OPERATION_ID", operation_id))
+def show(run: Run, wanted: str) -> Answer:
+    """One operation; *wanted* is its id or the beginning of it."""
+    found = run.read(_load, wanted)
     data: Document = {
         "operation": operation_document(found.operation, found.undone_by),
         "edits": None if found.edits is None else encode_edits(found.edits),
@@ -282,22 +230,18 @@ def _state(found: _Shown) -> str:
 # -- undo and redo ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
-    """What is to be taken back or made again: one of three ways to name it."""
-
-    operation_id: OptionalOperation = None
-    batch: Batch = None
-    last: Last = False
-
-
 def undo(
-    run: Run, *, back: Back, with_later: WithLater = False, budget: options.Budget = None, flags: SqlFlags
+    run: Run,
+    operation_id: str | None,
+    batch: str | None,
+    flags: SqlFlags,
+    *,
+    with_later: bool,
+    budget: int | None,
 ) -> Answer:
-    """Take an operation back, whichever it is; shown only, without --apply. It can be redone."""
-    if with_later and back.batch is not None:
-        raise UsageError("--with-later goes with OPERATION_ID or --last.", details={"option": "with-later"})
-    told = _back(run, "history.undo", back, budget, flags, redo=False, with_later=with_later)
+    """Show what taking back an operation, a batch or else the last change would do, or do it."""
+    planner = _planner(operation_id, batch, redo=False, with_later=with_later)
+    told = changing.run_change(run, "history.undo", planner, flags, budget=budget)
     if not told.data.get("applied"):
         return told
     left = run.read(_left)
@@ -314,34 +258,18 @@ async def _left(reader: Reader) -> Operation | None:
         return None
 
 
-def redo(run: Run, *, back: Back, budget: options.Budget = None, flags: SqlFlags) -> Answer:
-    """Make an operation again that was undone; shown only, without --apply."""
-    return _back(run, "history.redo", back, budget, flags, redo=True)
-
-
-def _back(
-    run: Run,
-    name: str,
-    back: Back,
-    budget: options.Budget,
-    flags: SqlFlags,
-    *,
-    redo: bool,
-    with_later: bool = False,
+def redo(
+    run: Run, operation_id: str | None, batch: str | None, flags: SqlFlags, *, budget: int | None
 ) -> Answer:
-    asked = None if budget is None else options.budget_of(budget)
-    planner = _planner(name, back, redo=redo, with_later=with_later)
-    return changing.run_change(run, name, planner, flags, budget=asked)
+    """Show what making an operation, a batch or else the last that was undone again would do, or do it."""
+    planner = _planner(operation_id, batch, redo=True)
+    return changing.run_change(run, "history.redo", planner, flags, budget=budget)
 
 
-def _planner(name: str, back: Back, *, redo: bool, with_later: bool) -> changing.Planner:
+def _planner(
+    wanted: str | None, group: str | None, *, redo: bool, with_later: bool = False
+) -> changing.Planner:
     """What makes the inverse of the operation that was named."""
-    if [back.operation_id is not None, back.batch is not None, back.last].count(True) != 1:
-        raise UsageError(
-            f"{name} needs one of OPERATION_ID, --batch BATCH and --last.", details={"command": name}
-        )
-    wanted = None if back.operation_id is None else options.readable_text("OPERATION_ID", back.operation_id)
-    group = None if back.batch is None else options.readable_text("--batch", back.batch)
     found: list[str] = []  # what was meant stays the same when it has to be planned again
 
     async def meant(reader: Reader) -> str:
@@ -365,23 +293,10 @@ def _planner(name: str, back: Back, *, redo: bool, with_later: bool) -> changing
 
 
 def prune(
-    run: Run,
-    *,
-    conversation: ConversationOptions,
-    before: Older = None,
-    keep: Keep = None,
-    flags: ChangeFlags,
+    run: Run, named: Selector, before: datetime | None, newest: int | None, flags: ChangeFlags
 ) -> Answer:
-    """Forget operations, which can then no longer be undone; counted only, without --apply."""
-    named = conversation.selector("history.prune", needed=False)
-    if before is None and keep is None and not named.given:
-        raise UsageError(
-            "history.prune needs --before TIME, --keep-newest N or a conversation.",
-            details={"command": "history.prune"},
-        )
-    newest = None if keep is None else options.whole_number("keep-newest", keep, 0)
-    until = options.moment_of("before", before) if before is not None else None
-    limit = None if until is None else iso_z(until)
+    """Show how many operations would be forgotten, or forget them."""
+    limit = None if before is None else iso_z(before)
     owner, count = run.read(_load_prunable, named, newest, limit)
     number = counted(count, "operation", "operations")
     if not flags.apply or not count:

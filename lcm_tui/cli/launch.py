@@ -5,18 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
-import typer
 from lcm_core.errors import UsageError
-from lcm_core.settings import Settings, SettingSource
-from lcm_core.store.opening import choose_access
 
-from lcm_tui.cli.answer import PROGRAM, Run
+from lcm_tui.cli.declaring import PROGRAM, Command
 
-Version: TypeAlias = Annotated[
-    bool, typer.Option("--version", metavar="", help="Print the version and exit.")
-]
+if TYPE_CHECKING:
+    from lcm_core.settings import Settings
+
+    from lcm_tui.cli.answer import Run
 
 
 def has_terminal() -> bool:
@@ -24,11 +22,14 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-def open_app(run: Run, version: Version = False) -> int:
+def open_app(run: Run) -> int:
     """See, check and mend what an LCM agent remembers.
 
     Without a command the app opens on the database. Options may stand before or after a command.
     """
+    from lcm_core.settings import SettingSource
+    from lcm_core.store.opening import choose_access
+
     if run.settings.output_format.source is SettingSource.COMMAND_LINE:
         raise UsageError("--format and --json say how a command prints; give a command too, such as status.")
     if not has_terminal():
@@ -40,6 +41,9 @@ def open_app(run: Run, version: Version = False) -> int:
             code="NO_TERMINAL",
         )
     return run_the_app(run.settings, demo=False)
+
+
+WITHOUT_A_COMMAND = Command("", open_app)
 
 
 def run_the_app(settings: Settings, *, demo: bool) -> int:

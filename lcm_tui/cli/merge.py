@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from collections.abc import Sequence
 
-import typer
 from lcm_core.change.plan import Plan
 from lcm_core.errors import UsageError
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
@@ -12,46 +11,23 @@ from lcm_core.records import ConversationId
 from lcm_core.store.conversations import SessionMember
 from lcm_core.store.database import Reader
 
-from lcm_tui.cli import changing, options
+from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import SqlFlags
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import SqlFlags
 from lcm_tui.cli.readable import Block, Cell, Column, Note, Table
-from lcm_tui.cli.registry import command
 from lcm_tui.session import budget_for
-
-ConversationArguments: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[CONVERSATION_ID...]",
-        help="Any conversation of the session; several merge several sessions. Without one: what is split.",
-    ),
-]
-AssumeRollover: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--assume-rollover",
-        metavar="",
-        help="Where no cause is recorded: you know that it was no reset.",
-    ),
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "merge")(merge)
 
 
 def merge(
     run: Run,
-    *,
-    conversations: ConversationArguments = None,
-    assume_rollover: AssumeRollover = False,
-    budget: options.Budget = None,
+    conversations: Sequence[int],
     flags: SqlFlags,
+    *,
+    assume_rollover: bool,
+    budget: int | None,
 ) -> Answer:
-    """Make a session that a rollover split one conversation again; shown only, without --apply."""
-    asked = None if budget is None else options.budget_of(budget)
+    """List what is split, show what a merge would do, or do it."""
     if not conversations:
         if flags.apply:
             raise UsageError(
@@ -60,13 +36,13 @@ def merge(
             )
         found = run.read(split_sessions)
         return run.answer("merge", {"items": [_document(one) for one in found]}, _listed(found))
-    ids = [ConversationId(options.whole_number("CONVERSATION_ID", one, 1)) for one in conversations]
+    ids = [ConversationId(one) for one in conversations]
 
     async def plan(reader: Reader) -> Plan:
-        against = budget_for(run.settings, asked)
+        against = budget_for(run.settings, budget)
         return await plan_merge(reader, ids, assume_rollover=assume_rollover, budget=against)
 
-    return changing.run_change(run, "merge", plan, flags, budget=asked)
+    return changing.run_change(run, "merge", plan, flags, budget=budget)
 
 
 def _document(split: SplitSession) -> Document:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import typer
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.records import Conversation, Message
 from lcm_core.settings import Settings
@@ -14,13 +13,13 @@ from lcm_core.store.listing import Page, Window, message_page, messages_by_id
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ConversationStatistics, statistics_of
 
-from lcm_tui.cli import documents, options
+from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.readable import Block, Cell, Facts, Prose, counted
-from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen
+from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.tails import tail_of
 
 
@@ -42,27 +41,10 @@ class _Tail:
     parts: PartTexts
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    group = typer.Typer(cls=Group, help="The messages of a conversation.")
-    app.add_typer(group, name="messages")
-    command(group, "list")(list_)
-    command(group, "tail")(tail)
-
-
 def list_(
-    run: Run,
-    *,
-    conversation: ConversationOptions,
-    paged: options.PageOptions,
-    include_content: options.IncludeContent = False,
-    role: options.Roles = None,
-    times: options.TimeOptions,
+    run: Run, named: Selector, window: Window, roles: Sequence[str], *, include_content: bool
 ) -> Answer:
-    """List the messages of a conversation, the newest first."""
-    named = conversation.selector("messages.list")
-    roles = options.roles_of(role)
-    window = options.window("messages", paged, times)
+    """A page of the messages of a conversation."""
     found = run.read(_load_list, named, window, roles, include_content)
     items = found.page.items
     blocks: list[Block] = [message_table(run, items, found.parts)]
@@ -88,15 +70,9 @@ async def _load_list(
     return _Listed(reader.schema, conversation, page, await part_texts(reader, page.items))
 
 
-def tail(
-    run: Run,
-    conversation: ConversationOptions,
-    count: options.Count = None,
-) -> Answer:
-    """Show the fresh tail: the newest messages of the context, which compaction may not touch."""
-    named = conversation.selector("messages.tail")
-    wanted = None if count is None else options.whole_number("count", count, 1, options.MAX_LIMIT)
-    found = run.read(_load_tail, run.settings, named, wanted)
+def tail(run: Run, named: Selector, count: int | None) -> Answer:
+    """The fresh tail of a context, or its newest *count* messages."""
+    found = run.read(_load_tail, run.settings, named, count)
     messages, limits = found.messages, found.tail
     data: Document = {
         "conversationIdentity": documents.conversation(found.conversation),

@@ -4,39 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.connection import check_writable
 from lcm_core.change.migrate import Migrated, Migration, migrate, plan_migration
 from lcm_core.change.processes import Holder, processes_with_open
 
-from lcm_tui.cli import answer, options
+from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.readable import Block, Cell, Facts, Note, Prose
-from lcm_tui.cli.registry import command
 from lcm_tui.cli.working import Meter, ask_before_change, interruptible
 
-BackupTo: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--backup-to", metavar="PATH", help="Where the backup goes; else beside the database."),
-]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "migrate")(migrate_)
-
-
-def migrate_(run: Run, flags: ChangeFlags, backup_to: BackupTo = None) -> Answer:
-    """Bring an old database to the engine's present schema, after a backup; shown only, without --apply."""
+def migrate_(run: Run, flags: ChangeFlags, backup_to: Path | None) -> Answer:
+    """Show what a migration would do, or do it, after a backup."""
     path = run.settings.database.value
-    target = default_target(path, label="before-migration")
-    if backup_to is not None:
-        target = Path(options.given_text("backup-to", backup_to)).expanduser()
+    target = default_target(path, label="before-migration") if backup_to is None else backup_to
     migration = run.read(plan_migration)
     holding = processes_with_open(path)
     if not migration or not flags.apply:

@@ -1,176 +1,39 @@
-"""The options of the commands: their help, and what a value must look like.
-
-Options arrive as text and are checked here, so that every refusal is one sentence of ours with the code and
-details that the engine's own command gives (docs/engine/command.md, "Errors").
-"""
+"""Options and arguments that several commands take: one name for one meaning, with help and kind of value."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
-import typer
-from lcm_core.budget import parse_budget
-from lcm_core.errors import JsonScalar, UsageError
-from lcm_core.settings import Options, OutputFormat
-from lcm_core.times import parse_utc
+from lcm_core.errors import UsageError
 
-if TYPE_CHECKING:  # the app starts through here too, and lists nothing page by page
+from lcm_tui.cli.declaring import Argument, Option
+from lcm_tui.cli.kinds import (
+    Choice,
+    Dollars,
+    FilePath,
+    Moment,
+    Period,
+    Raw,
+    Recency,
+    StoredText,
+    Text,
+    Tokens,
+    WholeNumber,
+    invalid,
+)
+
+if TYPE_CHECKING:
+    from lcm_core.settings import Options
     from lcm_core.store.listing import Window
 
-ROLES = ("system", "user", "assistant", "tool")
-KINDS = ("leaf", "condensed")
 MAX_LIMIT = 500
 DEFAULT_LIMIT = 50
-#: A byte that is no UTF-8 as `safe_line` writes it out.
-_WRITTEN_OUT = re.compile("‹0x([89A-F][0-9A-F])›")
-#: The largest whole number that every reader of JSON holds exactly.
-MAX_NUMBER = 2**53 - 1
 
-_COMMON = "Common options"
-_FILTERS = "Filters"
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def among(*words: str) -> Callable[[], list[str]]:
-    """What a shell completes an option with."""
-    return lambda: list(words)
-
-
-def prompt_option(
-    flag: str = "--prompt",
-    words: str = "Choose by this prompt, as prompt-aware eviction does.",
-    *,
-    panel: str,
-) -> Any:
-    """The prompt by which a context is chosen; *words* are its help, in a *panel*."""
-    return typer.Option(flag, metavar="TEXT", help=words, rich_help_panel=panel)
-
-
-def no_clamp_option(*, panel: str) -> Any:
-    """What is sent without the engine's last step."""
-    return typer.Option(
-        "--no-clamp",
-        metavar="",
-        help="Without the final clamp: what the engine's assembler gives, before the engine cuts it.",
-        rich_help_panel=panel,
-    )
-
-
-Db: TypeAlias = Annotated[
-    str | None, typer.Option("--db", metavar="PATH", help="The database file.", rich_help_panel=_COMMON)
-]
-Config: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--config", metavar="PATH", help="The host's openclaw.json.", rich_help_panel=_COMMON),
-]
-OpenclawDir: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--openclaw-dir", metavar="PATH", help="The host's state folder.", rich_help_panel=_COMMON),
-]
-Sessions: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--sessions", metavar="DIR", help="A sessions folder, or a folder of agents.", rich_help_panel=_COMMON
-    ),
-]
-Format: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="json|table",
-        autocompletion=among(*OutputFormat),
-        help="JSON, or the engine's tab-separated table; without it a table for people.",
-        rich_help_panel=_COMMON,
-    ),
-]
-AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", metavar="", help="The same as --format json.", rich_help_panel=_COMMON)
-]
-Pretty: TypeAlias = Annotated[
-    bool, typer.Option("--pretty", metavar="", help="Indent JSON.", rich_help_panel=_COMMON)
-]
-NoColor: TypeAlias = Annotated[
-    bool, typer.Option("--no-color", metavar="", help="No bold and dim text.", rich_help_panel=_COMMON)
-]
-
-ConversationArgument: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="CONVERSATION_ID", help="The conversation; or use an option.")
-]
-ByConversationId: TypeAlias = Annotated[
-    str | None, typer.Option("--conversation-id", metavar="ID", help="The conversation by its id.")
-]
-BySessionKey: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--session-key",
-        metavar="KEY",
-        help="The conversation by its session key: the active one, else the newest.",
-    ),
-]
-SummaryArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="SUMMARY_ID", help="The summary, or the beginning of its id.")
-]
-Limit: TypeAlias = Annotated[
-    str | None, typer.Option("--limit", metavar="1..500", help="Rows at most; 50 by default.")
-]
-Cursor: TypeAlias = Annotated[
-    str | None, typer.Option("--cursor", metavar="CURSOR", help="The next page, as the last one named it.")
-]
-After: TypeAlias = Annotated[
-    str | None, typer.Option("--after", metavar="TIME", help="From this time on.", rich_help_panel=_FILTERS)
-]
-Before: TypeAlias = Annotated[
-    str | None, typer.Option("--before", metavar="TIME", help="Before this time.", rich_help_panel=_FILTERS)
-]
-Between: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--between", metavar="TIME..TIME", help="From one time to before another.", rich_help_panel=_FILTERS
-    ),
-]
-Recency: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--recency", metavar="N[smhdw]", help="The last N seconds, minutes, ...", rich_help_panel=_FILTERS
-    ),
-]
-Roles: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--role",
-        metavar="ROLE",
-        autocompletion=among(*ROLES),
-        help=f"Only this role ({', '.join(ROLES)}); may be given several times.",
-        rich_help_panel=_FILTERS,
-    ),
-]
-Depth: TypeAlias = Annotated[
-    str | None, typer.Option("--depth", metavar="N", help="Only this depth.", rich_help_panel=_FILTERS)
-]
-Kind: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--kind",
-        metavar="leaf|condensed",
-        autocompletion=among(*KINDS),
-        help="Only this kind.",
-        rich_help_panel=_FILTERS,
-    ),
-]
-IncludeContent: TypeAlias = Annotated[
-    bool, typer.Option("--include-content", metavar="", help="Whole texts beside the previews.")
-]
-Count: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--count", metavar="1..500", help="Messages; else what the engine is configured for."),
-]
-Budget: TypeAlias = Annotated[
-    str | None, typer.Option("--budget", metavar="TOKENS", help="The token budget that shares are taken of.")
-]
+COMMON: Final = "Common options"
+FILTERS: Final = "Filters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,69 +46,207 @@ class Presentation:
     color: bool = True
 
 
-def common_options(
-    db: str | None,
-    config: str | None,
-    openclaw_dir: str | None,
-    sessions: str | None,
-    output: str | None,
-    as_json: bool,
-) -> Options:
-    """What every command takes, as the settings want it."""
-    if output is not None and output not in {*OutputFormat}:
-        raise invalid("format", "must be json or table", output)
-    chosen = OutputFormat.JSON if as_json else None if output is None else OutputFormat(output)
-    return Options(db, config, openclaw_dir, sessions, output_format=chosen)
+# -- of every command ------------------------------------------------------------------------------------
+
+Db: TypeAlias = Annotated[str | None, Option("--db", "The database file.", Raw(), "PATH", section=COMMON)]
+Config: TypeAlias = Annotated[
+    str | None, Option("--config", "The host's openclaw.json.", Raw(), "PATH", section=COMMON)
+]
+OpenclawDir: TypeAlias = Annotated[
+    str | None, Option("--openclaw-dir", "The host's state folder.", Raw(), "PATH", section=COMMON)
+]
+Sessions: TypeAlias = Annotated[
+    str | None,
+    Option("--sessions", "A sessions folder, or a folder of agents.", Raw(), "DIR", section=COMMON),
+]
+Format: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--format",
+        "JSON, or the engine's tab-separated table; without it a table for people.",
+        Choice("json", "table"),
+        "json|table",
+        section=COMMON,
+    ),
+]
+AsJson: TypeAlias = Annotated[bool, Option("--json", "The same as --format json.", section=COMMON)]
+Pretty: TypeAlias = Annotated[bool, Option("--pretty", "Indent JSON.", section=COMMON)]
+NoColor: TypeAlias = Annotated[bool, Option("--no-color", "No bold and dim text.", section=COMMON)]
 
 
-def invalid(option: str, problem: str, value: JsonScalar = None) -> UsageError:
-    """The refusal of an option; *problem* continues the sentence that its name begins."""
-    details: dict[str, JsonScalar] = {"option": option}
-    if value is not None:
-        details["value"] = value
-    typed = option if option.isupper() else f"--{option}"  # an argument goes by its name in capitals
-    return UsageError(f"{typed} {problem}.", details=details)
+@dataclass(frozen=True, slots=True)
+class CommonOptions:
+    """What every command takes."""
+
+    db: Db = None
+    config: Config = None
+    openclaw_dir: OpenclawDir = None
+    sessions: Sessions = None
+    output: Format = None
+    as_json: AsJson = False
+    pretty: Pretty = False
+    no_color: NoColor = False
+
+    def settings(self) -> Options:
+        """The same as the settings want it."""
+        from lcm_core.settings import Options, OutputFormat
+
+        chosen = (
+            OutputFormat.JSON if self.as_json else None if self.output is None else OutputFormat(self.output)
+        )
+        return Options(self.db, self.config, self.openclaw_dir, self.sessions, output_format=chosen)
 
 
-def whole_number(option: str, value: str, minimum: int, maximum: int = MAX_NUMBER) -> int:
-    """A whole number in a closed range."""
-    number = int(value) if re.fullmatch(r"[0-9]{1,16}", value) else -1
-    if not minimum <= number <= maximum:
-        bounded = maximum < MAX_NUMBER or re.fullmatch("[0-9]{16,}", value)  # else it is too small, or none
-        wanted = f"from {minimum} to {maximum}" if bounded else f"of at least {minimum}"
-        raise invalid(option, f"must be a whole number {wanted}", value)
-    return number
+# -- which conversation, which summary -------------------------------------------------------------------
+
+CONVERSATION: Final = WholeNumber(1)
+
+ConversationArgument: TypeAlias = Annotated[
+    int | None, Argument("CONVERSATION_ID", "The conversation; or use an option.", CONVERSATION)
+]
+ByConversationId: TypeAlias = Annotated[
+    int | None, Option("--conversation-id", "The conversation by its id.", CONVERSATION, "ID")
+]
+BySessionKey: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--session-key",
+        "The conversation by its session key: the active one, else the newest.",
+        StoredText(empty=False),
+        "KEY",
+    ),
+]
+Summaries: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--summary",
+        "This summary, or the beginning of its id; may be given several times.",
+        StoredText(),
+        "ID",
+        several=True,
+        earlier=("--summary-id",),
+    ),
+]
+SummaryArgument: TypeAlias = Annotated[
+    str, Argument("SUMMARY_ID", "The summary, or the beginning of its id.")
+]
 
 
-def readable_text(option: str, value: str) -> str:
-    """A text that is of our own making, or a person's: an argument may hold bytes that are none."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{option} is not valid UTF-8.", details={"option": option}) from None
-    return value
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A conversation by one of its names."""
+
+    conversation_id: int | None
+    session_key: str | None
+
+    @property
+    def given(self) -> bool:
+        """Whether a conversation was named at all."""
+        return self.conversation_id is not None or self.session_key is not None
 
 
-def given_text(option: str, value: str) -> str:
-    """A text that says something: an empty one (an unset shell variable) must not stand for a default."""
-    if not readable_text(f"--{option}", value).strip():
-        raise UsageError(f"--{option} is empty; give it a value or leave it out.", details={"option": option})
-    return value
+@dataclass(frozen=True, slots=True)
+class ConversationOptions:
+    """How the commands about a conversation are told which; an argument and two options."""
+
+    conversation: ConversationArgument = None
+    conversation_id: ByConversationId = None
+    session_key: BySessionKey = None
+
+    @property
+    def given(self) -> bool:
+        """Whether a conversation was named at all."""
+        return any((self.conversation, self.conversation_id, self.session_key))
+
+    def selector(self, command: str, *, needed: bool = False) -> Selector:
+        """The conversation that is named; argument and options exclude each other.
+
+        Raises:
+            UsageError: it is named twice, or not at all though it is *needed*.
+        """
+        by_option = self.conversation_id is not None or self.session_key is not None
+        if self.conversation is not None and by_option:
+            raise UsageError(
+                f"{command} takes the conversation once: as an argument or as an option.",
+                details={"command": command},
+            )
+        if self.conversation_id is not None and self.session_key is not None:
+            raise invalid("conversation-id", "cannot be combined with --session-key")
+        number = self.conversation_id if self.conversation is None else self.conversation
+        if needed and number is None and self.session_key is None:
+            raise UsageError(
+                f"{command} needs a conversation: --conversation-id ID or --session-key KEY.",
+                details={"command": command},
+            )
+        return Selector(number, self.session_key)
 
 
-def stored_text(value: str) -> str:
-    """An id or a key as the database holds it, whose bytes may be no UTF-8.
+@dataclass(frozen=True, slots=True)
+class NeededConversation(ConversationOptions):
+    """The same for the commands that are about one conversation."""
 
-    They are taken as they are, or as the program writes them out where it shows them (``‹0xFF›``).
-    """
-    return _WRITTEN_OUT.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), value)
+    def selector(self, command: str, *, needed: bool = True) -> Selector:
+        """The conversation that is named."""
+        return ConversationOptions.selector(self, command, needed=needed)
+
+
+# -- lists -----------------------------------------------------------------------------------------------
+
+Limit: TypeAlias = Annotated[
+    int, Option("--limit", "Rows at most; 50 by default.", WholeNumber(1, MAX_LIMIT), "1..500")
+]
+Cursor: TypeAlias = Annotated[
+    str | None, Option("--cursor", "The next page, as the last one named it.", StoredText(), "CURSOR")
+]
+After: TypeAlias = Annotated[
+    datetime | None, Option("--after", "From this time on.", Moment(), "TIME", section=FILTERS)
+]
+Before: TypeAlias = Annotated[
+    datetime | None, Option("--before", "Before this time.", Moment(), "TIME", section=FILTERS)
+]
+Between: TypeAlias = Annotated[
+    tuple[datetime, datetime] | None,
+    Option("--between", "From one time to before another.", Period(), "TIME..TIME", section=FILTERS),
+]
+Since: TypeAlias = Annotated[
+    datetime | None,
+    Option("--recency", "The last N seconds, minutes, ...", Recency(), "N[smhdw]", section=FILTERS),
+]
+IncludeContent: TypeAlias = Annotated[bool, Option("--include-content", "Whole texts beside the previews.")]
+Depth: TypeAlias = Annotated[
+    int | None, Option("--depth", "Only this depth.", WholeNumber(0), "N", section=FILTERS)
+]
+Budget: TypeAlias = Annotated[
+    int | None, Option("--budget", "The token budget that shares are taken of.", Tokens(), "TOKENS")
+]
+
+Tail: TypeAlias = Annotated[
+    int | None,
+    Option(
+        "--tail",
+        "Newest messages to leave alone; else as configured.",
+        WholeNumber(0),
+        "N",
+        earlier=("--fresh-tail",),
+    ),
+]
+Chunk: TypeAlias = Annotated[
+    int | None,
+    Option(
+        "--chunk",
+        "Size of a chunk, the source tokens of a leaf; else as configured.",
+        Tokens(),
+        "TOKENS",
+        earlier=("--leaf-chunk-tokens",),
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
     """Which page of a list is asked for."""
 
-    limit: Limit = None
+    limit: Limit = DEFAULT_LIMIT
     cursor: Cursor = None
 
 
@@ -256,88 +257,147 @@ class TimeOptions:
     after: After = None
     before: Before = None
     between: Between = None
-    recency: Recency = None
+    recency: Since = None
+
+    def span(self) -> tuple[datetime | None, datetime | None]:
+        """From when on, and until before when (docs/engine/command.md, "Selecting and filtering").
+
+        Raises:
+            UsageError: two of them exclude each other.
+        """
+        if self.between is not None:
+            for name, value in (("after", self.after), ("before", self.before), ("recency", self.recency)):
+                if value is not None:
+                    raise invalid("between", f"cannot be combined with --{name}")
+            return self.between
+        if self.recency is not None and self.after is not None:
+            raise invalid("recency", "cannot be combined with --after")
+        if self.after is not None and self.before is not None and self.after >= self.before:
+            raise invalid("after", "must be earlier than --before", self.after.isoformat())
+        return self.recency if self.after is None else self.after, self.before
 
 
 def window(resource: str, page: PageOptions, times: TimeOptions = TimeOptions()) -> Window:
-    """The page and time that a list is asked for (docs/engine/command.md, "Selecting and filtering")."""
+    """The page and time that a list is asked for."""
     from lcm_core.store.listing import Window
 
     from lcm_tui.cli import cursors
 
-    since, until = _span(times.after, times.before, times.between, times.recency)
     return Window(
-        DEFAULT_LIMIT if page.limit is None else whole_number("limit", page.limit, 1, MAX_LIMIT),
-        None if page.cursor is None else cursors.decode(resource, page.cursor),
-        since,
-        until,
+        page.limit, None if page.cursor is None else cursors.decode(resource, page.cursor), *times.span()
     )
 
 
-def roles_of(values: list[str] | None) -> tuple[str, ...]:
-    """The roles asked for, each once."""
-    for value in values or ():
-        if value not in ROLES:
-            raise invalid("role", f"must be one of {', '.join(ROLES)}", value)
-    return tuple(dict.fromkeys(values or ()))
+# -- assembling ------------------------------------------------------------------------------------------
+
+#: The engines whose rules can be asked for by name: those of `engine_rules.NAMED`.
+RULE_NAMES: Final = Choice("0.1", "0.15")
 
 
-def kind_of(value: str | None) -> str | None:
-    """The kind asked for."""
-    if value is not None and value not in KINDS:
-        raise invalid("kind", "must be leaf or condensed", value)
-    return value
+def prompt_option(
+    flag: str = "--prompt",
+    words: str = "Choose by this prompt, as prompt-aware eviction does.",
+    *,
+    section: str,
+) -> Option:
+    """The prompt by which a context is chosen."""
+    return Option(flag, words, Text(), "TEXT", section=section)
 
 
-def depth_of(value: str | None) -> int | None:
-    """The depth asked for."""
-    return None if value is None else whole_number("depth", value, 0)
+def no_clamp_option(*, section: str) -> Option:
+    """What is sent without the engine's last step."""
+    words = "Without the final clamp: what the engine's assembler gives, before the engine cuts it."
+    return Option("--no-clamp", words, section=section)
 
 
-def budget_of(value: str, option: str = "budget") -> int:
-    """The token budget asked for, as the app takes it too: ``128000``, ``128k``, ``1.5m``."""
-    budget = parse_budget(value)
-    if budget is None:
-        raise invalid(option, "must be a number of tokens such as 128000 or 128k", value)
-    return budget
+def rules_option(
+    flag: str = "--rules",
+    words: str = "The rules of another engine than the one that wrote the file.",
+    *,
+    section: str = "Options",
+) -> Option:
+    """Rules that are asked for by name."""
+    return Option(flag, words, RULE_NAMES, "|".join(RULE_NAMES.words), section=section)
 
 
-def _span(
-    after: str | None, before: str | None, between: str | None, recency: str | None
-) -> tuple[datetime | None, datetime | None]:
-    if between is not None:
-        for name, value in (("after", after), ("before", before), ("recency", recency)):
-            if value is not None:
-                raise invalid("between", f"cannot be combined with --{name}")
-        first, dots, last = between.partition("..")
-        if not dots:
-            raise invalid("between", "must be two times with two dots between them", between)
-        start, end = moment_of("between", first), moment_of("between", last)
-        if start >= end:
-            raise invalid("between", "must name the earlier time first", between)
-        return start, end
-    if recency is not None and after is not None:
-        raise invalid("recency", "cannot be combined with --after")
-    since = _ago(recency) if recency is not None else None if after is None else moment_of("after", after)
-    until = None if before is None else moment_of("before", before)
-    if after is not None and since is not None and until is not None and since >= until:
-        raise invalid("after", "must be earlier than --before", after)
-    return since, until
+RuleSet: TypeAlias = Annotated[str | None, rules_option()]
+
+# -- models ----------------------------------------------------------------------------------------------
+
+Provider: TypeAlias = Annotated[
+    str | None, Option("--provider", "Who writes: extractive needs no key and no network.", Text(), "NAME")
+]
+Model: TypeAlias = Annotated[str | None, Option("--model", "Which model.", Text(), "NAME")]
+BaseUrl: TypeAlias = Annotated[
+    str | None, Option("--base-url", "A server that speaks the same language.", Text(), "URL")
+]
+KeyVariable: TypeAlias = Annotated[
+    str | None, Option("--api-key-env", "The variable that holds the key.", Text(), "NAME")
+]
+KeyFile: TypeAlias = Annotated[
+    Path | None, Option("--api-key-file", "The file that holds the key.", FilePath(), "PATH")
+]
+MaxCalls: TypeAlias = Annotated[
+    int | None, Option("--max-calls", "No more calls than that.", WholeNumber(0), "N")
+]
+MaxCost: TypeAlias = Annotated[
+    float | None, Option("--max-cost", "No call that could cost more than that.", Dollars(), "USD")
+]
+PromptFolder: TypeAlias = Annotated[
+    Path | None,
+    Option(
+        "--prompt-dir",
+        "A folder of your own prompts, or one for all depths; else the folder beside our config.",
+        FilePath(text=True),
+        "PATH",
+    ),
+]
 
 
-def moment_of(option: str, value: str) -> datetime:
-    """A time asked for, in UTC."""
-    moment = parse_utc(value)
-    if moment is None:
-        raise invalid(option, "must be a time such as 2026-03-02 or 2026-03-02T14:30:00Z", value)
-    return moment
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Who writes summaries, and what it may cost."""
+
+    provider: Provider = None
+    model: Model = None
+    base_url: BaseUrl = None
+    api_key_env: KeyVariable = None
+    api_key_file: KeyFile = None
+    max_calls: MaxCalls = None
+    max_cost: MaxCost = None
 
 
-def _ago(value: str) -> datetime:
-    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
-    try:
-        if match is not None and int(match[1]):
-            return datetime.now(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
-    except OverflowError:
-        pass
-    raise invalid("recency", "must be a number and one of s, m, h, d, w, such as 24h", value)
+# -- changing --------------------------------------------------------------------------------------------
+
+Apply: TypeAlias = Annotated[bool, Option("--apply", "Do it, after asking.")]
+DryRun: TypeAlias = Annotated[bool, Option("--dry-run", "Only show what would happen; so without --apply.")]
+Yes: TypeAlias = Annotated[bool, Option("--yes", "Agree without being asked.")]
+Sql: TypeAlias = Annotated[
+    bool, Option("--sql", "Print the SQL it stands for, and nothing else on standard output.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFlags:
+    """The options that every changing command takes.
+
+    Raises:
+        UsageError: two of them exclude each other.
+    """
+
+    dry_run: DryRun = False
+    apply: Apply = False
+    yes: Yes = False
+    sql: bool = False  #: an option only where `SqlFlags` are taken
+
+    def __post_init__(self) -> None:
+        """Refuse what excludes each other."""
+        if self.apply and self.dry_run:
+            raise UsageError("--apply and --dry-run exclude each other.", details={"option": "apply"})
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFlags(ChangeFlags):
+    """The same of a command that can show its SQL."""
+
+    sql: Sql = False

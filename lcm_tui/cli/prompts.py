@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.diff import compare_texts, unified_text
 from lcm_core.errors import LcmError, RefusedError
 from lcm_core.private_files import make_private
@@ -28,12 +26,8 @@ from lcm_prompts import SUFFIX, TEMPLATES
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import readable_text, whole_number
 from lcm_tui.cli.readable import Block, Column, Facts, Note, Prose, Table
-from lcm_tui.cli.registry import Group, command
 
-_DEFAULT_TARGET = 1_200
-_MAX_TARGET = 1_000_000
 _SAMPLE = f"""[2026-03-02 09:14 UTC]
 Move the importer to the new queue. It must never drop a message, not even on a restart.
 
@@ -42,52 +36,8 @@ Done in src/importer.py; 214 tests pass. The retry limit is still 3, which we wa
 {FILES} src/importer.py (changed)
 {CLOSING} the tests"""
 
-PromptArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="PROMPT", help=f"One of {', '.join(TEMPLATES)}.")
-]
-PromptArguments: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="[PROMPT]...", help=f"Of {', '.join(TEMPLATES)}; else all.")
-]
-Folder: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--prompt-dir",
-        metavar="PATH",
-        help="A folder of your own prompts, or one for all depths; else the folder beside our config.",
-    ),
-]
-To: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--to", metavar="DIR", help="The folder to write into; else that of your prompts."),
-]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", metavar="", help="Replace files that are there.")]
-Aggressive: TypeAlias = Annotated[
-    bool, typer.Option("--aggressive", metavar="", help="As asked after an answer that was too long.")
-]
-TargetTokens: TypeAlias = Annotated[
-    str | None, typer.Option("--target-tokens", metavar="N", help="The size to ask for; 1200 by default.")
-]
-SourceFile: TypeAlias = Annotated[
-    str | None, typer.Option("--source", metavar="FILE", help="The text to be summarised; else a sample.")
-]
-PreviousFile: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--previous-context", metavar="FILE", help="What was summarised before it; else nothing."),
-]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    group = typer.Typer(cls=Group, help="The prompts: what a model is asked, and your own versions of it.")
-    app.add_typer(group, name="prompts")
-    command(group, "list")(list_)
-    command(group, "show")(show)
-    command(group, "render")(render)
-    command(group, "diff")(diff)
-    command(group, "export")(export)
-
-
-def list_(run: Run, prompt_dir: Folder = None) -> Answer:
+def list_(run: Run, prompt_dir: Path | None) -> Answer:
     """List the prompts, their versions, and which of them are yours."""
     prompts = prompts_of(run, prompt_dir)
     templates = prompts.all()
@@ -111,7 +61,7 @@ def list_(run: Run, prompt_dir: Folder = None) -> Answer:
     return run.answer("prompts.list", data, [Table(columns, rows), variables, *map(Note, warnings)])
 
 
-def show(run: Run, prompt: PromptArgument, prompt_dir: Folder = None) -> Answer:
+def show(run: Run, prompt: str, prompt_dir: Path | None) -> Answer:
     """Show a prompt as it is written, yours when you have one."""
     template = prompts_of(run, prompt_dir).template(prompt)
     data: Document = {**_document(template), "text": template.text}
@@ -121,12 +71,12 @@ def show(run: Run, prompt: PromptArgument, prompt_dir: Folder = None) -> Answer:
 
 def render(
     run: Run,
-    prompt: PromptArgument,
-    prompt_dir: Folder = None,
-    aggressive: Aggressive = False,
-    target_tokens: TargetTokens = None,
-    source: SourceFile = None,
-    previous_context: PreviousFile = None,
+    prompt: str,
+    prompt_dir: Path | None,
+    aggressive: bool,
+    target_tokens: int,
+    source: str | None,
+    previous_context: str | None,
 ) -> Answer:
     """Show a prompt as a model would get it. Nothing is sent."""
     built_in_template(prompt)  # refuses an unknown name
@@ -134,9 +84,7 @@ def render(
         text=_SAMPLE if source is None else _file("source", source),
         aggressive=aggressive,
         depth=TEMPLATES.index(prompt),
-        target_tokens=_DEFAULT_TARGET
-        if target_tokens is None
-        else whole_number("target-tokens", target_tokens, 1, _MAX_TARGET),
+        target_tokens=target_tokens,
         previous=None if previous_context is None else _file("previous-context", previous_context),
         instructions=run.settings.engine.custom_instructions.value,
     )
@@ -150,7 +98,7 @@ def render(
     return run.answer("prompts.render", data, blocks)
 
 
-def diff(run: Run, prompt: PromptArgument, prompt_dir: Folder = None) -> Answer:
+def diff(run: Run, prompt: str, prompt_dir: Path | None) -> Answer:
     """Show how your version of a prompt differs from the built-in one."""
     prompts = prompts_of(run, prompt_dir)
     template, built_in = prompts.template(prompt), built_in_template(prompt)
@@ -166,18 +114,9 @@ def diff(run: Run, prompt: PromptArgument, prompt_dir: Folder = None) -> Answer:
     return run.answer("prompts.diff", data, [*blocks, *map(Note, _warnings([template]))])
 
 
-def export(
-    run: Run,
-    prompts: PromptArguments = None,
-    prompt_dir: Folder = None,
-    to: To = None,
-    force: Force = False,
-) -> Answer:
-    """Write built-in prompts to files, to be changed there. What is there stays, unless --force is given."""
-    named = to if to is not None else prompt_dir
-    folder = operators_prompts(run.settings.user_config_file.value).folder
-    if named is not None:
-        folder = Path(readable_text("--to", named)).expanduser()  # it may not be there yet
+def export(run: Run, prompts: Sequence[str], to: Path | None, *, force: bool) -> Answer:
+    """Write built-in prompts to files in *to*, or in the folder beside our config."""
+    folder = operators_prompts(run.settings.user_config_file.value).folder if to is None else to
     assert folder is not None
     chosen = [built_in_template(name) for name in dict.fromkeys(prompts or TEMPLATES)]
     targets = [(folder / (template.name + SUFFIX), template) for template in chosen]
@@ -197,11 +136,11 @@ def export(
     )
 
 
-def prompts_of(run: Run, given: str | None) -> PromptTemplates:
+def prompts_of(run: Run, given: Path | None) -> PromptTemplates:
     """The prompts in force: *given* by an option, else the folder beside our config file."""
     if given is None:
         return operators_prompts(run.settings.user_config_file.value)
-    return prompts_at(Path(readable_text("--prompt-dir", given)).expanduser())
+    return prompts_at(given)
 
 
 def _document(template: PromptTemplate) -> dict[str, Json]:

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.change.forgetting import rewrite_file, scrub
 from lcm_core.change.plan import Plan
-from lcm_core.errors import LcmError, RefusedError, UsageError
+from lcm_core.errors import LcmError, RefusedError
 from lcm_core.operations.conversation_file import (
     Exported,
     default_folder,
@@ -22,25 +20,20 @@ from lcm_core.operations.conversation_file import (
 )
 from lcm_core.operations.forgetting import Traces, forget_traces, forgetting_means
 from lcm_core.operations.import_conversation import plan_import
-from lcm_core.operations.prune import Criteria, TranscriptFolders, plan_archive, plan_delete, select, space_of
+from lcm_core.operations.prune import Criteria, plan_archive, plan_delete, select, space_of
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.statistics import ConversationSize
 
 from lcm_tui.cli import answer as answering
-from lcm_tui.cli import changing, options
-from lcm_tui.cli.amounts import age_of, bytes_of
+from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags, SqlFlags
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ChangeFlags, SqlFlags
 from lcm_tui.cli.prune_report import candidate_document, candidates_table, space_answer
 from lcm_tui.cli.readable import Block, Facts, Note
-from lcm_tui.cli.registry import command
 from lcm_tui.cli.working import ask_to_type, interruptible, size_text
-
-_SELECT = "Which conversations (all that is given must hold)"
-_DO = "What to do with them"
 
 
 class Action(StrEnum):
@@ -51,133 +44,17 @@ class Action(StrEnum):
     FORGET = "forget"
 
 
-def _option(name: str, metavar: str, text: str, panel: str = _SELECT) -> typer.models.OptionInfo:
-    found: typer.models.OptionInfo = typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel)
-    return found
-
-
-Conversations: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="[CONVERSATION_ID...]", help="These conversations.")
-]
-OlderThan: TypeAlias = Annotated[
-    str | None,
-    _option("--older-than", "AGE", "The newest message is older: 90d, 12w, 3m (of 30 days), 1y."),
-]
-LargerThan: TypeAlias = Annotated[
-    str | None, _option("--larger-than", "SIZE", "Its texts take more: 50MB, 800KB, 1GB.")
-]
-MaxMessages: TypeAlias = Annotated[
-    str | None, _option("--max-messages", "N", "It has so many messages at most.")
-]
-Empty: TypeAlias = Annotated[bool, _option("--empty", "", "No message, no summary, nothing in context.")]
-SessionPattern: TypeAlias = Annotated[
-    str | None, _option("--session-pattern", "GLOB", "Its session key or id fits, such as 'agent:*:cron:*'.")
-]
-NoSessionKey: TypeAlias = Annotated[bool, _option("--no-session-key", "", "It has no session key.")]
-Orphaned: TypeAlias = Annotated[
-    bool, _option("--orphaned", "", "Its transcript is recorded and not on this machine any more.")
-]
-Archived: TypeAlias = Annotated[bool, _option("--archived", "", "It is archived already.")]
-Archive: TypeAlias = Annotated[
-    bool, _option("--archive", "", "Mark it as ended, as the host does; every row stays.", _DO)
-]
-Delete: TypeAlias = Annotated[
-    bool, _option("--delete", "", "Export it to a file, then delete every row; can be undone.", _DO)
-]
-Forget: TypeAlias = Annotated[
-    bool,
-    _option("--forget", "", "Delete it without an export or a history: it CANNOT be undone.", _DO),
-]
-ExportTo: TypeAlias = Annotated[
-    str | None, _option("--export-to", "DIR", "Where --delete puts the exports; else our data folder.", _DO)
-]
-Vacuum: TypeAlias = Annotated[
-    bool,
-    _option("--vacuum", "", "Write the file anew after --delete, so that it gets smaller.", _DO),
-]
-File: TypeAlias = Annotated[str, typer.Argument(metavar="FILE", help="A file that prune --delete exported.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    command(app, "prune")(prune)
-    command(app, "import")(import_)
-
-
 def prune(
-    run: Run,
-    *,
-    conversations: Conversations = None,
-    older_than: OlderThan = None,
-    larger_than: LargerThan = None,
-    max_messages: MaxMessages = None,
-    empty: Empty = False,
-    session_pattern: SessionPattern = None,
-    no_session_key: NoSessionKey = False,
-    orphaned: Orphaned = False,
-    archived: Archived = False,
-    archive: Archive = False,
-    delete: Delete = False,
-    forget: Forget = False,
-    export_to: ExportTo = None,
-    vacuum: Vacuum = False,
-    flags: SqlFlags,
+    run: Run, criteria: Criteria, named: str | None, flags: SqlFlags, export_to: Path | None, *, vacuum: bool
 ) -> Answer:
-    """What takes the space; archive, delete or forget conversations, shown only without --apply."""
-    settings = run.settings
-    criteria = Criteria(
-        ids=tuple(
-            ConversationId(options.whole_number("CONVERSATION_ID", one, 1)) for one in conversations or ()
-        ),
-        older_than=None if older_than is None else age_of("older-than", older_than),
-        larger_than=None if larger_than is None else bytes_of("larger-than", larger_than),
-        max_messages=None if max_messages is None else options.whole_number("max-messages", max_messages, 0),
-        empty=empty,
-        session_pattern=session_pattern,
-        no_key=no_session_key,
-        orphaned=TranscriptFolders(settings.sessions.value, settings.state_dir.value) if orphaned else None,
-        archived=archived,
-    )
-    action = _action(archive, delete, forget)
-    _check(criteria, action, flags.apply, export_to, vacuum)
-    if action is None:
+    """List what takes the space, or show or do what is *named* to the conversations that are meant."""
+    if named is None:
         return _listed(run, criteria)
+    action = Action(named)
     if action is Action.ARCHIVE:
         return _archive(run, criteria, flags)
-    folder = default_folder() if export_to is None else Path(export_to).expanduser()
-    pruning = _Pruning(run, criteria, flags, action, folder, vacuum)
-    return pruning.answer()
-
-
-def _action(archive: bool, delete: bool, forget: bool) -> Action | None:
-    given = [
-        action
-        for action, wanted in ((Action.ARCHIVE, archive), (Action.DELETE, delete), (Action.FORGET, forget))
-        if wanted
-    ]
-    if len(given) > 1:
-        raise UsageError(
-            f"--{given[0]} and --{given[1]} exclude each other.", details={"option": given[1].value}
-        )
-    return given[0] if given else None
-
-
-def _check(
-    criteria: Criteria, action: Action | None, apply: bool, export_to: str | None, vacuum: bool
-) -> None:
-    if action is None and apply:
-        raise UsageError(
-            "prune --apply needs to be told what to do: --archive, --delete or --forget.",
-            details={"option": "apply"},
-        )
-    if action is not None and not criteria:
-        raise UsageError(
-            f"prune --{action} needs conversations, or a condition such as --older-than 90d.",
-            details={"option": action.value},
-        )
-    for option, given in (("export-to", export_to is not None), ("vacuum", vacuum)):
-        if given and action is not Action.DELETE:
-            raise UsageError(f"--{option} goes with --delete.", details={"option": option})
+    folder = default_folder() if export_to is None else export_to
+    return _Pruning(run, criteria, flags, action, folder, vacuum).answer()
 
 
 # -- listing -----------------------------------------------------------------------------------------------
@@ -361,13 +238,8 @@ def _export_document(one: Exported) -> Document:
 # -- importing ---------------------------------------------------------------------------------------------
 
 
-def import_(
-    run: Run,
-    file: File,
-    flags: SqlFlags,
-) -> Answer:
-    """Bring an exported conversation back, here or in another database; shown only without --apply."""
-    path = Path(options.readable_text("FILE", file)).expanduser()
+def import_(run: Run, path: Path, flags: SqlFlags) -> Answer:
+    """Show what bringing an exported conversation back would do, or do it."""
     held = read_conversation_file(path)
 
     async def plan(reader: Reader) -> changing.Proposal:

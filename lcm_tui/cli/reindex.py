@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.change.reindex import Rebuilt, SearchTable, reindex, search_tables
 from lcm_core.errors import CancelledError, ExitCode, LcmError, RefusedError
 
-from lcm_tui.cli import answer, options
+from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.readable import Block, Column, Note, Table
-from lcm_tui.cli.registry import command
 from lcm_tui.cli.working import ask_before_change, interruptible
 
 _STOPPED = "Cancelled; the table that was being rebuilt is as it was."
 
-Tables: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--table", metavar="NAME", help="Only this search table; may be given several times."),
-]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "reindex")(reindex_)
-
-
-def reindex_(
-    run: Run,
-    *,
-    table: Tables = None,
-    flags: ChangeFlags,
-) -> Answer:
-    """Rebuild the search tables from messages and summaries; listed only, without --apply."""
-    wanted = [options.readable_text("--table", name) for name in table or ()]
+def reindex_(run: Run, wanted: Sequence[str], flags: ChangeFlags) -> Answer:
+    """Show the search tables, or rebuild them."""
     found = _chosen(run.read(search_tables), wanted)
     if not flags.apply or not found:
         return run.answer("reindex", _document(found, ()), _planned_blocks(found))

@@ -6,65 +6,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, TypeAlias
 
-import typer
-from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.errors import NotFoundError
 from lcm_core.operations.repair import SURE, BadKind, RepairList, conversations_of, find_repair
 from lcm_core.records import SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 
-from lcm_tui.cli import drafting, options
-from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Selection
 from lcm_tui.cli.drafting_report import MOST
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.readable import Block, Column, Note, Table, counted
-from lcm_tui.cli.registry import command
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen, summary_beginning
-
-All: TypeAlias = Annotated[bool, typer.Option("--all", metavar="", help="In every conversation.")]
-Named: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--summary-id",
-        metavar="ID",
-        help="Only this one, or the beginning of its id; may be given several times.",
-    ),
-]
-Kinds: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--kinds",
-        metavar="KIND,...",
-        help=f"Of {', '.join(BadKind)}; by default all but the last four, which are only suspected.",
-    ),
-]
-Since: TypeAlias = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Only those made from this time on.")
-]
-Limit: TypeAlias = Annotated[
-    str | None, typer.Option("--limit", metavar="N", help="No more than that, sources first.")
-]
-Contaminated: TypeAlias = Annotated[
-    bool,
-    typer.Option("--contaminated", metavar="", help="Also what was made from them and has no mark of it."),
-]
-
-
-def _kinds(given: str | None, named: bool) -> frozenset[BadKind]:
-    """The kinds that are asked for: the sure ones unless they are named; all for a summary by its id."""
-    if given is None:
-        return frozenset(BadKind) if named else SURE
-    try:
-        return frozenset(BadKind(one.strip().lower()) for one in given.split(","))
-    except ValueError:
-        raise options.invalid("kinds", f"must be of {', '.join(BadKind)}", given) from None
+from lcm_tui.cli.selecting import chosen, summary_beginning
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class Search:
     """Which bad summaries are looked for."""
 
     named: Selector
@@ -73,6 +31,22 @@ class _Search:
     since: datetime | None
     limit: int | None
     contaminated: bool
+
+    @classmethod
+    def of(
+        cls,
+        named: Selector,
+        ids: tuple[str, ...],
+        kinds: tuple[str, ...] | None,
+        since: datetime | None,
+        limit: int | None,
+        *,
+        contaminated: bool,
+    ) -> Search:
+        """As the options say: by default the kinds that are sure, and all for a summary by its id."""
+        usual = frozenset(BadKind) if ids else SURE
+        wanted = usual if kinds is None else frozenset(map(BadKind, kinds))
+        return cls(named, ids, wanted, since, limit, contaminated)
 
     async def select(self, reader: Reader) -> Selection:
         """What there is to repair, sources first."""
@@ -149,36 +123,3 @@ def _spoiled_blocks(found: Sequence[RepairList]) -> Iterator[Block]:
         yield Table(columns, rows[:MOST], title=title)
         if len(rows) > MOST:
             yield Note(f"{len(rows) - MOST:,} more are not shown; --json shows them all.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "repair")(repair)
-
-
-def repair(
-    run: Run,
-    *,
-    conversation: ConversationOptions,
-    all_: All = False,
-    summary_id: Named = None,
-    kinds: Kinds = None,
-    since: Since = None,
-    limit: Limit = None,
-    contaminated: Contaminated = False,
-    flags: drafting.DraftFlags,
-) -> Answer:
-    """Draft texts for broken summaries from their sources; without --apply or --draft no call is made."""
-    free = flags.resume or flags.from_drafts is not None or bool(summary_id)
-    named = conversation.selector("repair", needed=not (free or all_))
-    if all_ and (named.given or summary_id):
-        raise UsageError("--all takes neither a conversation nor --summary-id.", details={"option": "all"})
-    search = _Search(
-        named,
-        tuple(options.stored_text(one) for one in summary_id or ()),
-        _kinds(kinds, bool(summary_id)),
-        None if since is None else options.moment_of("since", since),
-        None if limit is None else options.whole_number("limit", limit, 1),
-        contaminated,
-    )
-    return drafting.run_drafts(run, "repair", search.select, flags)

@@ -6,9 +6,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core import report as reporting
 from lcm_core.checks import run_checks
 from lcm_core.errors import LcmError
@@ -17,30 +15,18 @@ from lcm_core.settings import Json
 from lcm_core.store.database import Database
 
 from lcm_tui import logfile
-from lcm_tui.cli import answer, options
+from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.readable import Facts, Note
-from lcm_tui.cli.registry import command
 
 #: Larger files are not checked: the report is to be there at once.
 CHECKED_BYTES = 500_000_000
 
-To: TypeAlias = Annotated[
-    str | None, typer.Option("--to", metavar="PATH", help="The file; else a new one in this folder.")
-]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "report")(report)
-
-
-def report(run: Run, to: To = None) -> Answer:
-    """Write a report for a bug: versions, schema, counts, settings masked, errors; nothing of the content."""
+def report(run: Run, to: Path | None) -> Answer:
+    """Write it."""
     now = datetime.now(UTC)
-    path = Path(f"lcm-tui-report-{now:%Y%m%dT%H%M%SZ}.json")
-    if to is not None:
-        path = Path(options.readable_text("to", to)).expanduser()
+    path = Path(f"lcm-tui-report-{now:%Y%m%dT%H%M%SZ}.json") if to is None else to
     parts: dict[str, Json] = {
         "machine": reporting.machine(),
         "settings": reporting.settings_masked(run.settings),

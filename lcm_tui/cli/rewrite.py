@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.change.plan import Plan
-from lcm_core.errors import UsageError
 from lcm_core.operations.drafting.items import BatchItem, select_items
 from lcm_core.operations.rewrite import plan_restore
 from lcm_core.operations.stale import stale_in
@@ -15,81 +12,17 @@ from lcm_core.records import SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 
-from lcm_tui.cli import changing, drafting, options
+from lcm_tui.cli import changing, drafting
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Selection
+from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.readable import Note, counted
-from lcm_tui.cli.registry import command
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen, summary_beginning
-
-Summaries: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--summary", metavar="ID", help="This one, or the beginning of its id; may be given several times."
-    ),
-]
-All: TypeAlias = Annotated[bool, typer.Option("--all", metavar="", help="Every summary of the conversation.")]
-Stale: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--stale", metavar="", help="Those made from a text that was rewritten since, and what is above."
-    ),
-]
-Restore: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--restore",
-        metavar="OPERATION",
-        help="Give back the text from before a rewrite, of one summary only.",
-    ),
-]
-Subtree: TypeAlias = Annotated[
-    bool, typer.Option("--subtree", metavar="", help="With everything below, sources before consumers.")
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "rewrite")(rewrite)
-
-
-def rewrite(
-    run: Run,
-    *,
-    conversation: ConversationOptions,
-    summary: Summaries = None,
-    depth: options.Depth = None,
-    all_: All = False,
-    stale: Stale = False,
-    subtree: Subtree = False,
-    restore: Restore = None,
-    flags: drafting.DraftFlags,
-) -> Answer:
-    """Draft other texts for summaries from their sources; without --apply or --draft no call is made."""
-    if restore is not None:
-        if conversation.given or summary or depth or all_ or stale or flags.resume:
-            raise UsageError(
-                "--restore takes an operation and nothing else to choose by.", details={"option": "restore"}
-            )
-        return _restore(run, options.readable_text("--restore", restore), flags.change)
-    free = flags.resume or flags.from_drafts is not None
-    named = conversation.selector("rewrite", needed=not free)
-    if sum([bool(summary), depth is not None, all_, stale]) != (0 if free else 1):
-        raise UsageError(
-            "rewrite takes none of them with --resume and --from-drafts."
-            if free
-            else "rewrite needs one of --summary ID, --depth N, --all and --stale.",
-            details={"option": "summary"},
-        )
-    wanted = tuple(options.stored_text(one) for one in summary or ())
-    choice = _Choice(named, wanted, options.depth_of(depth), stale, subtree)
-    return drafting.run_drafts(run, "rewrite", choice.select, flags)
+from lcm_tui.cli.selecting import chosen, summary_beginning
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class Chosen:
     """Which summaries are to be rewritten."""
 
     named: Selector
@@ -121,7 +54,9 @@ class _Choice:
         return Selection(items, data, blocks)
 
 
-def _restore(run: Run, operation: str, flags: ChangeFlags) -> Answer:
+def restore_text(run: Run, operation: str, flags: ChangeFlags) -> Answer:
+    """Show what giving back the text from before a rewrite would do, or do it."""
+
     async def plan(reader: Reader) -> Plan:
         rendering = drafting.setting_of(run, reader.schema).rendering
         return await plan_restore(reader, operation, rendering=rendering)

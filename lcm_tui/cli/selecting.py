@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.records import Conversation, SummaryId
@@ -11,75 +10,11 @@ from lcm_core.store.conversations import find_by_session_key, get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import summary_ids_beginning
 
-from lcm_tui.cli.options import (
-    ByConversationId,
-    BySessionKey,
-    ConversationArgument,
-    invalid,
-    stored_text,
-    whole_number,
-)
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.stored import as_text
 
 #: Ids that an ambiguous beginning names in its refusal.
 CANDIDATES = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """A conversation by one of its names."""
-
-    conversation_id: int | None
-    session_key: str | None
-
-    @property
-    def given(self) -> bool:
-        """Whether a conversation was named at all."""
-        return self.conversation_id is not None or self.session_key is not None
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationOptions:
-    """How the commands about a conversation are told which; an argument and two options."""
-
-    conversation: ConversationArgument = None
-    conversation_id: ByConversationId = None
-    session_key: BySessionKey = None
-
-    @property
-    def given(self) -> bool:
-        """Whether a conversation was named at all."""
-        return any((self.conversation, self.conversation_id, self.session_key))
-
-    def selector(self, command: str, *, needed: bool = True) -> Selector:
-        """The conversation that is named; argument and options exclude each other.
-
-        Raises:
-            UsageError: it is named twice, by what is no id, or not at all though it is *needed*.
-        """
-        if self.conversation is not None and (
-            self.conversation_id is not None or self.session_key is not None
-        ):
-            raise UsageError(
-                f"{command} takes the conversation once: as an argument or as an option.",
-                details={"command": command},
-            )
-        if self.conversation_id is not None and self.session_key is not None:
-            raise invalid("conversation-id", "cannot be combined with --session-key")
-        if self.session_key is not None:
-            if not self.session_key:
-                raise invalid("session-key", "is empty")
-            return Selector(None, stored_text(self.session_key))
-        if self.conversation is not None:
-            return Selector(whole_number("CONVERSATION_ID", self.conversation, 1), None)
-        if self.conversation_id is not None:
-            return Selector(whole_number("conversation-id", self.conversation_id, 1), None)
-        if needed:
-            raise UsageError(
-                f"{command} needs a conversation: --conversation-id ID or --session-key KEY.",
-                details={"command": command},
-            )
-        return Selector(None, None)
 
 
 async def chosen(reader: Reader, named: Selector) -> Conversation:

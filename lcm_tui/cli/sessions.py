@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, TypeAlias
 
-import typer
 from lcm_core.errors import UsageError
 from lcm_core.host.entries import SessionEntry
 from lcm_core.host.listing import (
@@ -29,64 +27,27 @@ from lcm_core.store.session_owners import key_owners, session_owners
 from lcm_core.text import preview
 from lcm_core.times import iso_z, parse_utc
 
-from lcm_tui.cli import cursors, options
+from lcm_tui.cli import cursors
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
-from lcm_tui.cli.registry import Group, command
 
 #: Places that could not be read, and lines or rows, that people are shown at most.
 _PROBLEMS = 20
 _LIST, _SHOW = "sessions", "sessions.show"
 
-SessionArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="SESSION_ID", help="The session, or the beginning of its id.")
-]
-Agent: TypeAlias = Annotated[
-    str | None, typer.Option("--agent", metavar="AGENT", help="Only sessions of this agent.")
-]
-Key: TypeAlias = Annotated[
-    str | None, typer.Option("--session-key", metavar="KEY", help="Only sessions of this key.")
-]
-Stored: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--storage",
-        metavar="|".join(Storage),
-        autocompletion=options.among(*Storage),
-        help="Only what is stored so; may be given several times.",
-    ),
-]
-Current: TypeAlias = Annotated[
-    bool, typer.Option("--current", metavar="", help="Only sessions that their keys go on with.")
-]
-Entries: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--limit", metavar="N", help="The newest N entries; all of them by default."),
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    group = typer.Typer(cls=Group, help="The sessions of the host, in its databases and in files.")
-    app.add_typer(group, name="sessions")
-    command(group, "list")(list_)
-    command(group, "show")(show)
-
 
 def list_(
     run: Run,
+    window: Window,
     *,
-    paged: options.PageOptions,
-    agent: Agent = None,
-    session_key: Key = None,
-    storage: Stored = None,
-    current: Current = False,
-    times: options.TimeOptions,
+    agent: str | None,
+    session_key: str | None,
+    storage: Sequence[str],
+    current: bool,
 ) -> Answer:
-    """List the sessions of the host, the newest first."""
-    window = options.window(_LIST, paged, times)
-    kinds = _storages(storage)
+    """A page of the sessions of the host, the newest first."""
+    kinds = {Storage(value) for value in storage}
     listing = list_sessions(run.settings.sessions.value)
     wanted = [
         one
@@ -110,13 +71,6 @@ def list_(
         [_table(run, items, held, owners), *_not_read(listing)],
         paging=Paging(_LIST, window.limit, len(items), following),
     )
-
-
-def _storages(values: list[str] | None) -> set[Storage]:
-    for value in values or ():
-        if value not in {*Storage}:
-            raise options.invalid("storage", f"must be one of {', '.join(Storage)}", value)
-    return {Storage(value) for value in values or ()}
 
 
 def _within(moment: datetime | None, window: Window) -> bool:
@@ -248,19 +202,11 @@ def _table(
 # -- one session -------------------------------------------------------------------------------------------
 
 
-def show(
-    run: Run,
-    session_id: SessionArgument,
-    *,
-    agent: Agent = None,
-    limit: Entries = None,
-    cursor: options.Cursor = None,
-) -> Answer:
-    """Show what was said in a session: the messages that the host still sees, in order."""
-    count = None if limit is None else options.whole_number("limit", limit, 1)
+def show(run: Run, wanted: str, *, agent: str | None, count: int | None, cursor: str | None) -> Answer:
+    """The messages of a session that the host still sees, in order; *count* None: all of them."""
     position = None if cursor is None else cursors.decode(_SHOW, cursor)
     listing = list_sessions(run.settings.sessions.value)
-    session = find_session(listing, options.stored_text(session_id), agent)
+    session = find_session(listing, wanted, agent)
     before = None if position is None else _before(session, position)
     page = read_page(session, limit=count, before=before)
     if position is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import typer
 from lcm_core import __version__
 from lcm_core.change.known_schema import unknown_parts
 from lcm_core.settings import Settings
@@ -17,7 +16,6 @@ from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Table
-from lcm_tui.cli.registry import command
 from lcm_tui.cli.tails import tail_of
 
 
@@ -28,11 +26,6 @@ class DatabaseStatus:
     schema: Schema
     file: FileState | None
     counted: DatabaseStatistics
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    command(app, "status")(status)
 
 
 def status(run: Run) -> Answer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import typer
 from lcm_core.dag.previous import PreviousChoice, PreviousContext
 from lcm_core.records import ConversationId, Message, MessageId
 from lcm_core.settings import Json
@@ -23,17 +22,19 @@ from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids
 from lcm_core.summarize.source import previous_of
 from lcm_core.text import preview
 
-from lcm_tui.cli import documents, options
+from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
-from lcm_tui.cli.registry import Group, command
-from lcm_tui.cli.selecting import ConversationOptions, Selector, chosen, summary_beginning
+from lcm_tui.cli.selecting import chosen, summary_beginning
 
 
 @dataclass(frozen=True, slots=True)
-class _Filters:
+class Filters:
+    """Which summaries are listed, and whether with their texts."""
+
     depth: int | None
     kind: str | None
     whole: bool
@@ -50,38 +51,15 @@ class _Shown:
     gone: tuple[str, ...]  #: sources and source messages whose row is missing
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    group = typer.Typer(
-        cls=Group, help="The summaries: lists, one with what stands around it, its previous context."
-    )
-    app.add_typer(group, name="summaries")
-    command(group, "list")(list_)
-    command(group, "show")(show)
-    command(group, "previous")(previous)
-
-
-def list_(
-    run: Run,
-    *,
-    conversation: ConversationOptions,
-    paged: options.PageOptions,
-    include_content: options.IncludeContent = False,
-    depth: options.Depth = None,
-    kind: options.Kind = None,
-    times: options.TimeOptions,
-) -> Answer:
-    """List the summaries of a conversation, or of all: those that cover the newest time first."""
-    named = conversation.selector("summaries.list", needed=False)
-    filters = _Filters(options.depth_of(depth), options.kind_of(kind), include_content)
-    window = options.window("summaries", paged, times)
+def list_(run: Run, named: Selector, window: Window, filters: Filters) -> Answer:
+    """A page of the summaries of a conversation, or of all."""
     schema, owner, page = run.read(_load_list, named, window, filters)
-    whole = [_prose(run, item) for item in page.items] if include_content else []
+    whole = [_prose(run, item) for item in page.items] if filters.whole else []
     return run.answer(
         "summaries.list",
         {
             "conversationId": owner,
-            "items": [documents.summary(item, content=include_content) for item in page.items],
+            "items": [documents.summary(item, content=filters.whole) for item in page.items],
         },
         whole or [_table(run, page.items, empty="No summary matches.")],
         paging=Paging("summaries", window.limit, len(page.items), page.next),
@@ -90,7 +68,7 @@ def list_(
 
 
 async def _load_list(
-    reader: Reader, named: Selector, window: Window, filters: _Filters
+    reader: Reader, named: Selector, window: Window, filters: Filters
 ) -> tuple[Schema, ConversationId | None, Page[ListedSummary]]:
     owner = (await chosen(reader, named)).conversation_id if named.given else None
     page = await summary_page(
@@ -99,9 +77,9 @@ async def _load_list(
     return reader.schema, owner, page
 
 
-def show(run: Run, summary_id: options.SummaryArgument) -> Answer:
-    """Show one summary: its text, what it was made from, and what was made from it."""
-    found = run.read(_load, options.stored_text(summary_id))
+def show(run: Run, wanted: str) -> Answer:
+    """One summary with what stands around it; *wanted* is its id or the beginning of it."""
+    found = run.read(_load, wanted)
     consumers: list[Json] = [documents.summary(item, content=True) for item in found.consumers]
     sources: list[Json] = [documents.summary(item, content=True) for item in found.sources]
     data: Document = {
@@ -140,9 +118,9 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
     )
 
 
-def previous(run: Run, summary_id: options.SummaryArgument) -> Answer:
-    """Show the previous context a summary was made with, reconstructed, and the one for a rewrite."""
-    found = run.read(_load_previous, options.stored_text(summary_id))
+def previous(run: Run, wanted: str) -> Answer:
+    """The previous context of one summary; *wanted* is its id or the beginning of it."""
+    found = run.read(_load_previous, wanted)
     data: Document = {
         "summaryId": found.summary_id,
         "applies": found.applies,

@@ -16,9 +16,16 @@ from tests.conftest import DatabaseFactory
 #: Command line, error code, and a part of the sentence. No database is needed to see what is wrong.
 MISTAKES = [
     (["bogus"], "INVALID_COMMAND", "Unknown command: bogus."),
+    (["stauts"], "INVALID_COMMAND", "Unknown command: stauts. Did you mean status?"),
+    (["undo"], "INVALID_COMMAND", "Unknown command: undo. Did you mean history undo?"),
     (["conversations", "bogus"], "INVALID_COMMAND", "Unknown command: conversations bogus."),
-    (["conversations"], "INVALID_COMMAND", "needs a subcommand: list, show."),
+    (
+        ["history", "udno"],
+        "INVALID_COMMAND",
+        "Unknown command: history udno. Did you mean",
+    ),
     (["status", "--bogus"], "INVALID_ARGUMENT", "Unknown option --bogus."),
+    (["status", "--prety"], "INVALID_ARGUMENT", "Unknown option --prety. Did you mean --pretty?"),
     (["status", "--limit", "3"], "INVALID_ARGUMENT", "--limit is not supported by status."),
     (
         ["messages", "tail", "1", "--role", "user"],
@@ -93,7 +100,7 @@ MISTAKES = [
         "--depth must be a whole number of at least 0.",
     ),
     (["summaries", "show"], "INVALID_ARGUMENT", "summaries.show needs an argument"),
-    (["summaries", "show", "a", "b"], "INVALID_ARGUMENT", "b"),
+    (["summaries", "show", "a", "b"], "INVALID_ARGUMENT", "summaries.show does not take b:"),
     (["prompts", "render", "leaf", "--prompt-dir", "\udcff"], "INVALID_ARGUMENT", "not valid UTF-8"),
     (["context", "show", "1", "--budget", "0"], "INVALID_ARGUMENT", "--budget must be"),
     (["conversations", "list", "--cursor", "junk"], "INVALID_CURSOR", "The cursor cannot be used"),
@@ -113,7 +120,7 @@ def test_a_mistake_is_refused_in_one_sentence(
     plain = run(*arguments)
     assert (plain.code, plain.out) == (2, "")
     assert words in plain.err
-    assert plain.err.endswith(".\n") or plain.err.endswith(").\n")
+    assert plain.err.endswith((".\n", ").\n", "?\n"))
     assert plain.err.count("\n") == 1
     monkeypatch.setenv("LCM_TUI_FORMAT", "json")
     as_json = run(*arguments)
@@ -134,12 +141,32 @@ def test_options_stand_anywhere(database_file: DatabaseFactory):
 
 
 def test_words_of_a_command_come_first_in_order():
-    groups = frozenset({"conversations"})
-    assert in_order(["--db", "status", "conversations", "--json", "list", "--limit", "1"], groups) == [
+    assert in_order(["--db", "status", "conversations", "--json", "list", "--limit", "1"]) == [
         *("conversations", "list", "--db", "status", "--json", "--limit", "1")
     ]
-    assert in_order(["--json"], groups) == ["--json"]
-    assert in_order(["--", "conversations", "list"], groups) == ["--", "conversations", "list"]
+    assert in_order(["--limit", "1", "conversations", "list"]) == ["conversations", "list", "--limit", "1"]
+    assert in_order(["--json"]) == ["--json"]
+    assert in_order(["--", "conversations", "list"]) == ["--", "conversations", "list"]
+    assert in_order(["--limit", "3"]) == ["--limit", "3"]
+
+
+@pytest.mark.parametrize("arguments", [["conversations"], ["conversations", "--pretty"]])
+def test_a_group_alone_lists_what_there_is(arguments: list[str]):
+    alone = run(*arguments)
+    assert (alone.code, alone.out) == (2, "")
+    assert "  list  List conversations" in alone.err
+    error = run(*arguments, "--json").error
+    assert error == {
+        "code": "INVALID_COMMAND",
+        "message": "conversations needs a subcommand: list, show.",
+    }
+
+
+@pytest.mark.parametrize("words", [[], ["history"], ["history", "undo"]])
+def test_help_is_a_command_too(words: list[str]):
+    assert run("help", *words) == run(*words, "--help")
+    assert run("help", *words, "--json") == run(*words, "--help", "--json")
+    assert run("help", "bogus").code == 2
 
 
 def test_an_id_that_is_not_there_exits_with_3(database_file: DatabaseFactory):

@@ -22,9 +22,8 @@ from lcm_core.store.database import Reader
 
 from lcm_tui.cli import answer, changing, working
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.change_flags import ChangeFlags
 from lcm_tui.cli.changing import Proposal, run_change
-from lcm_tui.cli.options import Presentation
+from lcm_tui.cli.options import ChangeFlags, Presentation
 from lcm_tui.cli.readable import Note, Page
 from tests.change.support import REAL, changed, context_of, dissolvable, dump, plan_of, update
 from tests.cli.support import run
@@ -262,7 +261,7 @@ def test_ctrl_c_at_the_question_changes_nothing(path: Path, monkeypatch: pytest.
         raise KeyboardInterrupt
 
     answering(monkeypatch, press)
-    result = run("dissolve", conversation, "--summary-id", summary, "--db", path, "--apply")
+    result = run("dissolve", conversation, "--summary", summary, "--db", path, "--apply")
     assert (result.code, result.out) == (10, "")
     assert result.err.endswith("[y/N] \nCancelled; nothing was changed.\n")
     assert folder(path) == before
@@ -404,7 +403,7 @@ def test_later_plans_of_a_batch_may_build_on_earlier_ones(path: Path):
     wanted = [summary for owner, summary in dissolvable(path) if owner == conversation]
     before = dump(path)
     for summary in wanted:
-        words = ("dissolve", conversation, "--summary-id", summary)
+        words = ("dissolve", conversation, "--summary", summary)
         assert run(*words, "--db", path, "--apply", "--yes").code == 0
     change_behind(path, "UPDATE lcm_tui_operations SET batch = 'batch_x'")
     shown = run("history", "undo", "--batch", "batch_x", "--db", path, "--json").data

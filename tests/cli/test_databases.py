@@ -282,7 +282,7 @@ def test_an_id_that_is_no_utf8_can_be_asked_for(database_copy: DatabaseFactory, 
     assert run("files", "show", named(file), *at, "--json").data["file"]["fileId"] == os.fsdecode(file)
     known = run("conversations", "show", "--session-key", named(b"agent:\xff"), *at, "--json").data
     assert known["conversation"]["conversationId"] == 1
-    dissolved = run("dissolve", "1", "--summary-id", named(summary), *at)
+    dissolved = run("dissolve", "1", "--summary", named(summary), *at)
     assert (dissolved.code, dissolved.err) == (0, "")
     assert run("rewrite", "1", "--summary", named(summary), *at).code == 0
 

@@ -27,7 +27,7 @@ def path(database_copy: DatabaseFactory) -> Path:
 
 def dissolve(path: Path, *more: object, number: int = 0) -> Any:
     conversation, summary = dissolvable(path)[number]
-    return run("dissolve", conversation, "--summary-id", summary, "--db", path, *more)
+    return run("dissolve", conversation, "--summary", summary, "--db", path, *more)
 
 
 def folder(path: Path) -> dict[str, bytes]:
@@ -67,7 +67,7 @@ def test_a_conversation_and_a_summary_have_several_names(path: Path):
     key = value(path, "SELECT session_key FROM conversations WHERE conversation_id = ?", conversation)
     beginning = summary[:9]
     for named in ([conversation], ["--conversation-id", conversation], ["--session-key", key]):
-        shown = run("dissolve", *named, "--summary-id", beginning, "--db", path, "--json").data
+        shown = run("dissolve", *named, "--summary", beginning, "--db", path, "--json").data
         assert (shown["conversationId"], summary in shown["title"]) == (conversation, True)
 
 
@@ -81,7 +81,7 @@ def test_keep_leaves_the_node(path: Path):
 def test_several_levels_and_several_summaries(path: Path):
     conversation = 1
     wanted = [summary for owner, summary in dissolvable(path) if owner == conversation]
-    chosen = [part for summary in wanted for part in ("--summary-id", summary)]
+    chosen = [part for summary in wanted for part in ("--summary", summary)]
     all_at_once = run("dissolve", conversation, *chosen, "--db", path, "--json").data
     leaving = [one["identity"] for one in all_at_once["shift"] if one["to"] is None]
     assert leaving == [f"summary:{one}" for one in wanted]
@@ -106,14 +106,14 @@ def test_a_budget_that_is_exceeded_is_a_warning(path: Path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["dissolve", "1"], "dissolve needs --summary-id ID."),
-        (["dissolve", "--summary-id", "x"], "dissolve needs a conversation"),
-        (["dissolve", "x", "--summary-id", "x"], "must be a whole number"),
-        (["dissolve", "1", "--summary-id", "x", "--levels", "0"], "--levels must be"),
-        (["dissolve", "1", "--summary-id", "x", "--apply", "--dry-run"], "exclude each other"),
-        (["dissolve", "1", "--summary-id"], "--summary-id needs a value"),
-        (["dissolve", "1", "--summary-id", "x", "--keep=yes"], "--keep takes no value"),
-        (["dissolve", "1", "--summary-id", "x", "--budget", "much"], "--budget must be"),
+        (["dissolve", "1"], "dissolve needs --summary ID."),
+        (["dissolve", "--summary", "x"], "dissolve needs a conversation"),
+        (["dissolve", "x", "--summary", "x"], "must be a whole number"),
+        (["dissolve", "1", "--summary", "x", "--levels", "0"], "--levels must be"),
+        (["dissolve", "1", "--summary", "x", "--apply", "--dry-run"], "exclude each other"),
+        (["dissolve", "1", "--summary"], "--summary needs a value"),
+        (["dissolve", "1", "--summary", "x", "--keep=yes"], "--keep takes no value"),
+        (["dissolve", "1", "--summary", "x", "--budget", "much"], "--budget must be"),
     ],
 )
 def test_mistakes_exit_with_2(arguments: list[str], words: str):
@@ -124,18 +124,18 @@ def test_mistakes_exit_with_2(arguments: list[str], words: str):
 
 def test_what_is_not_there_exits_with_3(path: Path):
     _, summary = dissolvable(path)[0]
-    for arguments in ((99, "--summary-id", summary), (1, "--summary-id", "sum_nothing")):
+    for arguments in ((99, "--summary", summary), (1, "--summary", "sum_nothing")):
         result = run("dissolve", *arguments, "--db", path, "--apply", "--yes", "--json")
         assert (result.code, result.error["code"].endswith("NOT_FOUND")) == (3, True)
 
 
 def test_an_ambiguous_beginning_is_a_mistake(path: Path):
-    result = run("dissolve", 1, "--summary-id", "sum_", "--db", path, "--json")
+    result = run("dissolve", 1, "--summary", "sum_", "--db", path, "--json")
     assert (result.code, result.error["code"]) == (2, "AMBIGUOUS_ID")
 
 
 def test_a_database_that_cannot_be_used_exits_with_5(path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert run("dissolve", 1, "--summary-id", "x", "--db", path.with_name("no.db")).code == 5
+    assert run("dissolve", 1, "--summary", "x", "--db", path.with_name("no.db")).code == 5
     assert not path.with_name("no.db").exists()
     rows, real = dump(path), sqlite3.connect
 
@@ -187,7 +187,7 @@ def test_a_refusal_exits_with_9(path: Path):
     for wanted, words in ((leaf, "is a leaf"), (of_another, "belongs to conversation")):
         owner = 1 if wanted == leaf else conversation
         for more in ((), ("--apply", "--yes")):
-            result = run("dissolve", owner, "--summary-id", wanted, "--db", path, "--json", *more)
+            result = run("dissolve", owner, "--summary", wanted, "--db", path, "--json", *more)
             assert (result.code, result.error["code"]) == (9, "REFUSED")
             assert words in result.error["message"]
     nobody = dissolve(path, "--apply", "--json")
@@ -197,7 +197,7 @@ def test_a_refusal_exits_with_9(path: Path):
         f"""CREATE TRIGGER along AFTER DELETE ON summaries BEGIN
         UPDATE conversations SET title = 'x' WHERE conversation_id = {conversation}; END""",
     )
-    result = run("dissolve", conversation, "--summary-id", summary, "--db", path, "--apply", "--yes")
+    result = run("dissolve", conversation, "--summary", summary, "--db", path, "--apply", "--yes")
     assert (result.code, result.out) == (9, "")
     assert "trigger" in result.err
     assert dump(path) == rows
@@ -205,7 +205,7 @@ def test_a_refusal_exits_with_9(path: Path):
 
 def test_a_person_who_says_no_exits_with_10(path: Path):
     conversation, summary = dissolvable(path)[0]
-    command = ["dissolve", conversation, "--summary-id", summary, "--db", path, "--apply"]
+    command = ["dissolve", conversation, "--summary", summary, "--db", path, "--apply"]
     rows = dump(path)
     for typed in ("n\n", "\x04"):
         code, shown = at_a_terminal(typed, *command)

@@ -39,7 +39,7 @@ def dissolve(path: Path) -> str:
     """Dissolve a summary of a conversation in which nothing was changed yet."""
     changed = {found[0] for found in connect_rows(path, OWNERS)} if value(path, JOURNAL) else set()
     conversation, summary = next(one for one in dissolvable(path) if one[0] not in changed)
-    return str(run("dissolve", conversation, "--summary-id", summary, "--db", path, *DO).data["operationId"])
+    return str(run("dissolve", conversation, "--summary", summary, "--db", path, *DO).data["operationId"])
 
 
 def connect_rows(path: Path, sql: str) -> list[Any]:
@@ -350,7 +350,7 @@ def test_who_waits_for_a_lock_is_stopped_by_ctrl_c(
         change_behind(path, "DELETE FROM messages_fts WHERE rowid < 9")
     if words[0] == "dissolve":
         conversation, summary = dissolvable(path)[0]
-        words = (*words, conversation, "--summary-id", summary)
+        words = (*words, conversation, "--summary", summary)
     before, real = dump(path), getattr(module, writer)
     monkeypatch.setattr(answer, "BUSY_SECONDS", 60)
 

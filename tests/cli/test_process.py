@@ -155,7 +155,7 @@ def test_help_whose_reader_has_gone_is_no_error(arguments: list[str]):
 
 
 def test_ctrl_c_while_the_program_is_being_imported_is_quiet(tmp_path: Path):
-    (tmp_path / "typer.py").write_text(
+    (tmp_path / "click.py").write_text(
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhile True: pass\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -208,13 +208,17 @@ def test_an_interrupted_command_says_so_and_leaves_nothing_behind(
         ("lcm-tui messages list --db x --ro", ["--role"]),
         ("lcm-tui messages list --role ", ["system", "user", "assistant", "tool"]),
         ("lcm-tui completion ", ["bash", "zsh", "fish", "powershell"]),
+        ("lcm-tui --db x --limit 2 messages ", ["list", "tail"]),
+        ("lcm-tui dissolve 1 --su", ["--summary"]),
     ],
 )
 def test_the_shell_is_told_what_may_come_next(line: str, expected: list[str]):
     words = line.split()
     at = len(words) if line.endswith(" ") else len(words) - 1
-    env = {"_LCM_TUI_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(at)}
-    assert start(env=env).stdout.split() == expected
+    env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(at)}
+    assert start(env=env).stdout.split() == [f"plain,{word}" for word in expected]
+    earlier = {**env, "_LCM_TUI_COMPLETE": "complete_bash"}  # a script that 0.1 wrote
+    assert start(env=earlier).stdout.split() == expected
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
@@ -277,7 +281,7 @@ def test_the_app_is_opened_with_the_settings(monkeypatch: pytest.MonkeyPatch, da
         return 0
 
     monkeypatch.setattr(launch, "has_terminal", lambda: True)
-    monkeypatch.setattr("lcm_tui.cli.other.has_terminal", lambda: True)
+    monkeypatch.setattr("lcm_tui.cli.demo.has_terminal", lambda: True)
     monkeypatch.setattr(app, "run_app", run_app)
     path = str(database_file("0.15.3"))
     assert run("--db", path).code == 0

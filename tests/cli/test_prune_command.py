@@ -17,7 +17,7 @@ from lcm_core.operations.drafting.saved import drafts_folder
 
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli import prune as command
-from lcm_tui.cli.amounts import age_of, bytes_of
+from lcm_tui.cli.kinds import Age, Size
 from tests.change.support import REAL, changed, dump, search_faults
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
@@ -440,8 +440,8 @@ def test_other_exits(path: Path, database_copy: DatabaseFactory, monkeypatch: py
 
 
 def test_amounts_are_read_as_people_write_them():
-    assert [age_of("x", text).days for text in ("90d", "2w", "3m", "1y")] == [90, 14, 90, 365]
-    assert [bytes_of("x", text) for text in ("50MB", "1.5gb", "800 KB", "12", "7k")] == [
+    assert [Age().read("x", text).days for text in ("90d", "2w", "3m", "1y")] == [90, 14, 90, 365]
+    assert [Size().read("x", text) for text in ("50MB", "1.5gb", "800 KB", "12", "7k")] == [
         50_000_000,
         1_500_000_000,
         800_000,

@@ -150,7 +150,7 @@ def test_it_is_narrowed_down(database: Path) -> None:
     assert len(repair(database, "--all", "--kinds", "truncated").data["items"]) == 4
     assert len(repair(database, "--all", "--limit", 3).data["items"]) == 3
     assert repair(database, "--all", "--since", "2027-01-01").data["items"] == []
-    [one] = repair(database, "--summary-id", BROKEN[:9]).data["items"]
+    [one] = repair(database, "--summary", BROKEN[:9]).data["items"]
     assert one["summaryId"] == BROKEN
     assert repair(database, 7).data["items"] == []
     assert "nothing to repair" in run("repair", 7, "--db", database).out
@@ -163,7 +163,7 @@ def test_it_is_narrowed_down(database: Path) -> None:
         (("repair", 99), "CONVERSATION_NOT_FOUND", 3),
         (("repair", 1, "--all"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--kinds", "odd"), "INVALID_ARGUMENT", 2),
-        (("repair", 1, "--summary-id", BROKEN), "SUMMARY_NOT_FOUND", 3),
+        (("repair", 1, "--summary", BROKEN), "SUMMARY_NOT_FOUND", 3),
         (("repair", 1, "--apply", "--accept", "maybe"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--apply", "--yes"), "REFUSED", 9),
         (("repair", 1, "--apply", "--accept", "every"), "REFUSED", 9),

@@ -19,7 +19,9 @@ from lcm_core.change import commit as committing
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
 
-from lcm_tui import cli
+from lcm_tui.cli import registry
+from lcm_tui.cli.drafting_options import DraftFlags
+from lcm_tui.cli.options import SqlFlags
 from tests.change.support import dissolvable, dump, planned, search_faults
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -95,7 +97,7 @@ def ok(*arguments: object) -> Any:
 
 def dissolve(path: Path) -> tuple[object, ...]:
     conversation, summary = dissolvable(path)[0]
-    return ("dissolve", conversation, "--summary-id", summary, "--levels", 2)
+    return ("dissolve", conversation, "--summary", summary, "--levels", 2)
 
 
 #: Commands that show SQL; what each is to do is made on the file first.
@@ -269,10 +271,6 @@ def test_a_transcript_is_shown_as_sql(openclaw_home: Path) -> None:
 
 
 def test_every_command_that_has_the_option_is_tried_here() -> None:
-    found = set[str]()
-    for name, command in cli._tree(None).commands.items():
-        for below, one in getattr(command, "commands", {"": command}).items():
-            if any("--sql" in each.opts and not each.hidden for each in one.params):
-                found.add(f"{name} {below}".strip())
+    found = {one.path for one in registry.every() if one.takes(SqlFlags) or one.takes(DraftFlags)}
     tried = {"rewrite", "repair", "backfill", "doctor", "dissolve", "transplant", "prune", "merge", "import"}
     assert found == tried | {"history undo", "history redo"}

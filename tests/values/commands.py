@@ -87,7 +87,7 @@ def cases(path: Path) -> list[Case]:
         ("compact", chosen),
         ("compact", chosen, "--rules", "0.1"),
         ("compact", chosen, "--single-root", "--tail", "0"),
-        *(((("dissolve", chosen, "--summary-id", top)),) if top else ()),
+        *(((("dissolve", chosen, "--summary", top)),) if top else ()),
         ("rewrite", chosen, "--all"),
         ("repair", chosen),
         ("repair", chosen, "--rules", "0.1"),

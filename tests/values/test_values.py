@@ -33,7 +33,7 @@ def prepared(path: Path) -> Path:
             (fullest(path),),
         ).fetchone()
     if top is not None:
-        made = run("dissolve", fullest(path), "--summary-id", top[0], "--apply", "--yes", "--db", path)
+        made = run("dissolve", fullest(path), "--summary", top[0], "--apply", "--yes", "--db", path)
         assert made.code == 0, made.err
     return path
 

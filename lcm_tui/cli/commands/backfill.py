@@ -1,0 +1,59 @@
+"""``backfill``: a session that the database does not know, or knows in part, from its transcript."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli import options
+from lcm_tui.cli.backfill_options import AfterImport
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import FilePath, Raw, Text
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+Agent: TypeAlias = Annotated[str | None, Argument("AGENT", "Whose session it is.", Raw())]
+SessionId: TypeAlias = Annotated[str | None, Argument("SESSION", "Its id, or the name of its file.", Raw())]
+File: TypeAlias = Annotated[
+    Path | None, Option("--file", "The transcript itself, wherever it lies.", FilePath(text=True), "PATH")
+]
+Key: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--session-key",
+        "The session's key, where its folder does not say it.",
+        Text(empty=False),
+        "KEY",
+        earlier=("--key",),
+    ),
+]
+Title: TypeAlias = Annotated[
+    str | None, Option("--title", "Title of a new conversation.", Text(empty=False), "TEXT")
+]
+
+
+@command("backfill", examples=("backfill main 2b8481de", "backfill --file session.jsonl --recompact --apply"))
+def backfill(
+    run: Run,
+    *,
+    agent: Agent = None,
+    session: SessionId = None,
+    file: File = None,
+    session_key: Key = None,
+    title: Title = None,
+    after: AfterImport,
+    model: options.ModelOptions,
+    flags: options.SqlFlags,
+) -> Answer:
+    """Import a session's transcript, whole and as the engine would; shown only, without --apply."""
+    if file is not None and agent is not None:
+        raise UsageError("--file and AGENT SESSION exclude each other.", details={"option": "file"})
+    if file is None and not (agent and session):
+        raise UsageError("backfill needs AGENT SESSION, or --file PATH.", details={"option": "file"})
+    from lcm_tui.cli import backfill
+
+    disk = backfill.disk_session(run, agent or "", session or "") if file is None else backfill.of_file(file)
+    return backfill.backfill(run, disk, session_key, title, after, model, flags)

@@ -1,0 +1,34 @@
+"""``backup``: the whole database to a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.kinds import FilePath
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+To: TypeAlias = Annotated[
+    Path | None,
+    Option(
+        "--to", "The copy, or its folder; else beside the database, named by the time.", FilePath(), "PATH"
+    ),
+]
+Check: TypeAlias = Annotated[
+    bool, Option("--quick-check", "Read the whole copy again and check every page of it.")
+]
+Force: TypeAlias = Annotated[bool, Option("--force", "Replace a file that has this name.")]
+Yes: TypeAlias = Annotated[bool, Option("--yes", "Do not ask.")]
+
+
+@command("backup", examples=("backup --to /backups",))
+def backup(
+    run: Run, *, to: To = None, check: Check = False, force: Force = False, yes: Yes = False
+) -> Answer:
+    """Copy the database, also while a host writes to it: one state of it, whole, or no file at all."""
+    from lcm_tui.cli import backup
+
+    return backup.backup(run, to, check=check, force=force, yes=yes)

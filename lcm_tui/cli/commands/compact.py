@@ -1,0 +1,100 @@
+"""``compact``: the passes that the engine would make, forecast without a call, and made when asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.kinds import Tokens
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+Leaf: TypeAlias = Annotated[
+    bool, Option("--leaf", "One leaf, and what the engine condenses after it by itself.")
+]
+Sweep: TypeAlias = Annotated[
+    bool, Option("--sweep", "Leaves until nothing is left, then condensed; the default.")
+]
+UntilUnder: TypeAlias = Annotated[
+    int | None,
+    Option("--until-under", "Sweep after sweep until the context is so small.", Tokens(), "TOKENS"),
+]
+SingleRoot: TypeAlias = Annotated[bool, Option("--single-root", "Down to one summary before the fresh tail.")]
+IfDue: TypeAlias = Annotated[bool, Option("--if-due", "Only if the engine would do it by itself now.")]
+NoFallback: TypeAlias = Annotated[
+    bool, Option("--no-fallback", "Stop where no model gave a shorter text; cut nothing.")
+]
+NoSql: TypeAlias = Annotated[bool, Option("--sql", "", hidden=True)]
+
+
+@command("compact", examples=("compact 1", "compact 1 --leaf --apply", "compact 1 --until-under 40k"))
+def compact(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    leaf: Leaf = False,
+    sweep: Sweep = False,
+    until_under: UntilUnder = None,
+    single_root: SingleRoot = False,
+    budget: options.Budget = None,
+    tail: options.Tail = None,
+    chunk: options.Chunk = None,
+    if_due: IfDue = False,
+    no_fallback: NoFallback = False,
+    rules: options.RuleSet = None,
+    sql: NoSql = False,
+    model: options.ModelOptions,
+    flags: options.ChangeFlags,
+) -> Answer:
+    """Compact a conversation as its engine would, pass by pass; shown only, without --apply and any call."""
+    if sql:
+        raise UsageError(
+            "compact has no --sql: the text of each pass is written when it is made, and the next one rests "
+            "on it; --apply makes them, and `history undo --batch` takes them back.",
+            details={"option": "sql"},
+        )
+    if sum([leaf, sweep, until_under is not None, single_root]) > 1:
+        raise UsageError(
+            "--leaf, --sweep, --until-under and --single-root exclude each other.",
+            details={"option": "sweep"},
+        )
+    if if_due and (single_root or until_under is not None):
+        raise UsageError(
+            "--if-due goes with --leaf and --sweep: the engine does nothing else by itself.",
+            details={"option": "if-due"},
+        )
+    named = conversation.selector("compact")
+    from lcm_core.operations.compaction.run import Mode, operation_of
+
+    from lcm_tui.cli.compact import CompactWork
+    from lcm_tui.cli.modelling import modelling
+    from lcm_tui.session import budget_for
+
+    asked = (
+        (leaf, Mode.LEAF),
+        (single_root, Mode.SINGLE_ROOT),
+        (until_under is not None, Mode.UNTIL_UNDER),
+        (True, Mode.SWEEP),
+    )
+    mode = next(mode for named, mode in asked if named)
+    work = CompactWork(
+        run,
+        named,
+        mode.value,
+        operation_of(mode, target=until_under, if_due=if_due),
+        modelling(run, model),
+        budget_for(run.settings, budget),
+        tail,
+        chunk,
+        no_fallback,
+        rules=rules,
+        target=until_under,
+    )
+    shown = work.forecast()
+    if not flags.apply or not shown.forecast.passes:
+        return work.planned(shown)
+    return work.apply(shown, agreed=flags.yes)

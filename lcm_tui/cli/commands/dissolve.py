@@ -1,0 +1,53 @@
+"""``dissolve``: condensed summaries of a context give way to what they were made from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.kinds import WholeNumber
+
+if TYPE_CHECKING:
+    from lcm_core.change.plan import Plan
+    from lcm_core.store.database import Reader
+
+    from lcm_tui.cli.answer import Answer, Run
+
+Keep: TypeAlias = Annotated[bool, Option("--keep", "Leave the node in the DAG; only the context changes.")]
+Levels: TypeAlias = Annotated[
+    int, Option("--levels", "Dissolve condensed sources too, N levels down.", WholeNumber(1), "N")
+]
+
+
+@command("dissolve", examples=("dissolve 3 --summary sum_4c4b", "dissolve 3 --summary sum_4c4b --apply"))
+def dissolve(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    summary: options.Summaries = (),
+    keep: Keep = False,
+    levels: Levels = 1,
+    budget: options.Budget = None,
+    flags: options.SqlFlags,
+) -> Answer:
+    """Give a condensed summary's place in the context back to its sources; shown only, without --apply."""
+    from lcm_core.operations.dissolve import plan_dissolve
+
+    from lcm_tui.cli.changing import run_change
+    from lcm_tui.cli.selecting import chosen, summary_beginning
+    from lcm_tui.session import budget_for
+
+    named = conversation.selector("dissolve")
+    if not summary:
+        raise UsageError("dissolve needs --summary ID.", details={"option": "summary"})
+
+    async def plan(reader: Reader) -> Plan:
+        owner = (await chosen(reader, named)).conversation_id
+        ids = [await summary_beginning(reader, one) for one in summary]
+        against = budget_for(run.settings, budget)
+        return await plan_dissolve(reader, owner, ids, levels=levels, keep=keep, budget=against)
+
+    return run_change(run, "dissolve", plan, flags, budget=budget)

@@ -1,0 +1,82 @@
+"""``doctor``: what the checks find in a database, and fixes for what can be mended without a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.kinds import Raw, Seconds
+from lcm_tui.cli.options import ConversationOptions, SqlFlags
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+All: TypeAlias = Annotated[bool, Option("--all", "The whole file; so without a conversation.")]
+Checks: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--check",
+        "Only these checks (A11, or a family: A); several with commas or again.",
+        Raw(),
+        "ID",
+        several=True,
+    ),
+]
+WholeFile: TypeAlias = Annotated[
+    bool, Option("--whole-file", "Search tables and pages too, of a conversation or a large file.")
+]
+CheckSeconds: TypeAlias = Annotated[
+    float | None,
+    Option(
+        "--check-seconds",
+        "A check that gets no further for so long gives up and says so; 0: none does. Otherwise 30.",
+        Seconds(),
+        "SECONDS",
+    ),
+]
+FixOption: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--fix",
+        "Fix a finding by its id, all of a check (A4), or everything that is broken (all).",
+        Raw(),
+        "ID",
+        several=True,
+    ),
+]
+KeepSources: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--keep-sources", "Where a summary and all that it covers stand in a context, take the summary out."
+    ),
+]
+
+
+@command("doctor", examples=("doctor", "doctor 3 --check A,B1", "doctor --fix all --apply"))
+def doctor(
+    run: Run,
+    *,
+    conversation: ConversationOptions,
+    everything: All = False,
+    check: Checks = (),
+    whole_file: WholeFile = False,
+    check_seconds: CheckSeconds = None,
+    fix: FixOption = (),
+    keep_sources: KeepSources = False,
+    flags: SqlFlags,
+) -> Answer:
+    """Check the database; --fix mends what needs no model (shown only, without --apply)."""
+    from lcm_tui.cli import doctor
+
+    named = conversation.selector("doctor")
+    if everything and named.given:
+        raise UsageError("doctor takes a conversation or --all.", details={"option": "all"})
+    if not fix and (keep_sources or flags.apply or flags.sql):
+        option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
+        raise UsageError(f"--{option} belongs to --fix.", details={"option": option})
+    asked = doctor.Asked(named, doctor.split(check), whole_file)
+    if not fix:
+        return doctor.examine(doctor.with_seconds(run, check_seconds), asked)
+    return doctor.mend(doctor.with_seconds(run, check_seconds), asked, fix, flags, keep_sources=keep_sources)

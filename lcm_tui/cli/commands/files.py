@@ -1,0 +1,39 @@
+"""``files list`` and ``files show``: payloads that the engine took out of messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Argument, Option, command
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+FileArgument: TypeAlias = Annotated[str, Argument("FILE_ID", "The file.")]
+WithContent: TypeAlias = Annotated[
+    bool, Option("--content", "The file itself, when it is there and is text.")
+]
+
+
+@command("files list", examples=("files list 1",))
+def list_(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    paged: options.PageOptions,
+    times: options.TimeOptions,
+) -> Answer:
+    """List the large files of a conversation, or of all, the newest first."""
+    from lcm_tui.cli import files
+
+    named = conversation.selector("files.list")
+    return files.list_(run, named, options.window("files", paged, times))
+
+
+@command("files show", examples=("files show file_b7b54f0887584669 --content",))
+def show(run: Run, *, file_id: FileArgument, content: WithContent = False) -> Answer:
+    """Show one file: what is recorded of it, where it is, and who refers to it."""
+    from lcm_tui.cli import files
+
+    return files.show(run, file_id, content=content)

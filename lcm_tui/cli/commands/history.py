@@ -1,0 +1,135 @@
+"""``history``: what lcm-tui changed in this database, and taking it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import Moment, Text, WholeNumber
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+OperationArgument: TypeAlias = Annotated[
+    str, Argument("OPERATION_ID", "The operation, or the beginning of its id.", Text())
+]
+OptionalOperation: TypeAlias = Annotated[
+    str | None,
+    Argument("OPERATION_ID", "The operation, or the beginning of its id; or use an option.", Text()),
+]
+Batch: TypeAlias = Annotated[
+    str | None, Option("--batch", "All that was committed together.", Text(), "BATCH")
+]
+Keep: TypeAlias = Annotated[
+    int | None, Option("--keep-newest", "Keep the newest N operations.", WholeNumber(0), "N")
+]
+Older: TypeAlias = Annotated[
+    datetime | None, Option("--before", "Only operations from before this time.", Moment(), "TIME")
+]
+Last: TypeAlias = Annotated[
+    bool,
+    Option("--last", "Undo: the newest change in effect. Redo: the change that was undone last."),
+]
+WithLater: TypeAlias = Annotated[
+    bool, Option("--with-later", "Undo later operations that depend on it too, as a batch.")
+]
+Unfold: TypeAlias = Annotated[
+    bool, Option("--unfold", "Show each operation of a batch on a line of its own.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """What is to be taken back or made again: one of three ways to name it."""
+
+    operation_id: OptionalOperation = None
+    batch: Batch = None
+    last: Last = False
+
+    def check(self, command: str) -> None:
+        """Refuse it unless it is named in one way.
+
+        Raises:
+            UsageError: it is named in several, or in none.
+        """
+        if [self.operation_id is not None, self.batch is not None, self.last].count(True) != 1:
+            raise UsageError(
+                f"{command} needs one of OPERATION_ID, --batch BATCH and --last.",
+                details={"command": command},
+            )
+
+
+@command("history list", examples=("history list", "history list 3 --unfold"))
+def list_(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    paged: options.PageOptions,
+    unfold: Unfold = False,
+) -> Answer:
+    """List what was changed, the newest first, with what undid it; a batch is one line."""
+    from lcm_tui.cli import history
+
+    wanted = conversation.selector("history.list")
+    return history.list_(run, wanted, options.window("history", paged), unfold=unfold)
+
+
+@command("history show", examples=("history show op_4c4b",))
+def show(run: Run, *, operation_id: OperationArgument) -> Answer:
+    """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
+    from lcm_tui.cli import history
+
+    return history.show(run, operation_id)
+
+
+@command("history undo", examples=("history undo --last --apply", "history undo op_4c4b --with-later"))
+def undo(
+    run: Run,
+    *,
+    back: Back,
+    with_later: WithLater = False,
+    budget: options.Budget = None,
+    flags: options.SqlFlags,
+) -> Answer:
+    """Take an operation back, whichever it is; shown only, without --apply. It can be redone."""
+    from lcm_tui.cli import history
+
+    if with_later and back.batch is not None:
+        raise UsageError("--with-later goes with OPERATION_ID or --last.", details={"option": "with-later"})
+    back.check("history.undo")
+    return history.undo(run, back.operation_id, back.batch, flags, with_later=with_later, budget=budget)
+
+
+@command("history redo", examples=("history redo --last --apply",))
+def redo(run: Run, *, back: Back, budget: options.Budget = None, flags: options.SqlFlags) -> Answer:
+    """Make an operation again that was undone; shown only, without --apply."""
+    from lcm_tui.cli import history
+
+    back.check("history.redo")
+    return history.redo(run, back.operation_id, back.batch, flags, budget=budget)
+
+
+@command("history prune", examples=("history prune --before 2026-01-01 --apply",))
+def prune(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    before: Older = None,
+    keep: Keep = None,
+    flags: options.ChangeFlags,
+) -> Answer:
+    """Forget operations, which can then no longer be undone; counted only, without --apply."""
+    from lcm_tui.cli import history
+
+    named = conversation.selector("history.prune")
+    if before is None and keep is None and not named.given:
+        raise UsageError(
+            "history.prune needs --before TIME, --keep-newest N or a conversation.",
+            details={"command": "history.prune"},
+        )
+    return history.prune(run, named, before, keep, flags)

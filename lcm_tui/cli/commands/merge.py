@@ -1,0 +1,39 @@
+"""``merge``: sessions that a rollover split, listed, and made one conversation again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Argument, Option, command
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+ConversationArguments: TypeAlias = Annotated[
+    tuple[int, ...],
+    Argument(
+        "CONVERSATION_ID",
+        "Any conversation of the session; several merge several sessions. Without one: what is split.",
+        options.CONVERSATION,
+        several=True,
+    ),
+]
+AssumeRollover: TypeAlias = Annotated[
+    bool, Option("--assume-rollover", "Where no cause is recorded: you know that it was no reset.")
+]
+
+
+@command("merge", examples=("merge", "merge 8 --apply"))
+def merge(
+    run: Run,
+    *,
+    conversations: ConversationArguments = (),
+    assume_rollover: AssumeRollover = False,
+    budget: options.Budget = None,
+    flags: options.SqlFlags,
+) -> Answer:
+    """Make a session that a rollover split one conversation again; shown only, without --apply."""
+    from lcm_tui.cli import merge
+
+    return merge.merge(run, conversations, flags, assume_rollover=assume_rollover, budget=budget)

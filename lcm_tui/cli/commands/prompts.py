@@ -1,0 +1,93 @@
+"""``prompts``: what a model is asked when it summarises, and the operator's own versions of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_prompts import TEMPLATES
+
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import FilePath, Raw, WholeNumber
+from lcm_tui.cli.options import PromptFolder
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+_MAX_TARGET = 1_000_000
+
+PromptArgument: TypeAlias = Annotated[str, Argument("PROMPT", f"One of {', '.join(TEMPLATES)}.", Raw())]
+PromptArguments: TypeAlias = Annotated[
+    tuple[str, ...], Argument("PROMPT", f"Of {', '.join(TEMPLATES)}; else all.", Raw(), several=True)
+]
+To: TypeAlias = Annotated[
+    Path | None,
+    Option("--to", "The folder to write into; else that of your prompts.", FilePath(text=True), "DIR"),
+]
+Force: TypeAlias = Annotated[bool, Option("--force", "Replace files that are there.")]
+Aggressive: TypeAlias = Annotated[bool, Option("--aggressive", "As asked after an answer that was too long.")]
+TargetTokens: TypeAlias = Annotated[
+    int, Option("--target-tokens", "The size to ask for; 1200 by default.", WholeNumber(1, _MAX_TARGET), "N")
+]
+SourceFile: TypeAlias = Annotated[
+    str | None, Option("--source", "The text to be summarised; else a sample.", Raw(), "FILE")
+]
+PreviousFile: TypeAlias = Annotated[
+    str | None, Option("--previous-context", "What was summarised before it; else nothing.", Raw(), "FILE")
+]
+
+
+@command("prompts list")
+def list_(run: Run, *, prompt_dir: PromptFolder = None) -> Answer:
+    """List the prompts, their versions, and which of them are yours."""
+    from lcm_tui.cli import prompts
+
+    return prompts.list_(run, prompt_dir)
+
+
+@command("prompts show", examples=("prompts show leaf",))
+def show(run: Run, *, prompt: PromptArgument, prompt_dir: PromptFolder = None) -> Answer:
+    """Show a prompt as it is written, yours when you have one."""
+    from lcm_tui.cli import prompts
+
+    return prompts.show(run, prompt, prompt_dir)
+
+
+@command("prompts render", examples=("prompts render condensed-d1 --aggressive",))
+def render(
+    run: Run,
+    *,
+    prompt: PromptArgument,
+    prompt_dir: PromptFolder = None,
+    aggressive: Aggressive = False,
+    target_tokens: TargetTokens = 1_200,
+    source: SourceFile = None,
+    previous_context: PreviousFile = None,
+) -> Answer:
+    """Show a prompt as a model would get it. Nothing is sent."""
+    from lcm_tui.cli import prompts
+
+    return prompts.render(run, prompt, prompt_dir, aggressive, target_tokens, source, previous_context)
+
+
+@command("prompts diff", examples=("prompts diff leaf",))
+def diff(run: Run, *, prompt: PromptArgument, prompt_dir: PromptFolder = None) -> Answer:
+    """Show how your version of a prompt differs from the built-in one."""
+    from lcm_tui.cli import prompts
+
+    return prompts.diff(run, prompt, prompt_dir)
+
+
+@command("prompts export", examples=("prompts export leaf --to ~/prompts",))
+def export(
+    run: Run,
+    *,
+    prompt: PromptArguments = (),
+    prompt_dir: PromptFolder = None,
+    to: To = None,
+    force: Force = False,
+) -> Answer:
+    """Write built-in prompts to files, to be changed there. What is there stays, unless --force is given."""
+    from lcm_tui.cli import prompts
+
+    return prompts.export(run, prompt, prompt_dir if to is None else to, force=force)

@@ -1,0 +1,143 @@
+"""``prune``: what takes the space; conversations archived, deleted, forgotten."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import Age, FilePath, Raw, Size, WholeNumber
+from lcm_tui.cli.options import CONVERSATION, SqlFlags
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+_SELECT = "Which conversations (all that is given must hold)"
+_DO = "What to do with them"
+
+Conversations: TypeAlias = Annotated[
+    tuple[int, ...], Argument("CONVERSATION_ID", "These conversations.", CONVERSATION, several=True)
+]
+OlderThan: TypeAlias = Annotated[
+    timedelta | None,
+    Option(
+        "--older-than",
+        "The newest message is older: 90d, 12w, 3m (of 30 days), 1y.",
+        Age(),
+        "AGE",
+        section=_SELECT,
+    ),
+]
+LargerThan: TypeAlias = Annotated[
+    int | None,
+    Option("--larger-than", "Its texts take more: 50MB, 800KB, 1GB.", Size(), "SIZE", section=_SELECT),
+]
+MaxMessages: TypeAlias = Annotated[
+    int | None,
+    Option("--max-messages", "It has so many messages at most.", WholeNumber(0), "N", section=_SELECT),
+]
+Empty: TypeAlias = Annotated[
+    bool, Option("--empty", "No message, no summary, nothing in context.", section=_SELECT)
+]
+SessionPattern: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--session-pattern",
+        "Its session key or id fits, such as 'agent:*:cron:*'.",
+        Raw(),
+        "GLOB",
+        section=_SELECT,
+    ),
+]
+NoSessionKey: TypeAlias = Annotated[
+    bool, Option("--no-session-key", "It has no session key.", section=_SELECT)
+]
+Orphaned: TypeAlias = Annotated[
+    bool,
+    Option("--orphaned", "Its transcript is recorded and not on this machine any more.", section=_SELECT),
+]
+Archived: TypeAlias = Annotated[bool, Option("--archived", "It is archived already.", section=_SELECT)]
+Archive: TypeAlias = Annotated[
+    bool, Option("--archive", "Mark it as ended, as the host does; every row stays.", section=_DO)
+]
+Delete: TypeAlias = Annotated[
+    bool, Option("--delete", "Export it to a file, then delete every row; can be undone.", section=_DO)
+]
+Forget: TypeAlias = Annotated[
+    bool,
+    Option("--forget", "Delete it without an export or a history: it CANNOT be undone.", section=_DO),
+]
+ExportTo: TypeAlias = Annotated[
+    Path | None,
+    Option(
+        "--export-to",
+        "Where --delete puts the exports; else our data folder.",
+        FilePath(),
+        "DIR",
+        section=_DO,
+    ),
+]
+Vacuum: TypeAlias = Annotated[
+    bool, Option("--vacuum", "Write the file anew after --delete, so that it gets smaller.", section=_DO)
+]
+
+
+@command("prune", examples=("prune", "prune --older-than 90d --archive", "prune 3 --delete --apply"))
+def prune(
+    run: Run,
+    *,
+    conversations: Conversations = (),
+    older_than: OlderThan = None,
+    larger_than: LargerThan = None,
+    max_messages: MaxMessages = None,
+    empty: Empty = False,
+    session_pattern: SessionPattern = None,
+    no_session_key: NoSessionKey = False,
+    orphaned: Orphaned = False,
+    archived: Archived = False,
+    archive: Archive = False,
+    delete: Delete = False,
+    forget: Forget = False,
+    export_to: ExportTo = None,
+    vacuum: Vacuum = False,
+    flags: SqlFlags,
+) -> Answer:
+    """What takes the space; archive, delete or forget conversations, shown only without --apply."""
+    from lcm_core.operations.prune import Criteria, TranscriptFolders
+    from lcm_core.records import ConversationId
+
+    from lcm_tui.cli import prune
+
+    settings = run.settings
+    criteria = Criteria(
+        ids=tuple(map(ConversationId, conversations)),
+        older_than=older_than,
+        larger_than=larger_than,
+        max_messages=max_messages,
+        empty=empty,
+        session_pattern=session_pattern,
+        no_key=no_session_key,
+        orphaned=TranscriptFolders(settings.sessions.value, settings.state_dir.value) if orphaned else None,
+        archived=archived,
+    )
+    named = (("archive", archive), ("delete", delete), ("forget", forget))
+    given = [action for action, wanted in named if wanted]
+    if len(given) > 1:
+        raise UsageError(f"--{given[0]} and --{given[1]} exclude each other.", details={"option": given[1]})
+    if not given and flags.apply:
+        raise UsageError(
+            "prune --apply needs to be told what to do: --archive, --delete or --forget.",
+            details={"option": "apply"},
+        )
+    if given and not criteria:
+        raise UsageError(
+            f"prune --{given[0]} needs conversations, or a condition such as --older-than 90d.",
+            details={"option": given[0]},
+        )
+    for option, value in (("export-to", export_to), ("vacuum", vacuum or None)):
+        if value is not None and not delete:
+            raise UsageError(f"--{option} goes with --delete.", details={"option": option})
+    return prune.prune(run, criteria, given[0] if given else None, flags, export_to, vacuum=vacuum)

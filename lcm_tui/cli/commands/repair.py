@@ -1,0 +1,70 @@
+"""``repair``: every summary that is none gets a text made from its true sources."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.drafting_options import DraftFlags
+from lcm_tui.cli.kinds import Moment, WholeNumber, Words
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+#: What can be wrong with the text of a summary: `repair.BadKind`.
+BAD_KINDS: Final = Words(
+    *("old", "fallback", "truncated", "emergency", "empty", "error", "copy"),
+    *("capped", "reasoning", "refusal", "wordless"),
+)
+
+All: TypeAlias = Annotated[bool, Option("--all", "In every conversation.")]
+BadKinds: TypeAlias = Annotated[
+    tuple[str, ...] | None,
+    Option(
+        "--kinds",
+        f"Of {', '.join(BAD_KINDS.words)}; by default all but the last four, which are only suspected.",
+        BAD_KINDS,
+        "KIND,...",
+    ),
+]
+Since: TypeAlias = Annotated[
+    datetime | None, Option("--since", "Only those made from this time on.", Moment(), "TIME")
+]
+Most: TypeAlias = Annotated[
+    int | None, Option("--limit", "No more than that, sources first.", WholeNumber(1), "N")
+]
+Contaminated: TypeAlias = Annotated[
+    bool, Option("--contaminated", "Also what was made from them and has no mark of it.")
+]
+
+
+@command(
+    "repair",
+    examples=("repair 3", "repair --all --kinds fallback,truncated", "repair 3 --apply --accept every"),
+)
+def repair(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    all_: All = False,
+    summary: options.Summaries = (),
+    kinds: BadKinds = None,
+    since: Since = None,
+    limit: Most = None,
+    contaminated: Contaminated = False,
+    flags: DraftFlags,
+) -> Answer:
+    """Draft texts for broken summaries from their sources; without --apply or --draft no call is made."""
+    free = flags.resume or flags.from_drafts is not None or bool(summary)
+    named = conversation.selector("repair", needed=not (free or all_))
+    if all_ and (named.given or summary):
+        raise UsageError("--all takes neither a conversation nor --summary.", details={"option": "all"})
+    from lcm_tui.cli.drafting import run_drafts
+    from lcm_tui.cli.repair import Search
+
+    search = Search.of(named, summary, kinds, since, limit, contaminated=contaminated)
+    return run_drafts(run, "repair", search.select, flags)

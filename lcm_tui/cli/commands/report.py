@@ -1,0 +1,24 @@
+"""``report``: what a bug report needs, and nothing of what the database, the log or the settings say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.kinds import FilePath
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+To: TypeAlias = Annotated[
+    Path | None, Option("--to", "The file; else a new one in this folder.", FilePath(text=True), "PATH")
+]
+
+
+@command("report")
+def report(run: Run, *, to: To = None) -> Answer:
+    """Write a report for a bug: versions, schema, counts, settings masked, errors; nothing of the content."""
+    from lcm_tui.cli import report
+
+    return report.report(run, to)

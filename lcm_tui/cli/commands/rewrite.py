@@ -1,0 +1,71 @@
+"""``rewrite``: other texts for summaries, drafted from their true sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.drafting_options import DraftFlags
+from lcm_tui.cli.kinds import Text
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+All: TypeAlias = Annotated[bool, Option("--all", "Every summary of the conversation.")]
+Stale: TypeAlias = Annotated[
+    bool, Option("--stale", "Those made from a text that was rewritten since, and what is above.")
+]
+Restore: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--restore", "Give back the text from before a rewrite, of one summary only.", Text(), "OPERATION"
+    ),
+]
+Subtree: TypeAlias = Annotated[bool, Option("--subtree", "With everything below, sources before consumers.")]
+
+
+@command(
+    "rewrite",
+    examples=(
+        "rewrite 1 --summary sum_4c4b",
+        "rewrite 1 --depth 0 --draft drafts.json",
+        "rewrite --resume --apply",
+    ),
+)
+def rewrite(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    summary: options.Summaries = (),
+    depth: options.Depth = None,
+    all_: All = False,
+    stale: Stale = False,
+    subtree: Subtree = False,
+    restore: Restore = None,
+    flags: DraftFlags,
+) -> Answer:
+    """Draft other texts for summaries from their sources; without --apply or --draft no call is made."""
+    if restore is not None:
+        if conversation.given or summary or depth is not None or all_ or stale or flags.resume:
+            raise UsageError(
+                "--restore takes an operation and nothing else to choose by.", details={"option": "restore"}
+            )
+        from lcm_tui.cli.rewrite import restore_text
+
+        return restore_text(run, restore, flags.change)
+    free = flags.resume or flags.from_drafts is not None
+    named = conversation.selector("rewrite", needed=not free)
+    if sum([bool(summary), depth is not None, all_, stale]) != (0 if free else 1):
+        raise UsageError(
+            "rewrite takes none of them with --resume and --from-drafts."
+            if free
+            else "rewrite needs one of --summary ID, --depth N, --all and --stale.",
+            details={"option": "summary"},
+        )
+    from lcm_tui.cli.drafting import run_drafts
+    from lcm_tui.cli.rewrite import Chosen
+
+    return run_drafts(run, "rewrite", Chosen(named, summary, depth, stale, subtree).select, flags)

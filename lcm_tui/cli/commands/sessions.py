@@ -1,0 +1,72 @@
+"""``sessions list`` and ``sessions show``: what the host has, in its databases and in files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import Choice, StoredText, WholeNumber
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+#: Where a session is: `host.listing.Storage`.
+STORAGES: Final = Choice("hot", "cold", "deleted", "archived", "jsonl")
+
+SessionArgument: TypeAlias = Annotated[
+    str, Argument("SESSION_ID", "The session, or the beginning of its id.")
+]
+Agent: TypeAlias = Annotated[
+    str | None, Option("--agent", "Only sessions of this agent.", StoredText(), "AGENT")
+]
+Key: TypeAlias = Annotated[
+    str | None, Option("--session-key", "Only sessions of this key.", StoredText(), "KEY")
+]
+Stored: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--storage",
+        "Only what is stored so; may be given several times.",
+        STORAGES,
+        "|".join(STORAGES.words),
+        several=True,
+    ),
+]
+Current: TypeAlias = Annotated[bool, Option("--current", "Only sessions that their keys go on with.")]
+Entries: TypeAlias = Annotated[
+    int | None, Option("--limit", "The newest N entries; all of them by default.", WholeNumber(1), "N")
+]
+
+
+@command("sessions list", examples=("sessions list --agent main --current",))
+def list_(
+    run: Run,
+    *,
+    paged: options.PageOptions,
+    agent: Agent = None,
+    session_key: Key = None,
+    storage: Stored = (),
+    current: Current = False,
+    times: options.TimeOptions,
+) -> Answer:
+    """List the sessions of the host, the newest first."""
+    from lcm_tui.cli import sessions
+
+    window = options.window("sessions", paged, times)
+    return sessions.list_(run, window, agent=agent, session_key=session_key, storage=storage, current=current)
+
+
+@command("sessions show", examples=("sessions show 2b8481de --limit 20",))
+def show(
+    run: Run,
+    *,
+    session_id: SessionArgument,
+    agent: Agent = None,
+    limit: Entries = None,
+    cursor: options.Cursor = None,
+) -> Answer:
+    """Show what was said in a session: the messages that the host still sees, in order."""
+    from lcm_tui.cli import sessions
+
+    return sessions.show(run, session_id, agent=agent, count=limit, cursor=cursor)

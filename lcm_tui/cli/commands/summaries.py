@@ -1,0 +1,54 @@
+"""``summaries list``, ``summaries show`` and ``summaries previous``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.kinds import Choice
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+SummaryKind: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--kind", "Only this kind.", Choice("leaf", "condensed"), "leaf|condensed", section=options.FILTERS
+    ),
+]
+
+
+@command("summaries list", examples=("summaries list --conversation-id 1 --kind condensed",))
+def list_(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    paged: options.PageOptions,
+    depth: options.Depth = None,
+    kind: SummaryKind = None,
+    include_content: options.IncludeContent = False,
+    times: options.TimeOptions,
+) -> Answer:
+    """List the summaries of a conversation, or of all: those that cover the newest time first."""
+    from lcm_tui.cli import summaries
+
+    named = conversation.selector("summaries.list")
+    filters = summaries.Filters(depth, kind, include_content)
+    return summaries.list_(run, named, options.window("summaries", paged, times), filters)
+
+
+@command("summaries show", examples=("summaries show sum_4c4bd5292abfa225",))
+def show(run: Run, *, summary_id: options.SummaryArgument) -> Answer:
+    """Show one summary: its text, what it was made from, and what was made from it."""
+    from lcm_tui.cli import summaries
+
+    return summaries.show(run, summary_id)
+
+
+@command("summaries previous", examples=("summaries previous sum_18ef3ddbebbf8c2e --json",))
+def previous(run: Run, *, summary_id: options.SummaryArgument) -> Answer:
+    """Show the previous context a summary was made with, reconstructed, and the one for a rewrite."""
+    from lcm_tui.cli import summaries
+
+    return summaries.previous(run, summary_id)

@@ -1,0 +1,83 @@
+"""``tool``: the engine's four recall tools, called and answered as an agent does and sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import Completed, Raw, StoredText
+
+if TYPE_CHECKING:
+    from lcm_core.javascript import JsonObject
+    from lcm_core.recall.answer import ToolAnswer
+    from lcm_core.store.database import Reader
+
+    from lcm_tui.cli.answer import Answer, Run
+
+#: Those of `recall.tools.TOOLS`.
+TOOLS: Final = Completed("lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query")
+
+Name: TypeAlias = Annotated[str, Argument("TOOL", f"One of {', '.join(TOOLS.words)}.", TOOLS)]
+Parameters: TypeAlias = Annotated[str, Argument("PARAMS_JSON", "Its parameters, as one JSON object.", Raw())]
+SessionKey: TypeAlias = Annotated[
+    str | None, Option("--session-key", "The key of the session that calls.", StoredText(), "KEY")
+]
+SessionId: TypeAlias = Annotated[
+    str | None, Option("--session-id", "The id of the session that calls.", StoredText(), "ID")
+]
+
+
+@command("tool", examples=("""tool lcm_grep '{"pattern": "retry"}'""",))
+def tool(
+    run: Run,
+    *,
+    name: Name,
+    parameters: Parameters,
+    session_key: SessionKey = None,
+    session_id: SessionId = None,
+) -> Answer:
+    """Call a recall tool as an agent does: its text and details, its own errors among them."""
+    from lcm_core.recall.grants import Grants
+    from lcm_core.recall.scope import Caller
+    from lcm_core.recall.settings import recall_settings
+    from lcm_core.recall.tools import call_tool
+
+    from lcm_tui.cli.readable import Prose
+
+    if name not in TOOLS.words:
+        raise UsageError(
+            f"There is no tool {name}; there are {', '.join(TOOLS.words)}.",
+            details={"option": "TOOL", "value": name},
+        )
+    given = _object(parameters)
+    caller = Caller(session_key, session_id, Grants())
+    settings = recall_settings(run.settings)
+
+    async def load(reader: Reader) -> ToolAnswer:
+        return await call_tool(reader, name, given, caller, settings)
+
+    found = run.read(load)
+    return run.answer(f"tool.{name}", {"text": found.text, "details": found.details}, [Prose(found.text)])
+
+
+def _object(text: str) -> JsonObject:
+    """The parameters.
+
+    Raises:
+        UsageError: they are no JSON object.
+    """
+    from lcm_core.javascript import read_json
+
+    problem = "is no JSON"
+    try:
+        value = read_json(text.strip())
+        problem = "must be one JSON object"
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise UsageError(
+            f'PARAMS_JSON {problem}, such as {{"pattern": "retry"}}.', details={"option": "PARAMS_JSON"}
+        )
+    return value

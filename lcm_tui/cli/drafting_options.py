@@ -1,0 +1,57 @@
+"""The options of the commands that make drafts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from lcm_tui.cli.declaring import Option
+from lcm_tui.cli.kinds import FilePath, Raw, WholeNumber
+from lcm_tui.cli.options import ModelOptions, PromptFolder, RuleSet, SqlFlags
+
+#: Calls at the same time: `batch.IN_FLIGHT`.
+IN_FLIGHT: Final = 4
+#: Rules of acceptance: `rules.EXAMPLES`.
+EXAMPLES: Final = "nothing invented, no rule lost, retention 80, no worse, no caution, every"
+
+Draft: TypeAlias = Annotated[
+    Path | None,
+    Option("--draft", "Make the calls and write drafts there, for a look at them.", FilePath(), "FILE"),
+]
+FromDrafts: TypeAlias = Annotated[
+    Path | None,
+    Option("--from-drafts", "Take the drafts of such a file that say so.", FilePath(), "FILE"),
+]
+Resume: TypeAlias = Annotated[
+    bool, Option("--resume", "Go on with what was stopped; with --apply or --draft.")
+]
+Accept: TypeAlias = Annotated[
+    str | None,
+    Option("--accept", f"What this batch takes by itself, such as: {EXAMPLES}.", Raw(), "RULE"),
+]
+InFlight: TypeAlias = Annotated[
+    int,
+    Option("--in-flight", f"Calls at the same time; {IN_FLIGHT} by default.", WholeNumber(1, 64), "N"),
+]
+ShowPrompts: TypeAlias = Annotated[
+    bool, Option("--show-prompts", "Show each prompt whole, without sending it.")
+]
+NoPrevious: TypeAlias = Annotated[bool, Option("--no-previous", "Give no previous context.")]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFlags:
+    """The options of a command that makes drafts."""
+
+    draft: Draft = None
+    from_drafts: FromDrafts = None
+    resume: Resume = False
+    accept: Accept = None
+    in_flight: InFlight = IN_FLIGHT
+    show_prompts: ShowPrompts = False
+    no_previous: NoPrevious = False
+    rules: RuleSet = None
+    model: ModelOptions = field(default_factory=ModelOptions)
+    prompt_dir: PromptFolder = None
+    change: SqlFlags = field(default_factory=SqlFlags)

@@ -1,0 +1,101 @@
+"""The version, and help for programs: every command with what it takes, made from the declarations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from lcm_core import __version__
+from lcm_core.settings import Json
+
+from lcm_tui.cli import registry
+from lcm_tui.cli.answer import Answer
+from lcm_tui.cli.declaring import PROGRAM, Argument, Command, Declared, Option, declared_in
+from lcm_tui.cli.options import (
+    CommonOptions,
+    ConversationOptions,
+    ModelOptions,
+    NeededConversation,
+    PageOptions,
+    SqlFlags,
+    TimeOptions,
+)
+from lcm_tui.cli.readable import Verbatim
+
+#: Options that several commands share, by the names that the engine's own help has for some of them.
+_SHARED = {
+    "globalOptions": CommonOptions,
+    "listOptions": PageOptions,
+    "selectorOptions": ConversationOptions,
+    "timeOptions": TimeOptions,
+    "changeOptions": SqlFlags,
+    "modelOptions": ModelOptions,
+}
+#: What the engine's help calls the options of single commands.
+_OF_ONE = {
+    "messageOptions": "messages list",
+    "summaryOptions": "summaries list",
+    "tailOptions": "messages tail",
+}
+#: What stands for a value in our help and in that of the engine.
+_VALUES = {
+    "TIME": "iso-timestamp",
+    "TIME..TIME": "start>..<end",
+    "N[smhdw]": "duration: s|m|h|d|w",
+    "CURSOR": "opaque-cursor",
+    "N": "integer",
+}
+
+
+def version() -> Answer:
+    """The version of this program."""
+    return Answer("version", {"version": __version__}, [Verbatim(f"{PROGRAM} {__version__}")], {})
+
+
+def listed(path: str = "") -> Answer:
+    """What the engine's command answers to ``--help``, with our commands and options; or of one command."""
+    chosen = [one for one in registry.every() if not path or f"{one.path} ".startswith(f"{path} ")]
+    shared = {name: [*_options(declared_in(kind))] for name, kind in _SHARED.items()}
+    known = {option for found in shared.values() for option in found}
+    own = {
+        one.path: [option for option in _options(one.parameters) if option not in known]
+        for one in registry.every()
+    }
+    data: dict[str, Json] = {
+        "usage": f"{PROGRAM} <command> [options]",
+        "commands": [_usage(one) for one in chosen],
+        **shared,
+        "globalOptions": [*shared["globalOptions"], "--help", "--version"],
+        **{name: own[of] for name, of in _OF_ONE.items()},
+        "options": {one.path: [*_options(one.parameters)] for one in chosen},
+        "help": {one.path: " ".join(one.help.split()) for one in chosen},
+    }
+    return Answer("help", data, [], {})
+
+
+def _usage(one: Command) -> str:
+    """The words of a command with its arguments; a conversation is named by options, as by the engine."""
+    by_option = "--conversation-id <id> | --session-key <key>"
+    conversation = {each.name for each in declared_in(ConversationOptions)}
+    named = [f"({by_option})" if one.takes(NeededConversation) else f"[{by_option}]"]
+    arguments = [
+        _argument(each)
+        for each in one.parameters
+        if isinstance(each.shape, Argument)
+        and not (one.takes(ConversationOptions) and each.name in conversation)
+    ]
+    return " ".join([one.path, *(named if one.takes(ConversationOptions) else ()), *arguments])
+
+
+def _argument(one: Declared) -> str:
+    name = f"<{one.shape.name.lower().replace('_', '-')}>" if isinstance(one.shape, Argument) else ""
+    dots = "..." if one.shape.several else ""
+    return f"{name}{dots}" if one.needed else f"[{name}{dots}]"
+
+
+def _options(taken: Iterable[Declared]) -> Iterator[str]:
+    for one in taken:
+        if isinstance(one.shape, Option) and not one.shape.hidden:
+            metavar = one.shape.metavar
+            value = _VALUES.get(metavar) or re.sub("[A-Z_]+", lambda word: word[0].lower(), metavar)
+            yield f"{one.shape.flag} <{value}>" if one.shape.kind else one.shape.flag

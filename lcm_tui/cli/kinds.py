@@ -1,0 +1,303 @@
+"""What the values of options and arguments must look like: each kind reads its own, or refuses it.
+
+A refusal is one sentence, with the code and details of the engine's own command (docs/engine/command.md,
+"Errors").
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from lcm_core.budget import parse_budget
+from lcm_core.errors import JsonScalar, UsageError
+from lcm_core.times import parse_utc
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+T = TypeVar("T")
+
+#: The largest whole number that every reader of JSON holds exactly.
+MAX_NUMBER = 2**53 - 1
+#: A byte that is no UTF-8 as `safe_line` writes it out.
+_WRITTEN_OUT = re.compile("‹0x([89A-F][0-9A-F])›")
+_DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+#: Days of a unit, as the engine's own pruning counts them (docs/engine/doctor.md, "Its cleaners").
+_AGE_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+#: About 270 years: beyond, there is nothing older.
+_MAX_DAYS = 100_000
+#: Bytes of a unit, powers of 1000 as sizes are shown.
+_BYTES = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000}
+
+
+def invalid(name: str, problem: str, value: JsonScalar = None) -> UsageError:
+    """The refusal of an option (by its name without dashes) or of an argument (in capitals).
+
+    *problem* continues the sentence that the name begins.
+    """
+    details: dict[str, JsonScalar] = {"option": name}
+    if value is not None:
+        details["value"] = value
+    typed = name if name.isupper() else f"--{name}"
+    return UsageError(f"{typed} {problem}.", details=details)
+
+
+class Kind(click.ParamType[T], ABC):
+    """A kind of value."""
+
+    name = "value"
+
+    @abstractmethod
+    def read(self, name: str, value: str) -> T:
+        """The *value* of the option or argument *name*.
+
+        Raises:
+            UsageError: it is none of this kind.
+        """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """What click calls with a value of the command line."""
+        return self.read("" if param is None else spelled(param), value)
+
+
+def spelled(param: click.Parameter) -> str:
+    """The name by which refusals call a parameter: without dashes, or that of an argument in capitals."""
+    if isinstance(param, click.Argument):
+        return param.human_readable_name.strip("[].")
+    return param.opts[0].lstrip("-")
+
+
+def _completed(words: Sequence[str], incomplete: str) -> list[CompletionItem[Any]]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+class Raw(Kind[str]):
+    """A text as it was given; whoever opens what it names says what is wrong with it."""
+
+    def read(self, name: str, value: str) -> str:
+        """The text."""
+        return value
+
+
+class WholeNumber(Kind[int]):
+    """A whole number in a closed range."""
+
+    def __init__(self, minimum: int, maximum: int = MAX_NUMBER) -> None:
+        self.minimum, self.maximum = minimum, maximum
+
+    def read(self, name: str, value: str) -> int:
+        """The number."""
+        number = int(value) if re.fullmatch(r"[0-9]{1,16}", value) else -1
+        if self.minimum <= number <= self.maximum:
+            return number
+        # A bound at the top is named where it is one of ours, or where the value is too large.
+        bounded = self.maximum < MAX_NUMBER or re.fullmatch("[0-9]{16,}", value)
+        wanted = f"from {self.minimum} to {self.maximum}" if bounded else f"of at least {self.minimum}"
+        raise invalid(name, f"must be a whole number {wanted}", value)
+
+
+class Tokens(Kind[int]):
+    """A number of tokens as the app takes it too: ``128000``, ``128k``, ``1.5m``."""
+
+    def read(self, name: str, value: str) -> int:
+        """The number."""
+        found = parse_budget(value)
+        if found is None:
+            raise invalid(name, "must be a number of tokens such as 128000 or 128k", value)
+        return found
+
+
+class Choice(Kind[str]):
+    """One of some words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def read(self, name: str, value: str) -> str:
+        """The word."""
+        if value in self.words:
+            return value
+        named = " or ".join(self.words) if len(self.words) == 2 else f"one of {', '.join(self.words)}"
+        raise invalid(name, f"must be {named}", value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """The words that begin so."""
+        return _completed(self.words, incomplete)
+
+
+class Completed(Raw):
+    """A text for which a shell offers some words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """The words that begin so."""
+        return _completed(self.words, incomplete)
+
+
+class Words(Kind[tuple[str, ...]]):
+    """Some of some words, with commas between them."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def read(self, name: str, value: str) -> tuple[str, ...]:
+        """The words, in small letters."""
+        found = tuple(one.strip().lower() for one in value.split(","))
+        if not set(found) <= set(self.words):
+            raise invalid(name, f"must be of {', '.join(self.words)}", value)
+        return found
+
+
+class Text(Kind[str]):
+    """A text of a person, or an id of our own making; an argument may hold bytes that are no text."""
+
+    def __init__(self, *, empty: bool = True) -> None:
+        self.empty = empty  #: False: an unset shell variable must not stand for a default
+
+    def read(self, name: str, value: str) -> str:
+        """The text."""
+        typed = name if name.isupper() else f"--{name}"
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{typed} is not valid UTF-8.", details={"option": typed}) from None
+        if not self.empty and not value.strip():
+            raise UsageError(f"{typed} is empty; give it a value or leave it out.", details={"option": name})
+        return value
+
+
+class StoredText(Kind[str]):
+    """An id or a key as the database holds it, whose bytes may be no UTF-8.
+
+    They are taken as they are, or as the program writes them out where it shows them (``‹0xFF›``).
+    """
+
+    def __init__(self, *, empty: bool = True) -> None:
+        self.empty = empty
+
+    def read(self, name: str, value: str) -> str:
+        """The text with those bytes as surrogate escapes."""
+        if not (self.empty or value):
+            raise invalid(name, "is empty")
+        return _WRITTEN_OUT.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), value)
+
+
+class FilePath(Kind[Path]):
+    """A path, ``~`` expanded."""
+
+    def __init__(self, *, text: bool = False) -> None:
+        self.text = text  #: its name must be valid UTF-8
+
+    def read(self, name: str, value: str) -> Path:
+        """The path."""
+        if self.text:
+            Text().read(name, value)
+        if not value:
+            raise UsageError(f"--{name} is empty; give a path.", details={"option": name})
+        return Path(value).expanduser()
+
+
+class Moment(Kind[datetime]):
+    """A time, in UTC."""
+
+    def read(self, name: str, value: str) -> datetime:
+        """The time."""
+        moment = parse_utc(value)
+        if moment is None:
+            raise invalid(name, "must be a time such as 2026-03-02 or 2026-03-02T14:30:00Z", value)
+        return moment
+
+
+class Period(Kind[tuple[datetime, datetime]]):
+    """From one time to before another: ``2026-03-02..2026-03-09``."""
+
+    def read(self, name: str, value: str) -> tuple[datetime, datetime]:
+        """Both times."""
+        first, dots, last = value.partition("..")
+        if not dots:
+            raise invalid(name, "must be two times with two dots between them", value)
+        start, end = Moment().read(name, first), Moment().read(name, last)
+        if start >= end:
+            raise invalid(name, "must name the earlier time first", value)
+        return start, end
+
+
+class Recency(Kind[datetime]):
+    """How long ago: ``90s``, ``24h``, ``2w``."""
+
+    def read(self, name: str, value: str) -> datetime:
+        """The time that it was then, in UTC."""
+        match = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
+        try:
+            if match is not None and int(match[1]):
+                return datetime.now(UTC) - timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])})
+        except OverflowError:
+            pass
+        raise invalid(name, "must be a number and one of s, m, h, d, w, such as 24h", value)
+
+
+class Age(Kind[timedelta]):
+    """An age such as ``90d``, ``12w``, ``3m`` (of 30 days) or ``1y``."""
+
+    def read(self, name: str, value: str) -> timedelta:
+        """The age."""
+        match = re.fullmatch(r"([0-9]{1,6})([dwmy])", value)
+        days = int(match[1]) * _AGE_DAYS[match[2]] if match else 0
+        if not 0 < days <= _MAX_DAYS:
+            raise invalid(name, "must be a number and one of d, w, m (30 days), y, such as 90d", value)
+        return timedelta(days=days)
+
+
+class Size(Kind[int]):
+    """A size such as ``50MB``, ``800KB`` or ``1.5GB``."""
+
+    def read(self, name: str, value: str) -> int:
+        """The bytes."""
+        match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([KMGT]?B?)", value.upper())
+        unit = None if match is None else match[2] if match[2] in _BYTES else f"{match[2]}B"
+        if match is None or unit not in _BYTES:
+            raise invalid(name, "must be a size such as 50MB, 800KB or 1.5GB", value)
+        return int(float(match[1]) * _BYTES[unit])
+
+
+class Dollars(Kind[float]):
+    """An amount of US dollars."""
+
+    def read(self, name: str, value: str) -> float:
+        """The amount."""
+        try:
+            amount = float(value)
+        except ValueError:
+            amount = -1.0
+        if not 0 <= amount < 1e9:
+            raise UsageError(
+                f"--{name} must be a number of US dollars, not {value}.", details={"option": name}
+            )
+        return amount
+
+
+class Seconds(Kind[float]):
+    """A number of seconds, 0 for no limit."""
+
+    def read(self, name: str, value: str) -> float:
+        """The seconds."""
+        from lcm_core.settings.config_files import seconds
+
+        try:
+            return seconds(value)
+        except ValueError as error:
+            raise invalid(name, f"is {value!r}, {error}") from None

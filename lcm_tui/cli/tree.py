@@ -1,0 +1,301 @@
+"""The commands as click has them: made from their declarations when they are meant, with pages of help."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import click
+from lcm_core.errors import CancelledError, UsageError
+
+from lcm_tui.cli import registry
+from lcm_tui.cli.declaring import (
+    OPTIONS,
+    PROGRAM,
+    ClickOption,
+    Command,
+    Option,
+    Outcome,
+    click_parameter,
+    declared_in,
+    gathered,
+)
+from lcm_tui.cli.options import COMMON, CommonOptions, Presentation
+
+_COMMON = declared_in(CommonOptions)
+_HELP_NAMES = ("-h", "--help")
+_EXIT_CODES = (
+    "Every command prints JSON with --json. Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, "
+    "4 configuration, 5 database, 6 findings, 7 stale, 8 busy, 9 refused, 10 cancelled."
+)
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What is known about a run of the program as its command line is understood."""
+
+    presentation: Presentation | None = None  #: None: not understood so far
+    page: str | None = None  #: help that was asked for
+    asked_for: str = ""  #: the words of the command whose help it is
+    version: bool = False  #: it was asked for
+
+
+class GroupAloneError(UsageError):
+    """The first word of several commands without a second one."""
+
+    def __init__(self, group: str, page: str) -> None:
+        words = f"{group} needs a subcommand: {', '.join(registry.below(group))}."
+        super().__init__(words, code="INVALID_COMMAND")
+        self.page = page  #: what there is, for people
+
+
+def _asks_for_help(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.obj.page = ctx.get_help()
+        ctx.obj.asked_for = words_of(ctx)
+        ctx.exit()
+
+
+def _asks_for_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.obj.version = True
+        ctx.exit()
+
+
+def words_of(ctx: click.Context) -> str:
+    """The words of the command that is parsed; empty for the program itself."""
+    return " ".join(ctx.command_path.split()[1:])
+
+
+def _own_options(*, shows_version: bool) -> list[click.Parameter]:
+    options: list[click.Parameter] = []
+    for names, words, callback, hidden in (
+        (("--version",), "Print the version and exit.", _asks_for_version, not shows_version),
+        (_HELP_NAMES, "Show this message and exit.", _asks_for_help, False),
+    ):
+        options.append(
+            click.Option(
+                names,
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                help=words,
+                hidden=hidden,
+                callback=callback,
+            )
+        )
+    return options
+
+
+class _Paged(click.Command):
+    """Writes its help in sections: arguments, options, those under other titles, the common ones."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], OPTIONS: []}
+        for one in self.get_params(ctx):
+            title = one.shape.section if isinstance(one, ClickOption) else OPTIONS
+            if record := one.get_help_record(ctx):
+                sections.setdefault("Arguments" if isinstance(one, click.Argument) else title, []).append(
+                    record
+                )
+        sections[COMMON] = sections.pop(COMMON, [])
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        if isinstance(self, Group):
+            self.format_commands(ctx, formatter)
+
+
+class Leaf(_Paged):
+    """One command."""
+
+    def __init__(self, declaration: Command) -> None:
+        self.declaration = declaration
+        name = declaration.path.split()[-1] if declaration.path else None
+        super().__init__(name, params=_parameters(declaration), help=declaration.help, add_help_option=False)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take its arguments; what is too much is refused by what it is."""
+        ctx.allow_extra_args = True
+        rest = super().parse_args(ctx, args)
+        if rest and not ctx.resilient_parsing:
+            dotted = self.declaration.dotted
+            raise UsageError(
+                f"{dotted} does not take {' '.join(rest)}: {usage(ctx)}.", details={"command": dotted}
+            )
+        return rest
+
+    def invoke(self, ctx: click.Context) -> Outcome:
+        """Run it."""
+        return invoked(self.declaration, ctx)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its examples."""
+        if self.declaration.examples:
+            with formatter.section("Examples"):
+                for example in self.declaration.examples:
+                    formatter.write_text(f"{PROGRAM} {example}")
+
+
+class Group(_Paged, click.Group):
+    """Commands that are made when they are meant."""
+
+    def __init__(self, name: str | None, words: str, params: Sequence[click.Parameter]) -> None:
+        super().__init__(name=name, help=words, params=list(params), add_help_option=False)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words behind it; one below the program needs a second word."""
+        alone = self.name is not None and registry.is_all_options(args, self.name)
+        if alone and not ctx.resilient_parsing and not {*_HELP_NAMES, "--version"}.intersection(args):
+            raise GroupAloneError(str(self.name), ctx.get_help())
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The words that may come next."""
+        return registry.below(str(self.name))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a word."""
+        found = registry.declared(str(self.name)).get(f"{self.name} {cmd_name}")
+        return None if found is None else Leaf(found)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what there is, each with the beginning of its help."""
+        found = [(word, self.get_command(ctx, word)) for word in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(word, _beginning(str(one.help))) for word, one in found if one])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that *args* begin with, or say what may have been meant."""
+        found = self.get_command(ctx, args[0])
+        if found is None and not ctx.resilient_parsing:
+            given = " ".join(filter(None, (words_of(ctx), args[0])))
+            raise UsageError(f"Unknown command: {given}.{_meant(given, self)}", code="INVALID_COMMAND")
+        return None if found is None else args[0], found, args[1:]
+
+
+class Program(Group):
+    """The program itself: every first word, and the app where there is none."""
+
+    def __init__(self, without_a_command: Command) -> None:
+        self.declaration = without_a_command
+        super().__init__(None, without_a_command.help, _parameters(without_a_command))
+        self.invoke_without_command, self.no_args_is_help = True, False
+        self.callback = click.pass_context(self._alone)
+        self.epilog = _EXIT_CODES
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take a command line; options may stand before the words of the command."""
+        return super().parse_args(ctx, registry.in_order(args))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The first words."""
+        return list(registry.FIRST_WORDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, or the group, of a first word."""
+        if cmd_name in registry.GROUPS:
+            return Group(cmd_name, registry.GROUPS[cmd_name], _own_options(shows_version=False))
+        return Leaf(registry.declared(cmd_name)[cmd_name]) if cmd_name in registry.FIRST_WORDS else None
+
+    def _alone(self, ctx: click.Context, **_: Any) -> Outcome:
+        """What is meant without a command; click calls it on the way to one as well."""
+        return 0 if ctx.invoked_subcommand else invoked(self.declaration, ctx)
+
+
+def _beginning(text: str) -> str:
+    """The first paragraph of a help."""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def _meant(given: str, group: Group) -> str:
+    """What a word that is no command may have been meant as."""
+    paths = [path for path in registry.COMMANDS if path.startswith(str(group.name or ""))]
+    ending = [path for path in registry.COMMANDS if path.split()[-1] == given.split()[-1]]
+    first = () if group.name else registry.FIRST_WORDS
+    near = get_close_matches(given, [*paths, *first], 3, 0.7) or ending[:3]
+    return f" Did you mean {' or '.join(sorted(set(near)))}?" if near else ""
+
+
+def _parameters(declaration: Command) -> list[click.Parameter]:
+    own = [click_parameter(one) for one in (*declaration.parameters, *_COMMON)]
+    return [*own, *_own_options(shows_version=not declaration.path)]
+
+
+def usage(ctx: click.Context) -> str:
+    """A command with its arguments."""
+    pieces = [one.make_metavar(ctx) for one in ctx.command.params if isinstance(one, click.Argument)]
+    return " ".join([PROGRAM, *words_of(ctx).split(), *pieces])
+
+
+def invoked(declaration: Command, ctx: click.Context) -> Outcome:
+    """Run a command with what was parsed."""
+    from lcm_core.settings import OutputFormat, SettingSource, resolve
+
+    from lcm_tui.cli.answer import Run
+
+    defaults = {one.name: one.default for one in (*declaration.parameters, *_COMMON)}
+    values = {name: defaults[name] if given is None else given for name, given in ctx.params.items()}
+    common: CommonOptions = gathered("", CommonOptions, values)
+    try:
+        settings = resolve(common.settings(), os.environ, home=Path.home())
+        if settings.write_unknown_schema.value:
+            from lcm_core.change.known_schema import allow_unknown_schema
+
+            allow_unknown_schema(True)
+        chosen = settings.output_format
+        explicit_table = chosen.value is OutputFormat.TABLE and chosen.source is SettingSource.COMMAND_LINE
+        as_json = chosen.value is OutputFormat.JSON
+        presentation = Presentation(as_json, explicit_table, common.pretty, not common.no_color)
+        ctx.obj.presentation = presentation
+        return declaration.call(Run(settings, presentation), values)
+    except KeyboardInterrupt:
+        raise CancelledError("Cancelled; nothing was changed.") from None
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+
+def refusal(error: click.UsageError) -> UsageError:
+    """What click says of a command line, as one sentence of ours (docs/engine/command.md, "Errors")."""
+    ctx = error.ctx
+    dotted = "" if ctx is None else words_of(ctx).replace(" ", ".")
+    if isinstance(error, click.NoSuchOption):
+        return _no_such_option(error, dotted)
+    if isinstance(error, click.BadOptionUsage):
+        flags = {one.flag for one in _declared_options() if one.kind is None}
+        takes_none = error.option_name in flags | {*_HELP_NAMES, "--version"}
+        problem = "takes no value" if takes_none else "needs a value"
+        return UsageError(
+            f"{error.option_name} {problem}.", details={"option": error.option_name.lstrip("-")}
+        )
+    if isinstance(error, click.MissingParameter) and ctx is not None:
+        return UsageError(f"{dotted} needs an argument: {usage(ctx)}.", details={"command": dotted})
+    return UsageError(
+        error.format_message().rstrip(".") + ".", details={"command": dotted} if dotted else None
+    )
+
+
+def _declared_options() -> Iterator[Option]:
+    """Every option of every command."""
+    return (one for command in registry.every() for one in registry.options_of(command))
+
+
+def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:
+    option = error.option_name
+    details: dict[str, Any] = {"option": option.lstrip("-")}
+    if any(option in (one.flag, *one.earlier) for one in _declared_options()):
+        where = dotted or f"{PROGRAM} without a command"
+        return UsageError(
+            f"{option} is not supported by {where}.",
+            details={**details, **({"command": dotted} if dotted else {})},
+        )
+    near = sorted(error.possibilities or ())
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return UsageError(f"Unknown option {option}.{hint}", details=details)

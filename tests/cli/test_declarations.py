@@ -1,0 +1,141 @@
+"""Commands as they are declared: what a declaration becomes, and what is true of all of them."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import pytest
+from lcm_core.engine_rules import NAMED
+from lcm_core.host.listing import Storage
+from lcm_core.operations.drafting import batch, rules
+from lcm_core.operations.repair import BadKind
+from lcm_core.recall.tools import TOOLS
+
+from lcm_tui.cli import commands, drafting_options, options, registry
+from lcm_tui.cli.commands import repair, sessions, tool
+from lcm_tui.cli.declaring import Argument, Option, command, declared_in, gathered
+from lcm_tui.cli.kinds import WholeNumber
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+
+@dataclass(frozen=True)
+class Inner:
+    """Two fields, one of them no option."""
+
+    deep: Annotated[bool, Option("--deep", "")] = False
+    quiet: bool = True
+
+
+@dataclass(frozen=True)
+class Louder(Inner):
+    """Both of them options."""
+
+    quiet: Annotated[bool, Option("--quiet", "")] = False
+
+
+@dataclass(frozen=True)
+class Outer:
+    """An option around others."""
+
+    name: Annotated[str, Argument("NAME", "")]
+    inner: Inner = field(default_factory=Inner)
+    last: Annotated[int | None, Option("--last", "", WholeNumber(1))] = None
+
+
+def test_a_dataclass_stands_for_its_options_in_their_order():
+    assert [(one.name, one.needed, one.default) for one in declared_in(Outer) if not one.needed] == [
+        ("deep", False, False),
+        ("last", False, None),
+    ]
+    assert [one.name for one in declared_in(Outer) if one.needed] == ["name"]
+    made = gathered("", Outer, {"name": "a", "deep": True, "last": 3, "other": 1})
+    assert made == Outer("a", Inner(deep=True, quiet=True), 3)
+
+
+def test_a_subclass_makes_an_option_of_a_field():
+    assert [one.name for one in declared_in(Louder)] == ["deep", "quiet"]
+    assert gathered("", Louder, {"deep": False, "quiet": True}) == Louder(quiet=True)
+
+
+def test_a_function_is_called_with_what_its_options_became():
+    called: list[object] = []
+
+    @command("test it", examples=("test it a",))
+    def it(run: object, *, outer: Outer, plain: Annotated[bool, Option("--plain", "")] = False) -> int:
+        """What it does."""
+        called.append((run, outer, plain))
+        return 0
+
+    assert (it.dotted, it.help) == ("test.it", "What it does.")
+    assert [one.name for one in it.parameters] == ["name", "deep", "last", "plain"]
+    it.call("run", {"name": "a", "deep": False, "last": None, "plain": True})
+    assert called == [("run", Outer("a"), True)]
+
+
+def test_every_command_is_declared_in_the_module_of_its_first_word():
+    modules = {one.name.rstrip("_") for one in pkgutil.iter_modules(commands.__path__)}
+    assert modules == set(registry.FIRST_WORDS)
+    declared = [path for word in registry.FIRST_WORDS for path in registry.declared(word)]
+    assert sorted(declared) == sorted(registry.COMMANDS)
+    assert {path.split()[0] for path in registry.COMMANDS if " " in path} == set(registry.GROUPS)
+
+
+def test_an_option_takes_a_value_in_every_command_or_in_none():
+    """They are read before it is known which command of a group is meant."""
+    taken: dict[str, set[bool]] = defaultdict(set)
+    for one in registry.every():
+        for option in registry.options_of(one):
+            if not option.hidden:
+                for name in (option.flag, *option.earlier):
+                    taken[name].add(option.kind is not None)
+    assert {name for name, kinds in taken.items() if len(kinds) > 1} == set()
+
+
+def test_what_is_declared_without_the_core_is_what_the_core_has():
+    assert options.RULE_NAMES.words == tuple(NAMED)
+    assert sessions.STORAGES.words == tuple(Storage)
+    assert tool.TOOLS.words == tuple(TOOLS)
+    assert repair.BAD_KINDS.words == tuple(BadKind)
+    assert drafting_options.IN_FLIGHT == batch.IN_FLIGHT
+    assert drafting_options.EXAMPLES == rules.EXAMPLES
+
+
+@pytest.mark.parametrize("path", registry.COMMANDS)
+def test_help_of_every_command_names_what_it_takes(path: str):
+    shown = run(*path.split(), "--help")
+    assert (shown.code, shown.err) == (0, "")
+    [one] = [each for each in registry.every() if each.path == path]
+    for option in registry.options_of(one):
+        assert (f"{option.flag} " in shown.out) is not option.hidden
+        assert not any(f"{name} " in shown.out for name in option.earlier)
+    assert all(example in shown.out for example in one.examples)
+
+
+def test_help_for_programs_lists_every_command():
+    data = run("--help", "--json").data
+    words = [re.split(r" [<(\[]", line)[0] for line in data["commands"]]
+    assert words == list(registry.COMMANDS)
+    assert list(data["options"]) == list(registry.COMMANDS)
+    assert "summaries show <summary-id>" in data["commands"]
+    assert "--role <role>" in data["options"]["messages list"]
+    assert run("dissolve", "--help", "--json").data["commands"] == [
+        "dissolve (--conversation-id <id> | --session-key <key>)"
+    ]
+
+
+def test_earlier_spellings_go_on_working(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    for earlier, now in (
+        (("dissolve", 1, "--summary-id", "sum_0"), ("dissolve", 1, "--summary", "sum_0")),
+        (("repair", "--summary-id", "sum_06d84"), ("repair", "--summary", "sum_06d84")),
+        (
+            ("backfill", "a", "b", "--key", "", "--leaf-chunk-tokens", 1, "--fresh-tail", 1),
+            ("backfill", "a", "b", "--session-key", "", "--chunk", 1, "--tail", 1),
+        ),
+    ):
+        assert run(*earlier, "--db", path) == run(*now, "--db", path)
