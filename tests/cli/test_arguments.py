@@ -249,7 +249,7 @@ def test_the_configuration_is_shown_and_never_written(tmp_path: Path):
     assert not {"freshTailCount", "timezone"}.intersection(result.data["withoutEffect"])
     assert run("config", "get", "expansionModel", "--config", config, "--json").data["hasEffect"] is False
     shown = run("config", "show", "--config", config).out
-    assert shown.count("default; no effect here") == len(result.data["withoutEffect"]) == 13
+    assert shown.count("default; no effect here") == len(result.data["withoutEffect"]) == 11
     assert run("config", "get", "nothing", "--config", config).code == 3
     refused = run("config", "set", "freshTailCount", "13", "--config", config, "--json")
     assert (refused.code, refused.error["code"]) == (9, "REFUSED")
