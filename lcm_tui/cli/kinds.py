@@ -241,13 +241,35 @@ class Recency(Kind[datetime]):
 
     def read(self, name: str, value: str) -> datetime:
         """The time that it was then, in UTC."""
-        match = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
         try:
-            if match is not None and int(match[1]):
-                return datetime.now(UTC) - timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])})
+            if (span := _span(value)) is not None:
+                return datetime.now(UTC) - span
         except OverflowError:
             pass
         raise invalid(name, "must be a number and one of s, m, h, d, w, such as 24h", value)
+
+
+class Lag(Kind[timedelta]):
+    """For how long the engine may lag behind its host: ``behind=5m``."""
+
+    def read(self, name: str, value: str) -> timedelta:
+        """The time."""
+        word, _, given = value.partition("=")
+        span = _span(given) if word == "behind" else None
+        if span is None:
+            raise invalid(
+                name, "must be behind= and a number and one of s, m, h, d, w, such as behind=5m", value
+            )
+        return span
+
+
+def _span(value: str) -> timedelta | None:
+    """How long a text such as ``24h`` says; None when it says nothing."""
+    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
+    try:
+        return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])}) or None if match else None
+    except OverflowError:
+        return None
 
 
 class Age(Kind[timedelta]):

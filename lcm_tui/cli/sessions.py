@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from lcm_core.errors import UsageError
 from lcm_core.host.entries import SessionEntry
+from lcm_core.host.ingestion import ingestions, owners_of
 from lcm_core.host.listing import (
     ColdPlace,
     FilePlace,
@@ -20,10 +22,9 @@ from lcm_core.host.listing import (
 from lcm_core.host.transcripts import SessionExtent, SessionPage, extents, read_page
 from lcm_core.ingest.jsonl import TranscriptChangedError
 from lcm_core.records import ConversationId
-from lcm_core.settings import Json, SettingSource
+from lcm_core.settings import Json, Settings, SettingSource
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
-from lcm_core.store.session_owners import key_owners, session_owners
 from lcm_core.text import preview
 from lcm_core.times import iso_z, parse_utc
 
@@ -59,16 +60,16 @@ def list_(
         and _within(one.newest_at, window)
     ]
     items, following = _page_of(wanted, window)
-    owners = _owners(run, items)
+    known = _known(run, items)
     held = extents(items)
     return run.answer(
         "sessions.list",
         {
             "total": len(wanted),
-            "items": [_listed(one, held.get(one), owners) for one in items],
+            "items": [_listed(one, held.get(one), known) for one in items],
             "problems": _passed_over(listing),
         },
-        [_table(run, items, held, owners), *_not_read(listing)],
+        [_table(run, items, held, known), *_not_read(listing)],
         paging=Paging(_LIST, window.limit, len(items), following),
     )
 
@@ -104,37 +105,36 @@ def _name(session: HostSession) -> str:
     return f"{session.agent or ''}/{session.session_id}"
 
 
-def _owners(run: Run, sessions: Sequence[HostSession]) -> Mapping[HostSession, ConversationId]:
-    """The conversations of sessions; none where no database was named and none is there."""
-    if not sessions:
-        return {}
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the engine's database knows of some sessions."""
+
+    owners: Mapping[HostSession, ConversationId]
+    behind: Mapping[HostSession, int]  #: messages that are not in it, of the sessions that were compared
+
+
+def _known(run: Run, sessions: Sequence[HostSession]) -> _Known:
+    """Nothing where no database was named and none is there."""
     database = run.settings.database
-    if database.source is SettingSource.DEFAULT and not database.value.exists():
-        return {}
-    return run.read(_load_owners, sessions)
+    if not sessions or (database.source is SettingSource.DEFAULT and not database.value.exists()):
+        return _Known({}, {})
+    return run.read(_load_known, run.settings, sessions)
 
 
-async def _load_owners(
-    reader: Reader, sessions: Sequence[HostSession]
-) -> Mapping[HostSession, ConversationId]:
-    by_id = await session_owners(reader, [one.session_id for one in sessions])
-    keys = [one.session_key for one in sessions if one.current and one.session_key is not None]
-    by_key = await key_owners(reader, keys)
-    found = {
-        one: by_key[one.session_key or ""] for one in sessions if one.current and one.session_key in by_key
-    }
-    return {**found, **{one: by_id[one.session_id] for one in sessions if one.session_id in by_id}}
+async def _load_known(reader: Reader, settings: Settings, sessions: Sequence[HostSession]) -> _Known:
+    compared = await ingestions(reader, sessions, settings.engine)
+    behind = {one.session: one.behind for one in compared if one.problem is None}
+    return _Known(await owners_of(reader, sessions), behind)
 
 
-def _listed(
-    session: HostSession, extent: SessionExtent | None, owners: Mapping[HostSession, ConversationId]
-) -> Document:
+def _listed(session: HostSession, extent: SessionExtent | None, known: _Known) -> Document:
     newest = session.newest_at if extent is None else extent.newest_at or session.newest_at
     return {
         **_identity(session),
         "entries": None if extent is None else extent.entries,
         "newestAt": _iso(newest),
-        "conversationId": owners.get(session),
+        "conversationId": known.owners.get(session),
+        "behind": known.behind.get(session),
     }
 
 
@@ -167,7 +167,7 @@ def _table(
     run: Run,
     sessions: Sequence[HostSession],
     held: Mapping[HostSession, SessionExtent],
-    owners: Mapping[HostSession, ConversationId],
+    known: _Known,
 ) -> Table:
     columns = (
         Column("Agent"),
@@ -178,12 +178,13 @@ def _table(
         Column("Entries", right=True),
         Column("Newest", spare=1),
         Column("Conv.", right=True, spare=2),
+        Column("Behind", right=True, spare=2),
     )
     rows: list[tuple[Cell, ...]] = []
     for one in sessions:
         extent = held.get(one)
         newest = one.newest_at if extent is None else extent.newest_at or one.newest_at
-        owner = owners.get(one)
+        owner, behind = known.owners.get(one), known.behind.get(one)
         rows.append(
             (
                 one.agent,
@@ -194,6 +195,7 @@ def _table(
                 None if extent is None else extent.entries,
                 run.time(_iso(newest)),
                 None if owner is None else str(owner),
+                behind,
             )
         )
     return Table(columns, rows, empty=f"There are no sessions in {run.settings.sessions.value}.")

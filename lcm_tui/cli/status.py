@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from lcm_core import __version__
 from lcm_core.change.known_schema import unknown_parts
+from lcm_core.errors import ExitCode
+from lcm_core.host.ingestion import ingestions
+from lcm_core.host.listing import list_sessions
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import FileState, file_state
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import DatabaseStatistics, database_statistics
 
-from lcm_tui.cli import documents
+from lcm_tui.cli import documents, ingesting
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.ingesting import Ingesting
 from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Table
 from lcm_tui.cli.tails import tail_of
 
@@ -26,20 +32,29 @@ class DatabaseStatus:
     schema: Schema
     file: FileState | None
     counted: DatabaseStatistics
+    ingesting: Ingesting
 
 
-def status(run: Run) -> Answer:
-    """Show what the database holds: counts, tokens, times, and which engine wrote it."""
+def status(run: Run, patience: timedelta | None = None) -> Answer:
+    """Show what the database holds; findings where the engine lags behind its host for longer than that."""
     found = run.read(load_status, run.settings)
-    return run.answer(
+    answer = run.answer(
         "status", status_document(run, found), status_blocks(run, found), not_recorded=_not_recorded(found)
     )
+    if patience is None or not found.ingesting.lags(patience, datetime.now(UTC)):
+        return answer
+    return replace(answer, exit_code=ExitCode.FINDINGS)
 
 
 async def load_status(reader: Reader, settings: Settings) -> DatabaseStatus:
     """Read everything that the command prints."""
+    listing = await asyncio.to_thread(list_sessions, settings.sessions.value)
+    compared = await ingestions(reader, listing.sessions, settings.engine)
     return DatabaseStatus(
-        reader.schema, file_state(settings.database.value), await database_statistics(reader)
+        reader.schema,
+        file_state(settings.database.value),
+        await database_statistics(reader),
+        Ingesting(compared, [one for one in listing.problems if settings.sessions.value != one.path]),
     )
 
 
@@ -79,6 +94,7 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
             "missing": list(found.schema.missing),
             "unknown": list(unknown_parts(found.schema)),
         },
+        "ingestion": ingesting.document(found.ingesting),
     }
 
 
@@ -130,6 +146,7 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
         ("Context items", counted.context_items),
         ("  tokens", counted.context_tokens),
         ("Fresh tail", tail),
+        ("Ingesting", ingesting.summary(found.ingesting)),
         ("Compaction pending", _recorded(counted.maintenance_pending)),
         ("  running", _recorded(counted.maintenance_running)),
         ("  failed", _recorded(counted.maintenance_failed)),
@@ -145,4 +162,4 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
         title="Summaries by depth",
         empty="There are no summaries.",
     )
-    return [Facts(facts), depths]
+    return [Facts(facts), *ingesting.blocks(run, found.ingesting), depths]

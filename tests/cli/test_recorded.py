@@ -20,6 +20,7 @@ DIFFERENCES: dict[str, set[tuple[str, str]]] = {
         ("data.version", "changed"),  # of this program
         ("data.status.summaries.sourceMessageTokens", "changed"),  # each message once, not once per depth
         ("data.schema", "added"),  # which engine's schema it is
+        ("data.ingestion", "added"),  # whether it keeps up with its host
     },
     "conversations.list": {("data.items[].summarizedSourceTokens", "changed")},  # each message once
     "conversations.show": {

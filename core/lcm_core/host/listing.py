@@ -103,6 +103,7 @@ class HostSession:
     previous_session_id: str | None
     newest_at: datetime | None  #: UTC; of what is in a file or archive, when that was last written
     place: Place
+    created_at: datetime | None = None  #: of a window: entries that are older were copied into it
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,7 @@ def _of_database(database: Path, sessions: AgentSessions) -> Iterator[HostSessio
             window.previous_session_id or (_noted_previous(window) if current else None),
             read_moment(window.newest_ms),
             place,
+            read_moment(window.created_ms),
         )
     newest_last = sorted(sessions.archives, key=lambda archive: archive.created_ms or 0)
     for archive in {archive.session_id: archive for archive in newest_last}.values():

@@ -207,6 +207,38 @@ def _hot_page(rows: HostRows, session_id: str, wanted: _Wanted, cancelled: Cance
     return _page(entries, start, state.active, gone, [])
 
 
+def newest_values(
+    rows: HostRows, session_id: str, step: int = 64
+) -> Iterator[tuple[SessionEntry, JsonObject]]:
+    """The entries of a session's path with what they hold, the newest first; a row that is bad holds nothing.
+
+    Raises:
+        NotFoundError: the session has no rows any more.
+    """
+    state = hot_state(rows, session_id)
+    if state.last_seq is None:
+        _empty(rows, session_id)
+    path: Sequence[int] = ()
+    if not state.indexed:
+        scan, _ = _tree(rows, session_id)
+        path = [scan.columns.line[number] for number in scan.path()[0]]
+    stop = state.active if state.indexed else len(path)
+    while stop > 0:
+        start = max(0, stop - step)
+        found = (
+            active_events(rows, session_id, start, stop)
+            if state.indexed
+            else events_at(rows, session_id, path[start:stop])
+        )
+        for row in reversed(list(found)):
+            try:
+                value: JsonObject = value_of(row)[0]
+            except BadLineError:
+                value = {}
+            yield entry_of_row(row), value
+        stop = start
+
+
 def _empty(rows: HostRows, session_id: str) -> SessionPage:
     table = "session_windows"
     if rows.first(f"SELECT 1 FROM {table} WHERE session_id = ?", (session_id,)) is not None:

@@ -109,6 +109,16 @@ class HotState:
 
 
 @dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A turn that the engine has not committed. Source: ``context_engine_turn_outbox``."""
+
+    key: str
+    attempts: int
+    last_error: str | None
+    created_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """An entry's place in the tree, without its text."""
 
@@ -252,6 +262,34 @@ def entry_counts(rows: HostRows, session_ids: Sequence[str]) -> dict[str, int]:
     rows.need(_EVENTS, "session_id", "seq")
     sql = f"SELECT count(*) FROM {_EVENTS} WHERE session_id = ? AND seq > 0"
     return {one: rows.tuples(sql, (one,))[0][0] for one in session_ids}
+
+
+def session_status(rows: HostRows, session_key: str | None) -> str | None:
+    """What the host last said of a key: ``running``, ``done``, ``failed`` and others."""
+    if session_key is None or not rows.has("session_nodes", "status"):
+        return None
+    row = rows.first("SELECT status FROM session_nodes WHERE session_key = ?", (session_key,))
+    return None if row is None else _name(row[0])
+
+
+def outbox_of(rows: HostRows, session_id: str) -> tuple[OutboxRow, ...]:
+    """The turns of a session that wait for the engine, oldest first."""
+    table = "context_engine_turn_outbox"
+    if not rows.has(table, "session_id"):
+        return ()
+    columns = rows.select(table, "o", ("advancement_key", "attempt_count", "last_error", "created_at"))
+    found = rows.each(
+        f"SELECT {columns} FROM {table} AS o WHERE o.session_id = ? ORDER BY o.rowid", (session_id,)
+    )
+    return tuple(
+        OutboxRow(
+            text(row["advancement_key"]) or "",
+            number(row["attempt_count"]) or 0,
+            text(row["last_error"]),
+            number(row["created_at"]),
+        )
+        for row in found
+    )
 
 
 # -- one session in the table ----------------------------------------------------------------------------

@@ -1,0 +1,238 @@
+"""Whether the engine keeps up with its host: what was said in a session and is not in its conversation.
+
+The rules are in docs/host.md, "Is it ingesting?": a turn that is not at its end is no reason to worry, nor is
+what the engine never stores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from lcm_core.errors import DatabaseError, NotFoundError
+from lcm_core.host.entries import SessionEntry
+from lcm_core.host.listing import HostSession, HotPlace
+from lcm_core.host.transcripts import newest_values
+from lcm_core.ingest.jsonl import read_moment
+from lcm_core.ingest.parts import message_text
+from lcm_core.ingest.skipping import (
+    has_failed,
+    is_acknowledgement,
+    is_poll,
+    is_runtime_context,
+    matches_any,
+    names_heartbeats,
+    stored_role,
+)
+from lcm_core.javascript import JsonObject
+from lcm_core.records import ConversationId
+from lcm_core.settings import EngineSettings
+from lcm_core.store.database import Reader
+from lcm_core.store.engine_ends import EngineEnd, began_at, engine_ends
+from lcm_core.store.host_database import HostRows, read_host
+from lcm_core.store.host_sessions import OutboxRow, outbox_of, session_status
+from lcm_core.store.session_owners import key_owners, session_owners
+
+#: Entries of a session that are compared at most; of what is further behind the number is a lower bound.
+MOST: Final = 5000
+#: Stored times have no fraction of a second.
+_SECOND: Final = timedelta(seconds=1)
+#: Answers that the host shows and no model gave: the engine never gets them.
+_SHOWN_ONLY: Final = frozenset({"delivery-mirror", "gateway-injected"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestion:
+    """How far the engine is with one session."""
+
+    session: HostSession
+    conversation_id: ConversationId | None  #: None: the engine has never stored anything of it
+    end: EngineEnd | None
+    last_entry: SessionEntry | None  #: the last of the host's path
+    behind: int  #: messages of finished turns that the engine would have stored and has not
+    behind_since: datetime | None  #: when the first of them was said, UTC
+    in_flight: bool  #: the host's last turn is not at its end
+    outbox: tuple[OutboxRow, ...]  #: turns that the host waits for the engine to commit
+    problem: str | None = None  #: why it could not be compared
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Whether the engine lags behind."""
+        return self.behind > 0 or bool(self.outbox)
+
+    def lags_since(self) -> datetime | None:
+        """Since when it lags behind, UTC; None when it does not."""
+        waiting = [moment for row in self.outbox if (moment := read_moment(row.created_ms)) is not None]
+        said = [self.behind_since] if self.behind and self.behind_since is not None else []
+        return min((*waiting, *said), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A message that was not found in the conversation."""
+
+    at: datetime | None
+    role: str
+    text: str
+    is_stored: bool  #: the engine stores such messages
+    ends_turn: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """What a session holds behind the engine's end."""
+
+    last_entry: SessionEntry | None
+    said: tuple[_Said, ...]  #: in order
+    running: bool
+    outbox: tuple[OutboxRow, ...]
+
+
+async def ingestions(
+    reader: Reader, sessions: Sequence[HostSession], settings: EngineSettings
+) -> list[Ingestion]:
+    """Compare the sessions of a host's tables with their conversations; others are left out.
+
+    A session that its key does not go on with is compared only when it has a conversation of its own.
+    """
+    hot = [one for one in sessions if isinstance(one.place, HotPlace) and not is_ignored(one, settings)]
+    owners = await owners_of(reader, hot)
+    ends = await engine_ends(reader, owners.values())
+    began = await began_at(reader)
+    wanted = {
+        one: ends[owners[one]] if one in owners else None
+        for one in hot
+        if one in owners or (one.current and _is_of_this_engine(one, began))
+    }
+    tails = await asyncio.to_thread(_tails, wanted)
+    return [_compared(one, end, tails[one]) for one, end in wanted.items()]
+
+
+def is_ignored(session: HostSession, settings: EngineSettings) -> bool:
+    """Whether the engine is told to store nothing of a session."""
+    name = session.session_key or session.session_id
+    if matches_any(settings.ignore_session_patterns.value, name):
+        return True
+    stateless = matches_any(settings.stateless_session_patterns.value, name)
+    return stateless and settings.skip_stateless_sessions.value
+
+
+async def owners_of(reader: Reader, sessions: Iterable[HostSession]) -> dict[HostSession, ConversationId]:
+    """The conversations of sessions: by id, and of those that keys go on with by key."""
+    several = list(sessions)
+    by_id = await session_owners(reader, [one.session_id for one in several])
+    keys = [one.session_key for one in several if one.current and one.session_key is not None]
+    by_key = await key_owners(reader, keys)
+    found = {
+        one: by_key[one.session_key]
+        for one in several
+        if one.current and one.session_key is not None and one.session_key in by_key
+    }
+    return {**found, **{one: by_id[one.session_id] for one in several if one.session_id in by_id}}
+
+
+def _is_of_this_engine(session: HostSession, began: datetime | None) -> bool:
+    """Whether something was said in it after the engine had begun: older sessions were never its business."""
+    return began is not None and session.newest_at is not None and session.newest_at > began
+
+
+def _tails(wanted: Mapping[HostSession, EngineEnd | None]) -> dict[HostSession, _Tail | str]:
+    by_database: dict[Path, list[HostSession]] = {}
+    for session in wanted:
+        if isinstance(session.place, HotPlace):
+            by_database.setdefault(session.place.database, []).append(session)
+    found: dict[HostSession, _Tail | str] = {}
+    for database, several in by_database.items():
+        try:
+            found |= read_host(database, _tails_in, {one: wanted[one] for one in several})
+        except DatabaseError as error:
+            found |= dict.fromkeys(several, error.message)
+    return found
+
+
+def _tails_in(
+    rows: HostRows, wanted: Mapping[HostSession, EngineEnd | None]
+) -> dict[HostSession, _Tail | str]:
+    found: dict[HostSession, _Tail | str] = {}
+    for session, end in wanted.items():
+        try:
+            found[session] = _tail(rows, session, end)
+        except NotFoundError as error:
+            found[session] = error.message
+    return found
+
+
+def _tail(rows: HostRows, session: HostSession, end: EngineEnd | None) -> _Tail:
+    running = session_status(rows, session.session_key) == "running"
+    newest: list[_Said] = []
+    last, found = None, False
+    for seen, (entry, value) in enumerate(newest_values(rows, session.session_id)):
+        last = last or entry
+        found = end is not None and entry.entry_id in end.entries
+        if found or seen >= MOST:
+            break
+        message = value.get("message")
+        if entry.is_message and isinstance(message, dict):
+            newest.append(_said(entry, message))
+    if not found:
+        since = session.created_at if end is None or end.at is None else end.at + _SECOND
+        newest = [one for one in newest if since is None or (one.at is not None and one.at >= since)]
+    return _Tail(last, tuple(newest[::-1]), running, outbox_of(rows, session.session_id))
+
+
+def _said(entry: SessionEntry, message: JsonObject) -> _Said:
+    role, text = stored_role(message), message_text(message)
+    shown_only = message.get("provider") == "openclaw" and message.get("model") in _SHOWN_ONLY
+    mirrored = role == "assistant" and message.get("model") == "delivery-mirror"
+    is_stored = (
+        role is not None
+        and not (shown_only or mirrored or has_failed(message))
+        and not is_runtime_context(role, text)
+    )
+    ends = role == "assistant" and message.get("stopReason") != "toolUse" and not _calls(message)
+    return _Said(entry.created_at, role or "", text, is_stored, ends)
+
+
+def _calls(message: JsonObject) -> bool:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    return any(isinstance(block, dict) and block.get("type") == "toolCall" for block in blocks)
+
+
+def _compared(session: HostSession, end: EngineEnd | None, tail: _Tail | str) -> Ingestion:
+    owner = None if end is None else end.conversation_id
+    if isinstance(tail, str):
+        return Ingestion(session, owner, end, None, 0, None, False, (), tail)
+    turns = _turns(tail.said)
+    in_flight = tail.running or (bool(turns) and not turns[-1][-1].ends_turn)
+    if tail.running and turns:
+        turns.pop()
+    while turns and not turns[-1][-1].ends_turn:  # before one that ended they were the engine's to store
+        turns.pop()
+    missing = [one for turn in turns if not _is_idle(turn) for one in turn]
+    since = min((one.at for one in missing if one.at is not None), default=None)
+    return Ingestion(session, owner, end, tail.last_entry, len(missing), since, in_flight, tail.outbox)
+
+
+def _turns(said: Sequence[_Said]) -> list[list[_Said]]:
+    """Messages from one of a user to the next; what is only shown to people is in none."""
+    turns: list[list[_Said]] = []
+    for one in said:
+        if not one.is_stored:
+            continue
+        if one.role == "user" or not turns:
+            turns.append([])
+        turns[-1].append(one)
+    return turns
+
+
+def _is_idle(turn: Sequence[_Said]) -> bool:
+    """Whether it is a turn of the host's timer in which nothing was to be done."""
+    if is_poll(turn[0].role, turn[0].text):
+        return True
+    acknowledged = is_acknowledgement(turn[-1].role, turn[-1].text)
+    return acknowledged and any(names_heartbeats(one.text) for one in turn)

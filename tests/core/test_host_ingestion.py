@@ -1,0 +1,259 @@
+"""Whether the engine keeps up with its host, told without wrong alarms."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.errors import ExitCode
+from lcm_core.host.ingestion import Ingestion, ingestions
+from lcm_core.host.listing import list_sessions
+from lcm_core.ingest.jsonl import read_moment
+from lcm_core.settings import Options, resolve
+from lcm_core.store.database import Database
+from lcm_core.times import iso_z, sql_utc
+
+from tests.cli.support import run
+from tests.core.host_home import START_MS, AgentFolder, Story
+from tests.databases import building, connect, new_database
+
+KEY = "agent:main:main"
+
+
+class Host:
+    """A host and its engine: what is said, and what of it is stored."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.agent = AgentFolder(folder / "agents" / "main")
+        self.database = new_database(folder / "lcm.db")
+        self.story = Story("one", 1)
+        self.second = 0
+
+    def say(self, role: str, text: str, **more: Any) -> str:
+        self.second += 10
+        at = read_moment(START_MS + 1000 * self.second)
+        assert at is not None
+        content = more.pop("content", [{"type": "text", "text": text}])
+        name = self.story.add("message", message={"role": role, "content": content, **more})
+        self.story.texts[name] = text
+        self.story.entries[-1]["timestamp"] = iso_z(at)
+        return name
+
+    def turn(self, number: int) -> list[str]:
+        return [self.say("user", f"question {number}"), self.say("assistant", f"answer {number}")]
+
+    def publish(self, *, index: str = "complete", **window: Any) -> None:
+        self.agent.hot(self.story, KEY, packed=0.5, index=index, **window)
+        self.agent.write("UPDATE session_windows SET created_at = ?", [(START_MS,)])
+        self.agent.write(
+            "UPDATE transcript_event_identities SET created_at = ?", [(START_MS + 1000 * self.second,)]
+        )
+
+    def store(self, entries: list[str], *, ids: bool = True) -> None:
+        """What the engine has."""
+        by_id = {one["id"]: one for one in self.story.entries}
+        with building(self.database) as rows:
+            rows.conversation(1, session_id="one", session_key=KEY, created_at="2026-01-01 00:00:00")
+            for name in entries:
+                at = read_moment(by_id[name]["timestamp"])
+                assert at is not None
+                rows.message(
+                    1,
+                    self.story.texts[name],
+                    role=by_id[name]["message"]["role"],
+                    created_at=sql_utc(at),
+                    transcript_entry_id=name if ids else None,
+                )
+
+    async def compare(self, **environ: str) -> list[Ingestion]:
+        settings = resolve(Options(openclaw_dir=self.folder), environ, home=self.folder)
+        listing = list_sessions(self.folder / "agents")
+        assert listing.problems == ()
+        async with await Database.open(self.database) as database:
+            return await database.read(ingestions, listing.sessions, settings.engine)
+
+    async def one(self, **environ: str) -> Ingestion:
+        [found] = await self.compare(**environ)
+        return found
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.mark.parametrize("index", ["complete", "rebuild"])
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("missing", [0, 1, 3, 100])
+async def test_what_was_said_and_is_not_stored_is_counted(
+    host: Host, missing: int, ids: bool, index: str
+) -> None:
+    stored = [name for number in range(3) for name in host.turn(number)]
+    last = host.second
+    for number in range(missing):
+        host.turn(number)
+    host.publish(index=index)
+    host.store(stored, ids=ids)
+    found = await host.one()
+    assert (found.conversation_id, found.behind, found.in_flight) == (1, 2 * missing, False)
+    assert found.needs_a_look is (missing > 0)
+    assert found.behind_since == (read_moment(START_MS + 1000 * (last + 10)) if missing else None)
+    assert found.last_entry is not None
+    assert found.last_entry.entry_id == host.story.leaf
+
+
+async def test_a_turn_in_flight_is_not_behind(host: Host) -> None:
+    stored = host.turn(1)
+    host.say("user", "question 2")
+    call = [{"type": "toolCall", "id": "c", "name": "n", "arguments": {}}]
+    host.say("assistant", "", content=call, stopReason="toolUse")
+    host.say("toolResult", "result")
+    host.publish()
+    host.store(stored)
+    found = await host.one()
+    assert (found.behind, found.in_flight, found.needs_a_look) == (0, True, False)
+
+
+async def test_finished_turns_before_one_in_flight_are_behind(host: Host) -> None:
+    stored = host.turn(1)
+    host.turn(2)
+    host.say("user", "question 3")
+    host.publish()
+    host.store(stored)
+    found = await host.one()
+    assert (found.behind, found.in_flight) == (2, True)
+
+
+async def test_a_turn_that_the_host_calls_running_is_not_behind(host: Host) -> None:
+    stored = host.turn(1)
+    host.turn(2)
+    host.publish()
+    host.agent.write("UPDATE session_nodes SET status = 'running'")
+    host.store(stored)
+    found = await host.one()
+    assert (found.behind, found.in_flight) == (0, True)
+
+
+async def test_what_the_engine_never_stores_is_not_missing(host: Host) -> None:
+    stored = host.turn(1)
+    host.say("user", "[OpenClaw heartbeat poll]")
+    host.say("assistant", "HEARTBEAT_OK")
+    host.say("user", "Read HEARTBEAT.md and do what it says")
+    host.say("assistant", "heartbeat_ok")
+    host.say("assistant", "shown in a channel", provider="openclaw", model="delivery-mirror")
+    host.say("assistant", "a note by the operator", provider="openclaw", model="gateway-injected")
+    host.say("bashExecution", "ls")
+    host.say("assistant", "", content=[], stopReason="error")
+    host.story.add("custom_message", customType="run-failed-before-reply", content="x")
+    host.story.add("reset", reason="new")
+    host.publish()
+    host.store(stored)
+    found = await host.one()
+    assert (found.behind, found.in_flight) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"LCM_IGNORE_SESSION_PATTERNS": "agent:main:**"},
+        {"LCM_STATELESS_SESSION_PATTERNS": "agent:*:main"},
+    ],
+)
+async def test_ignored_sessions_are_left_out(host: Host, environ: dict[str, str]) -> None:
+    host.turn(1)
+    host.publish()
+    host.store([])
+    assert (await host.one()).behind == 2
+    assert await host.compare(**environ) == []
+
+
+async def test_a_session_without_a_conversation_is_behind_from_its_own_beginning(host: Host) -> None:
+    """What a fork or an import has copied into it was never the engine's to store."""
+    host.turn(1)
+    own = host.second
+    host.turn(2)
+    host.publish()
+    with connect(host.database) as db:
+        db.execute("INSERT INTO conversations (session_id, created_at) VALUES ('x', '2026-01-01 00:00:00')")
+    assert (await host.one()).behind == 4
+    host.agent.write("UPDATE session_windows SET created_at = ?", [(START_MS + 1000 * own + 5000,)])
+    assert (await host.one()).behind == 2
+
+
+async def test_sessions_from_before_the_engine_are_not_its_business(host: Host) -> None:
+    host.turn(1)
+    host.publish()
+    assert await host.compare() == []
+    with connect(host.database) as db:
+        db.execute("INSERT INTO conversations (session_id, created_at) VALUES ('x', '2026-11-01 00:00:00')")
+    assert await host.compare() == []
+
+
+async def test_a_committed_turn_is_the_end_where_messages_have_no_entry(host: Host) -> None:
+    stored = [*host.turn(1), *host.turn(2)]
+    host.publish()
+    host.store(stored[:2], ids=False)
+    assert (await host.one()).behind == 2
+    with connect(host.database) as db:
+        db.execute(
+            "CREATE TABLE turn_advancements (advancement_key TEXT, session_id TEXT, session_key TEXT, "
+            "terminal_entry_id TEXT, committed_at TEXT)"
+        )
+        row = ("k", "one", KEY, stored[-1], "2026-03-02 09:00:00")
+        db.execute("INSERT INTO turn_advancements VALUES (?, ?, ?, ?, ?)", row)
+    found = await host.one()
+    assert found.behind == 0
+    assert found.end is not None
+    assert found.end.committed_at == read_moment("2026-03-02T09:00:00Z")
+
+
+async def test_turns_in_the_outbox_need_a_look(host: Host) -> None:
+    stored = host.turn(1)
+    host.publish()
+    host.store(stored)
+    host.agent.write(
+        "INSERT INTO context_engine_turn_outbox VALUES "
+        "('k', 'lossless-claw', 'one', '{}', 7, NULL, 'no such table', ?)",
+        [(START_MS,)],
+    )
+    found = await host.one()
+    assert (found.behind, found.needs_a_look) == (0, True)
+    [row] = found.outbox
+    assert (row.attempts, row.last_error) == (7, "no such table")
+    assert found.lags_since() == read_moment(START_MS)
+
+
+def status(host: Host, *more: str) -> Any:
+    return run("status", "--openclaw-dir", host.folder, "--json", *more)
+
+
+def test_status_says_it_and_fails_when_asked_to(host: Host) -> None:
+    stored = host.turn(1)
+    host.turn(2)
+    host.publish()
+    host.store(stored)
+    quiet = status(host)
+    assert quiet.code == ExitCode.DONE
+    told = quiet.data["ingestion"]
+    assert (told["compared"], told["behind"], told["items"][0]["behind"]) == (1, 1, 2)
+    loud = status(host, "--fail-on", "behind=5m")
+    assert loud.code == ExitCode.FINDINGS
+    assert json.loads(loud.out)["data"]["ingestion"] == told
+    assert status(host, "--fail-on", f"behind={timedelta(days=90_000).days}d").code == ExitCode.DONE
+    assert status(host, "--fail-on", "sooner").code == ExitCode.USAGE
+    out = run("status", "--openclaw-dir", host.folder).out
+    assert "no: 2 messages of 1 of 1 session missing" in out
+    [item] = run("sessions", "list", "--openclaw-dir", host.folder, "--json").data["items"]
+    assert (item["conversationId"], item["behind"]) == (1, 2)
+
+
+def test_a_host_that_is_kept_up_with_does_not_fail(host: Host) -> None:
+    stored = host.turn(1)
+    host.publish()
+    host.store(stored)
+    found = status(host, "--fail-on", "behind=1s")
+    assert (found.code, found.data["ingestion"]["behind"]) == (ExitCode.DONE, 0)
