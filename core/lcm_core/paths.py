@@ -50,8 +50,8 @@ AGENTS_FOLDER = "agents"
 SESSIONS_FOLDER = "sessions"
 #: Where OpenClaw keeps an agent's sessions from 2026.8.1 on, inside the agent's folder.
 HOST_DATABASE = Path("agent", "openclaw-agent.sqlite")
-#: What is said wherever only the sessions in files can be listed.
-HOST_DATABASE_NOT_READ = "sessions are in OpenClaw's database, not read yet"
+#: What is said wherever only the sessions in files are looked at.
+SESSIONS_IN_HOST_DATABASE = "sessions are in OpenClaw's database: lcm-tui sessions list"
 
 
 class StoredFileState(StrEnum):

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import RefusedError
+from lcm_core.host.listing import path_of
 from lcm_core.ingest.host_file import HostFile, read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session
-from lcm_core.operations.backfill import Backfill, BackfillFiles, find_transcript, plan_backfill, session_of
+from lcm_core.operations.backfill import (
+    Backfill,
+    BackfillFiles,
+    find_transcript,
+    plan_backfill,
+    session_of,
+    stored_elsewhere,
+    written_out,
+)
 from lcm_core.operations.importing import ImportTally
 from lcm_core.store.database import Database, Reader
 from lcm_core.times import iso_z, parse_utc
@@ -36,14 +46,19 @@ def backfill(
     after: AfterImport,
     model: ModelOptions,
     flags: SqlFlags,
+    *,
+    written_from: Path | None = None,
 ) -> Answer:
-    """Show what an import and what follows it would do, or do it."""
+    """Show what an import and what follows it would do, or do it.
+
+    *written_from* is where the session lies of which *disk* was only written out.
+    """
     more = steps.Steps(run, after, model)
     named = session_of(disk)
     if key is not None:
         named = Session(named.session_id, key)
     files = BackfillFiles(run.settings.large_files_dir.value)
-    work = _Work(run, disk, named, read_host_file(disk.path), title, more, files)
+    work = _Work(run, disk, named, read_host_file(disk.path), title, more, files, written_from)
     try:
         told = changing.run_change(run, "backfill", work.plan, flags, before_commit=files.write)
     finally:
@@ -53,9 +68,25 @@ def backfill(
     return more.go_on(told, work.conversation_id, flags)
 
 
-def disk_session(run: Run, agent: str, session: str) -> DiskSession:
-    """A session among those of the host."""
-    return find_transcript(run.settings.sessions.value, agent, session)
+def of_host(
+    run: Run,
+    agent: str,
+    session: str,
+    key: str | None,
+    title: str | None,
+    after: AfterImport,
+    model: ModelOptions,
+    flags: SqlFlags,
+) -> Answer:
+    """The same for a session of the host, wherever it lies."""
+    sessions = run.settings.sessions.value
+    elsewhere = stored_elsewhere(sessions, agent, session)
+    if elsewhere is None:
+        return backfill(run, find_transcript(sessions, agent, session), key, title, after, model, flags)
+    with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
+        disk = written_out(elsewhere, Path(folder))
+        place = path_of(elsewhere)
+        return backfill(run, disk, key, title, after, model, flags, written_from=place)
 
 
 def of_file(path: Path) -> DiskSession:
@@ -92,6 +123,7 @@ class _Work:
     title: str | None
     more: steps.Steps
     files: BackfillFiles
+    written_from: Path | None  #: where the session lies, of which the transcript was only written out
     conversation_id: int | None = None  #: None: nothing is imported, and nothing is there
 
     async def plan(self, reader: Reader) -> changing.Proposal:
@@ -105,12 +137,13 @@ class _Work:
             rules,
             large_files=settings.large_files_dir.value,
             archived=self.disk.state is not SessionState.LIVE,
+            is_noted=self.written_from is None,
             title=self.title,
         )
         if shown.doubtful:
             raise RefusedError(
                 f"Conversation {shown.conversation_id} holds {shown.present:,} messages, and none of the "
-                f"newest is in {self.disk.path}: nothing says where the file's messages belong. Nothing was "
+                f"newest is in {self.place}: nothing says where the file's messages belong. Nothing was "
                 "changed; give the file that the conversation was made from.",
                 code="NO_ANCHOR",
             )
@@ -119,11 +152,16 @@ class _Work:
         after = await self.more.forecast(reader, shown)
         return changing.Proposal(
             [append.plan for append in shown.appends],
-            data={**_document(self.disk, shown), **after.data},
-            blocks=[*_blocks(self.run, self.disk, shown), *after.blocks],
+            data={**_document(self.disk, self.place, shown), **after.data},
+            blocks=[*_blocks(self.run, self.place, shown), *after.blocks],
             nothing=_nothing(shown),
             brief=True,
         )
+
+    @property
+    def place(self) -> Path:
+        """Where the session lies."""
+        return self.written_from or self.disk.path
 
     async def take_back(self) -> None:
         """Remove the files whose rows were not committed after all."""
@@ -138,7 +176,7 @@ def _nothing(shown: Backfill) -> str:
     return f"Conversation {shown.conversation_id} has all of it: there is nothing to import."
 
 
-def _document(disk: DiskSession, shown: Backfill) -> Document:
+def _document(disk: DiskSession, place: Path, shown: Backfill) -> Document:
     index, tally, header = shown.transcript, shown.tally, shown.transcript.header
     return {
         "session": {
@@ -148,7 +186,7 @@ def _document(disk: DiskSession, shown: Backfill) -> Document:
             "startedAt": iso_z(header.started_at) if header and header.started_at else None,
         },
         "transcript": {
-            "path": str(disk.path),
+            "path": str(place),
             "bytes": index.stamp.size,
             "entries": index.entry_count,
             "messages": len(shown.transcript.on_path),
@@ -193,12 +231,12 @@ def _payloads(run: Run, tally: ImportTally) -> str:
     return f"{many}, in {run.settings.large_files_dir.value}" if tally.payloads else many
 
 
-def _blocks(run: Run, disk: DiskSession, shown: Backfill) -> list[Block]:
+def _blocks(run: Run, place: Path, shown: Backfill) -> list[Block]:
     index, tally = shown.transcript, shown.tally
     into = f"conversation {shown.conversation_id}"
     where = f"{into}, new" if shown.is_new else f"{into}, which has {shown.present:,} messages"
     facts: list[tuple[str, Cell]] = [
-        ("Transcript", str(disk.path)),
+        ("Transcript", str(place)),
         (
             "Read",
             f"{index.entry_count:,} entries, {len(shown.transcript.on_path):,} messages the host sees",

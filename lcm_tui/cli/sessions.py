@@ -11,13 +11,13 @@ from lcm_core.host.entries import SessionEntry
 from lcm_core.host.ingestion import ingestions, owners_of
 from lcm_core.host.listing import (
     ColdPlace,
-    FilePlace,
     HostListing,
     HostSession,
     HotPlace,
     Storage,
     find_session,
     list_sessions,
+    path_of,
 )
 from lcm_core.host.transcripts import SessionExtent, SessionPage, extents, read_page
 from lcm_core.ingest.jsonl import TranscriptChangedError
@@ -220,7 +220,7 @@ def show(run: Run, wanted: str, *, agent: str | None, count: int | None, cursor:
     return run.answer(
         "sessions.show",
         {
-            "session": {**_identity(session), "path": _place(session), "entriesOnPath": page.total},
+            "session": {**_identity(session), "path": str(path_of(session)), "entriesOnPath": page.total},
             "messages": [_message(entry) for entry in messages],
             "path": [[entry.entry_id, entry.type] for entry in page.entries],
             "offPath": list(page.off_path),
@@ -271,15 +271,6 @@ def _numbered(session: HostSession) -> str:
     return "seq" if isinstance(session.place, HotPlace | ColdPlace) else "line"
 
 
-def _place(session: HostSession) -> str:
-    place = session.place
-    if isinstance(place, FilePlace):
-        return str(place.path)
-    if isinstance(place, ColdPlace) and not place.row.in_database:
-        return str(place.folder / (place.row.name or ""))
-    return str(place.database)
-
-
 def _blocks(
     run: Run, session: HostSession, page: SessionPage, messages: Sequence[SessionEntry]
 ) -> list[Block]:
@@ -288,7 +279,7 @@ def _blocks(
         ("Session", session.session_id),
         ("Agent", session.agent),
         ("Key", session.session_key),
-        ("Stored", f"{session.storage.value}, {_place(session)}"),
+        ("Stored", f"{session.storage.value}, {path_of(session)}"),
         ("Current", "yes" if session.current else "no"),
         ("Before it", session.previous_session_id),
         ("Holds", f"{on_path} that the host sees, {len(page.off_path):,} between them that it does not"),

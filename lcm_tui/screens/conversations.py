@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from lcm_core.paths import HOST_DATABASE_NOT_READ
+from lcm_core.paths import SESSIONS_IN_HOST_DATABASE
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry
 from textual import on
@@ -156,9 +156,8 @@ importing a session that only the disk knows.
         """Nothing passes the filter, or there is nothing."""
         if self._rows:
             return "No conversation matches."
-        return (
-            f"This database holds no conversation{f'; {HOST_DATABASE_NOT_READ}' if self._not_read else ''}."
-        )
+        elsewhere = f"; {SESSIONS_IN_HOST_DATABASE}" if self._not_read else ""
+        return f"This database holds no conversation{elsewhere}."
 
     def note(self) -> str:
         """How many the database knows and how many more the disk, by what they are sorted, and the marks."""
@@ -169,7 +168,7 @@ importing a session that only the disk knows.
             title = next(column.title for column in COLUMNS if column.name == self._sort)
             said += f"  by {title} {'↓' if ORDERS[self._sort][1] != self._turned else '↑'}"
         if self._not_read:
-            said += f"  {HOST_DATABASE_NOT_READ}"
+            said += f"  {SESSIONS_IN_HOST_DATABASE}"
         return f"{said}  {self.marked_text()}".rstrip()
 
     def action_sort(self) -> None:

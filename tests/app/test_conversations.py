@@ -441,7 +441,7 @@ async def test_sessions_in_the_hosts_database_are_said_to_be_there(
     held.mkdir(parents=True)
     (held / "openclaw-agent.sqlite").write_bytes(b"never opened")
     async with open_app(database_file("0.1.2"), state_dir=home) as pilot:
-        await wait_for_text(pilot, "sessions are in OpenClaw's database, not read yet")
+        await wait_for_text(pilot, "sessions are in OpenClaw's database: lcm-tui sessions list")
 
 
 async def test_the_time_of_a_session_on_disk_is_shown_in_the_same_zone_as_all(

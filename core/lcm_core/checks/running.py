@@ -42,7 +42,7 @@ from lcm_core.findings import (
     Progress,
     Report,
 )
-from lcm_core.paths import HOST_DATABASE_NOT_READ, host_databases
+from lcm_core.paths import SESSIONS_IN_HOST_DATABASE, host_databases
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
@@ -208,7 +208,7 @@ def _why_not(
     if check.id in _IN_SESSIONS and not (folders.sessions is not None and folders.sessions.is_dir()):
         return "the folder of sessions is not there" if folders.sessions else "no folder of sessions is known"
     if check.id in _IN_SESSIONS and folders.sessions is not None and host_databases(folders.sessions):
-        return HOST_DATABASE_NOT_READ
+        return SESSIONS_IN_HOST_DATABASE
     return ""
 
 

@@ -174,6 +174,16 @@ def find_session(listing: HostListing, session_id: str, agent: str | None = None
     )
 
 
+def path_of(session: HostSession) -> Path:
+    """The file that a session lies in: a database, an archive or a transcript."""
+    place = session.place
+    if isinstance(place, FilePlace):
+        return place.path
+    if isinstance(place, ColdPlace) and not place.row.in_database:
+        return place.folder / (place.row.name or "")
+    return place.database
+
+
 _LEADS_OUT: Final = "This database leads out of the folder through a link and was not opened."
 
 

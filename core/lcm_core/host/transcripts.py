@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -44,6 +45,7 @@ from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.host_sessions import (
     ENTRY_LIMIT,
     ColdRow,
+    EventRow,
     Node,
     active_events,
     active_seqs,
@@ -237,6 +239,115 @@ def newest_values(
                 value = {}
             yield entry_of_row(row), value
         stop = start
+
+
+# -- a session written out -----------------------------------------------------------------------------
+
+#: What ends a line for a reader of the whole file, and stands in JSON only where an escape may.
+_LINE_ENDS: Final = (
+    (b"\n", b" "),
+    (b"\r", b" "),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
+#: Entries that are read in one transaction.
+_STEP: Final = 500
+
+
+def write_transcript(
+    session: HostSession, target: BinaryIO, *, cancelled: Cancelled = never_cancelled
+) -> int:
+    """Write what the host sees of a session as a transcript, a header first; how many entries were bad.
+
+    It is read in pieces, whatever it holds. Bad entries are left out. Raises as `read_page`.
+    """
+    header = {"type": "session", "version": 3, "id": session.session_id}
+    target.write(json.dumps(header).encode() + b"\n")
+    place = session.place
+    match place:
+        case HotPlace():
+            return _write_rows(session, place, target, cancelled)
+        case ColdPlace() if place.row.in_database:
+            return read_host(place.database, _write_cold_row, session, target, cancelled)
+        case ColdPlace():
+            source = _ColdLines(session.session_id, place.row, _cold_file(place))
+            return _write_lines(source, target, cancelled)
+        case ArchivePlace():
+            return read_host(place.database, _write_archive, place, target, cancelled)
+        case FilePlace():
+            return _write_lines(_TextLines(_file_of(place.path)), target, cancelled)
+
+
+def _write_rows(session: HostSession, place: HotPlace, target: BinaryIO, cancelled: Cancelled) -> int:
+    at, bad = 0, 0
+    previous: str | None = None
+    while True:
+        found = read_host(place.database, _path_rows, session.session_id, at, at + _STEP)
+        for row in found:
+            check_cancelled(cancelled)
+            try:
+                value = value_of(row)[0]
+            except BadLineError:
+                bad += 1
+                continue
+            previous = _write_entry(target, value, previous)
+        if len(found) < _STEP:
+            return bad
+        at += _STEP
+
+
+def _path_rows(rows: HostRows, session_id: str, start: int, stop: int) -> list[EventRow]:
+    state = hot_state(rows, session_id)
+    if state.last_seq is None:
+        _empty(rows, session_id)
+    if state.indexed:
+        return list(active_events(rows, session_id, start, stop))
+    scan, _ = _tree(rows, session_id)
+    path = [scan.columns.line[number] for number in scan.path()[0]]
+    return list(events_at(rows, session_id, path[start:stop]))
+
+
+def _write_cold_row(rows: HostRows, session: HostSession, target: BinaryIO, cancelled: Cancelled) -> int:
+    return _write_lines(_cold_row_lines(rows, session), target, cancelled)
+
+
+def _write_archive(rows: HostRows, place: ArchivePlace, target: BinaryIO, cancelled: Cancelled) -> int:
+    return _write_lines(_archive_lines(rows, place), target, cancelled)
+
+
+def _write_lines(source: _Source, target: BinaryIO, cancelled: Cancelled) -> int:
+    """Entries come in the order of the path, which is that of the file unless somebody made it up."""
+    scan = TranscriptScan()
+    for line in source.lines(cancelled):
+        scan.take(line)
+    path = source.path()
+    if path is None or not set(path).issubset(scan.columns.line):
+        path = [scan.columns.line[number] for number in scan.path()[0]]
+    wanted = set(path)
+    previous: str | None = None
+    bad = 0
+    for line in source.lines(cancelled):
+        if line.number in wanted:
+            try:
+                value = decode_object(line.data)
+            except BadLineError:
+                bad += 1
+                continue
+            previous = _write_entry(target, value, previous)
+    return bad
+
+
+def _write_entry(target: BinaryIO, value: JsonObject, previous: str | None) -> str | None:
+    """Write an entry behind the one before it on the path; its id."""
+    entry = {**value, "parentId": previous}
+    try:
+        data = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half a pair, or bytes that are no text
+        data = json.dumps(entry, separators=(",", ":")).encode()
+    for end, instead in _LINE_ENDS:
+        data = data.replace(end, instead)
+    target.write(data + b"\n")
+    return string(value.get("id")) or previous
 
 
 def _empty(rows: HostRows, session_id: str) -> SessionPage:
@@ -475,6 +586,10 @@ def _page(
 def _cold_row_page(
     rows: HostRows, session: HostSession, wanted: _Wanted, cancelled: Cancelled
 ) -> SessionPage:
+    return _streamed(_cold_row_lines(rows, session), wanted, cancelled)
+
+
+def _cold_row_lines(rows: HostRows, session: HostSession) -> _ColdLines:
     assert isinstance(session.place, ColdPlace)
     row = session.place.row
     name = f"The cold archive of session {session.session_id} in {rows.path}"
@@ -482,8 +597,7 @@ def _cold_row_page(
     def packed() -> Generator[bytes, None, None]:
         return rows.blob("session_transcript_cold_archives", "archive_blob", row.row)
 
-    source = _ColdLines(session.session_id, row, _opened(name, packed, _cold_limit(row), row.sha256))
-    return _streamed(source, wanted, cancelled)
+    return _ColdLines(session.session_id, row, _opened(name, packed, _cold_limit(row), row.sha256))
 
 
 def _archive_page(rows: HostRows, place: ArchivePlace, wanted: _Wanted, cancelled: Cancelled) -> SessionPage:

@@ -106,6 +106,7 @@ class TranscriptCheckpoint:
     first_hash: str | None = None  #: of a first import: the hash of its last message
     is_unread: bool = False  #: there was nothing to read
     bootstraps: bool = True  #: the conversation was begun or brought up to date by it
+    is_noted: bool = True  #: False: it was no file of the host, which would look for it again
 
 
 def unread_checkpoint(path: Path) -> TranscriptCheckpoint:
@@ -182,7 +183,7 @@ class ConversationEnd:
         if fresh:
             rows = [context_item(self.conversation_id, message_id, self.stamp) for message_id, _ in numbered]
             edits.append(splice_at(self.listing, self.conversation_id, len(self.listing), (), rows))
-        if checkpoint is not None and self.schema.has(_STATE):
+        if checkpoint is not None and checkpoint.is_noted and self.schema.has(_STATE):
             edits += self._checkpoint_edits(checkpoint, fresh[-1] if fresh else None)
         self.last_seq += len(fresh)
         if first is not None:

@@ -17,13 +17,21 @@ from typing import Final
 from lcm_core.change.plan import Plan, RowChange, insertion
 from lcm_core.engine_rules import IngestRules
 from lcm_core.errors import NotFoundError
+from lcm_core.host.listing import FilePlace, HostSession, Storage, list_sessions
+from lcm_core.host.transcripts import write_transcript
 from lcm_core.ingest.host_file import HostFile, read_messages
 from lcm_core.ingest.jsonl import TranscriptError
 from lcm_core.ingest.payloads import remove_payloads, write_payloads
 from lcm_core.ingest.reconcile import Anchor, AnchorProof, import_cap
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
-from lcm_core.operations.appending import Append, ConversationEnd, Session, end_of_conversation
+from lcm_core.operations.appending import (
+    Append,
+    ConversationEnd,
+    Session,
+    TranscriptCheckpoint,
+    end_of_conversation,
+)
 from lcm_core.operations.importing import (
     ImportTally,
     TranscriptPiece,
@@ -34,7 +42,7 @@ from lcm_core.operations.importing import (
     without_heartbeats,
 )
 from lcm_core.operations.reconciling import anchor_of, read_imported
-from lcm_core.paths import HOST_DATABASE_NOT_READ
+from lcm_core.paths import SESSIONS_IN_HOST_DATABASE
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import without_row
 
@@ -88,12 +96,51 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
     if passed_over:
         hint += f" Passed over: {passed_over[0].path} ({passed_over[0].reason.rstrip('.')})."
     if listing.databases:
-        hint += f" Its {HOST_DATABASE_NOT_READ} ({listing.databases[0]})."
+        hint += f" Its {SESSIONS_IN_HOST_DATABASE} ({listing.databases[0]})."
     raise NotFoundError(
         f"Agent {agent} has no session {session_id} in {sessions}.{hint} Give another id, or the file itself "
         "with --file.",
         code="TRANSCRIPT_NOT_FOUND",
         details={"agent": agent, "session": session_id},
+    )
+
+
+def stored_elsewhere(sessions: Path, agent: str, session_id: str) -> HostSession | None:
+    """The session of an agent where it lies in no plain file: in the host's database, or packed."""
+    found = [
+        one
+        for one in list_sessions(sessions).sessions
+        if one.agent == agent and one.session_id == session_id.removesuffix(".jsonl")
+    ]
+    if not found or (isinstance(found[0].place, FilePlace) and found[0].place.path.suffix != ".zst"):
+        return None
+    return found[0]
+
+
+def written_out(session: HostSession, folder: Path) -> DiskSession:
+    """The session as a transcript in *folder*: what its host sees of it; blocks.
+
+    Raises:
+        TranscriptError: it cannot be read.
+        DatabaseError: the same of the host's database.
+    """
+    path = folder / "session.jsonl"
+    with path.open("xb") as target:
+        write_transcript(session, target)
+    is_live = session.current and session.storage in (Storage.HOT, Storage.COLD)
+    gone = SessionState.DELETED if session.storage is Storage.DELETED else SessionState.RESET
+    return DiskSession(
+        agent=session.agent,
+        session_id=session.session_id,
+        # A key that goes on with another session is that one's: this is a conversation of its own.
+        session_key=session.session_key if is_live else None,
+        topic=None,
+        path=path,
+        size=path.stat().st_size,
+        modified=session.newest_at or datetime.now(UTC),
+        state=SessionState.LIVE if is_live else gone,
+        packed=False,
+        header=None,
     )
 
 
@@ -110,12 +157,14 @@ async def plan_backfill(
     *,
     large_files: Path,
     archived: bool = False,
+    is_noted: bool = True,
     title: str | None = None,
     now: datetime | None = None,
 ) -> Backfill:
     """Plan to store what *transcript* has and the database lacks; nothing is written.
 
-    A new conversation has *title*; it is *archived* when the host does not continue the session.
+    A new conversation has *title*; it is *archived* when the host does not continue the session. How far it
+    was read is not noted of a transcript that was only written out for the import.
 
     Raises:
         TranscriptError: the transcript cannot be read, is none, or was rewritten meanwhile.
@@ -134,7 +183,8 @@ async def plan_backfill(
     appends = []
     for number, piece in enumerate(waiting, 1):
         await target.recognise(reader, piece.messages)
-        appends.append(_append(target, piece, number, len(waiting), transcript, first_hash))
+        read_to = checkpoint_of(transcript, piece.offset, first_hash=first_hash, is_noted=is_noted)
+        appends.append(_append(target, piece, number, len(waiting), read_to))
     present = known.holding.messages if known.holding is not None else 0
     messages = tuple(message for piece in waiting for message in piece.messages)
     keeps = kept_by_engine(messages, rules.bootstrap_max_tokens) if target.is_empty else None
@@ -200,14 +250,13 @@ def _append(
     piece: TranscriptPiece,
     number: int,
     count: int,
-    transcript: HostFile,
-    first_hash: str | None,
+    read_to: TranscriptCheckpoint,
 ) -> Append:
     many = f"{len(piece.messages):,} message{'' if len(piece.messages) == 1 else 's'}"
     part = f", part {number} of {count}" if count > 1 else ""
     return target.append(
         piece.messages,
-        checkpoint_of(transcript, piece.offset, first_hash=first_hash),
+        read_to,
         kind="backfill",
         title=f"Import {many} of session {target.session.session_id}{part}",
         chained=count > 1,

@@ -32,6 +32,7 @@ def checkpoint_of(
     bounded: bool = False,
     first_hash: str | None = None,
     bootstraps: bool = True,
+    is_noted: bool = True,
 ) -> TranscriptCheckpoint:
     """How far a transcript was read: to its end, or to a byte.
 
@@ -50,6 +51,7 @@ def checkpoint_of(
         entry_id=last.node if last is not None else None,
         first_hash=first_hash,
         bootstraps=bootstraps,
+        is_noted=is_noted,
     )
 
 

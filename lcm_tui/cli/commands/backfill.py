@@ -55,5 +55,6 @@ def backfill(
         raise UsageError("backfill needs AGENT SESSION, or --file PATH.", details={"option": "file"})
     from lcm_tui.cli import backfill
 
-    disk = backfill.disk_session(run, agent or "", session or "") if file is None else backfill.of_file(file)
-    return backfill.backfill(run, disk, session_key, title, after, model, flags)
+    if file is None:
+        return backfill.of_host(run, agent or "", session or "", session_key, title, after, model, flags)
+    return backfill.backfill(run, backfill.of_file(file), session_key, title, after, model, flags)
