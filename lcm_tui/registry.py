@@ -82,11 +82,11 @@ def _drafting(place: Drafted) -> Screen[None]:
 
             return ReviewScreen(place.work, place.summary_id, own=place.own)
         case places.Editor():
-            from lcm_tui.screens.draft_editor import EditScreen
+            from lcm_tui.screens.editor.screen import EditScreen
 
             return EditScreen(place.name, place.text, place.then)
         case places.Source():
-            from lcm_tui.screens.source import SourceScreen
+            from lcm_tui.screens.source.screen import SourceScreen
 
             return SourceScreen(place.title, place.text, place.start, place.end)
         case _:
@@ -194,7 +194,7 @@ SOON: Final = (
         "health",
         "sent",
     ),
-    *("compare", "review", "drafting", "draft_editor"),
+    *("compare", "review", "drafting", "editor.screen"),
 )
 
 

@@ -111,7 +111,7 @@ class Asking(Comparing):
         self.work_on("edit", self._edit_outside, exclusive=False)
 
     async def _edit_outside(self) -> None:
-        from lcm_tui.screens.draft_editor import edit_outside
+        from lcm_tui.outside_editor import edit_outside
 
         try:
             self._edited(await edit_outside(self.app, str(self.summary_id), self._begun_with()))

@@ -15,12 +15,12 @@ from textual.widgets import Input
 from lcm_tui.dialogs.ask_again import AskAgain
 from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.draft_editor import EditScreen
 from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.editor.screen import EditScreen
 from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.screens.review import ReviewScreen
-from lcm_tui.screens.source import SourceScreen
+from lcm_tui.screens.source.screen import SourceScreen
 from tests.app.support import (
     NARROW,
     conversation,

@@ -1,0 +1,1 @@
+"""A draft edited here, in a text area."""

@@ -1,0 +1,94 @@
+"""Editing a draft here.
+
+What is edited is text of a database and may hold anything; a text area would send it to the terminal as it
+is. Each character that is not safe there gets a harmless one in its place, and its own back at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import TextArea
+
+from lcm_tui.views.replaced import KEPT, is_unsafe, put_back, stand_ins
+from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar
+
+
+class DraftArea(TextArea):
+    """A text area into which nothing unsafe can be pasted."""
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Take out what is unsafe, before the text area takes the rest."""
+        event.text = "".join(one for one in event.text if one in KEPT or not is_unsafe(one))
+
+
+class EditScreen(Screen[None]):
+    """One text to edit; ctrl+s hands it on, esc asks once before it throws changes away."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "keep", "Keep", priority=True, id="edit-keep"),
+        Binding("escape", "leave", "Leave", priority=True, id="edit-leave"),
+    ]
+    DEFAULT_CSS = """
+    EditScreen TextArea, EditScreen TextArea:focus { border: none; height: 1fr; }
+    """
+
+    def __init__(self, name: str, text: str, then: Callable[[str], object]) -> None:
+        """*then* gets the text once it is kept."""
+        super().__init__()
+        self._title = name
+        self._begun = text
+        self._table = stand_ins(text)
+        self._then = then
+        self._warned = False
+
+    def compose(self) -> ComposeResult:
+        """The text between title and keys."""
+        yield TitleBar()
+        yield DraftArea(self._begun.translate(self._table), soft_wrap=True, tab_behavior="focus")
+        yield KeyBar(
+            lambda: [
+                KeyHint("^s", "Keep as a draft", "", True),
+                KeyHint("esc", "Leave", "", True),
+            ]
+        )
+
+    def on_mount(self) -> None:
+        """Say what is edited."""
+        bar = self.query_one(TitleBar)
+        bar.where = f"Edit a draft of {self._title}"
+        held = len(self._table)
+        bar.note = f"{held} unsafe characters are shown by signs and kept" if held else "ctrl+s keeps it"
+        self.area.focus()
+
+    @property
+    def area(self) -> TextArea:
+        """The text area."""
+        return self.query_one(TextArea)
+
+    @property
+    def text(self) -> str:
+        """The text as it is now, with its own characters."""
+        return put_back(self.area.text, self._table)
+
+    def action_keep(self) -> None:
+        """Hand the text on."""
+        text = self.text
+        self.app.pop_screen()
+        self._then(text)
+
+    def action_leave(self) -> None:
+        """Leave; changes are thrown away only at the second time."""
+        if self.text != self._begun and not self._warned:
+            self._warned = True
+            self.app.notify("esc once more throws your changes away; ctrl+s keeps them.", timeout=5)
+        else:
+            self.app.pop_screen()
+
+    async def action_run(self, command: str) -> None:
+        """Keys of the bar are only shown."""

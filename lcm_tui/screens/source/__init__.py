@@ -1,0 +1,1 @@
+"""A text that a draft was made from, to look into."""
