@@ -1,0 +1,402 @@
+"""Our own search: every text of a file is looked at, hits are ranked, and the answer says what was searched.
+
+Source: docs/recall.md.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rapidfuzz import fuzz, process
+
+from lcm_core.errors import NotFoundError
+from lcm_core.paths import read_head, resolve_stored
+from lcm_core.recall.settings import RecallSettings
+from lcm_core.recall.terms import Query, Term
+from lcm_core.records import ConversationId, FileId, MessageId, SummaryId, Timestamp
+from lcm_core.store.connecting import Rows
+from lcm_core.store.recalled import RecalledRows
+from lcm_core.store.schema import Schema
+from lcm_core.store.searched import (
+    Document,
+    DocumentKind,
+    Filter,
+    SearchedRows,
+    covering,
+    messages_in_context,
+    ways_from_context,
+)
+from lcm_core.times import sort_key
+
+#: Seconds that a search may take, and a pattern on one text.
+DEADLINE_SECONDS: Final = 10.0
+_PATTERN_SECONDS: Final = 0.5
+#: Hits that are ranked; with more the answer is bounded.
+MAX_HITS: Final = 100_000
+#: Bytes of a large file that are searched.
+FILE_BYTES: Final = 4_000_000
+#: How much a rank weighs less than the one before it (reciprocal rank fusion).
+_FUSION: Final = 60
+_AROUND: Final = 90
+_WORD: Final = re.compile(r"\w{3,40}")
+#: Spellings that are looked at, how alike they have to be (of 100), and how many are named.
+_SPELLINGS, _ALIKE, _NEAR = 200_000, 70, 3
+_SPELLING_SECONDS: Final = 2.0
+
+NAMES: Final = {
+    DocumentKind.MESSAGE: "messages",
+    DocumentKind.SUMMARY: "summaries",
+    DocumentKind.BRIEF: "focus briefs",
+    DocumentKind.FILE: "large files",
+}
+
+#: By what a hit is ranked.
+WORDS, PART, PATTERN, RECENCY = "words", "part of a word", "pattern", "recency"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of characters in a snippet."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Something that was found."""
+
+    kind: DocumentKind
+    id: str
+    conversation_id: ConversationId
+    label: str  #: role, kind of a summary, status of a brief, type of a file
+    at: Timestamp
+    place: str  #: content, tool input, tool output, ...
+    snippet: str  #: one line around what was found: foreign text
+    spans: tuple[Span, ...]  #: what was found in it
+    found_by: tuple[tuple[str, int], ...]  #: by what, and as the how manieth
+    way: tuple[SummaryId, ...]  #: from the summary in the context down to what covers it; empty: none does
+    in_context: bool  #: itself an item of a context
+
+    @property
+    def citation(self) -> str:
+        """The id under which it can be described and expanded."""
+        return f"msg#{self.id}" if self.kind is DocumentKind.MESSAGE else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A term that occurs nowhere, and words that do."""
+
+    term: str
+    found: int  #: documents that hold it, counted alone
+    spellings: tuple[str, ...]  #: known words that look like it
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much was searched."""
+
+    searched: tuple[tuple[DocumentKind, int], ...]  #: documents that were looked at
+    not_searched: tuple[str, ...]  #: what was not, and why; empty: everything was
+    seconds: float
+
+    @property
+    def is_full(self) -> bool:
+        """Whether everything in scope was searched."""
+        return not self.not_searched
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer of a search."""
+
+    hits: tuple[Hit, ...]  #: of this page, the best first
+    total: int
+    next: int | None  #: where the next page begins
+    coverage: Coverage
+    near: tuple[Near, ...]  #: without a hit: why
+
+    @property
+    def groups(self) -> tuple[tuple[SummaryId | None, tuple[Hit, ...]], ...]:
+        """The hits by the summary in the context that covers them, in the order of their best ones."""
+        grouped: dict[SummaryId | None, list[Hit]] = {}
+        for hit in self.hits:
+            grouped.setdefault(hit.way[0] if hit.way else None, []).append(hit)
+        return tuple((top, tuple(some)) for top, some in grouped.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    kind: DocumentKind
+    id: str
+    at: Timestamp
+    words: float  #: how well it holds the terms as words; 0: it does not
+    part: float  #: likewise anywhere
+
+
+@dataclass(slots=True)
+class _Search:
+    rows: SearchedRows
+    query: Query
+    wanted: Filter
+    settings: RecallSettings
+    end: float
+    looked_at: dict[DocumentKind, int] = field(default_factory=dict)
+    gaps: dict[str, None] = field(default_factory=dict)
+    given_up: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.end
+
+    def candidates(self) -> list[_Candidate]:
+        found: list[_Candidate] = []
+        needles = tuple(term.needle for term in self.query.terms)
+        for document in self.documents([one for one in needles if one is not None]):
+            candidate = self._look(document)
+            if candidate is not None:
+                found.append(candidate)
+                if len(found) >= MAX_HITS:
+                    self.gaps[f"more than {MAX_HITS:,} hits: narrow the search"] = None
+                    break
+        if self.given_up:
+            self.gaps[f"{self.given_up:,} texts on which the pattern took too long"] = None
+        return found
+
+    def documents(self, needles: Sequence[str]) -> Iterator[Document]:
+        """The documents that may hold the needles, kind by kind, newest first, until the time is over."""
+        for kind in self.wanted.wanted:
+            self.looked_at[kind] = 0
+            for window in self.rows.windows(kind):
+                if self.is_over:
+                    self.gaps[f"{NAMES[kind]} before the newest ones: the time was over"] = None
+                    break
+                documents = self.rows.within(kind, window, self.wanted, needles)
+                self.looked_at[kind] += self.rows.counted(kind, window, self.wanted)
+                for document in documents:
+                    yield self.with_file(document) if kind is DocumentKind.FILE else document
+
+    def with_file(self, document: Document) -> Document:
+        text, gap = file_text(self.rows, document.id, self.settings)
+        if gap:
+            self.gaps[gap] = None
+        return Document(
+            document.kind,
+            document.id,
+            document.conversation_id,
+            document.label,
+            document.at,
+            (*document.texts, *((("file", text),) if text else ())),
+        )
+
+    def _look(self, document: Document) -> _Candidate | None:
+        length = sum(len(text) for _, text in document.texts)
+        if self.query.pattern is not None:
+            count = 1 if any(self._matches(text) for _, text in document.texts) else 0
+            return self._candidate(document, 0.0, float(count), length) if count else None
+        part = self._score(document, [term.part for term in self.query.terms])
+        if not part:
+            return None
+        words = self._score(document, [term.word for term in self.query.terms])
+        return self._candidate(document, words, part, length)
+
+    def _matches(self, text: str) -> bool:
+        assert self.query.pattern is not None
+        if self.is_over:
+            self.gaps["more texts: the time was over"] = None
+            return False
+        try:
+            left = min(_PATTERN_SECONDS, max(0.01, self.end - time.monotonic()))
+            return self.query.pattern.search(text, timeout=left, concurrent=True) is not None
+        except TimeoutError:
+            self.given_up += 1
+            return False
+
+    def _score(self, document: Document, patterns: Iterable[re.Pattern[str]]) -> float:
+        """How often the terms occur, many times the same counting less; 0 when one is missing."""
+        score = 0.0
+        for pattern in patterns:
+            count = sum(len(pattern.findall(text)) for _, text in document.texts)
+            if not count:
+                return 0.0
+            score += count / (count + 1.2)
+        return score
+
+    def _candidate(self, document: Document, words: float, part: float, length: int) -> _Candidate:
+        shorter = 1 + length / 4_000
+        return _Candidate(document.kind, document.id, document.at, words / shorter, part / shorter)
+
+
+def search(
+    db: Rows,
+    schema: Schema,
+    query: Query,
+    wanted: Filter,
+    settings: RecallSettings,
+    *,
+    limit: int = 20,
+    offset: int = 0,
+    seconds: float = DEADLINE_SECONDS,
+) -> Found:
+    """The documents that hold all terms of a query, or match its pattern; the best first.
+
+    It ends by itself after *seconds*, and says then what was not searched.
+    """
+    begun = time.monotonic()
+    running = _Search(SearchedRows(db, schema), query, wanted, settings, begun + seconds)
+    candidates = running.candidates()
+    ranked = _ranked(candidates, query)
+    page = ranked[offset : offset + limit]
+    hits = _hits(running, db, schema, page)
+    near = () if candidates or query.pattern is not None else tuple(_near(running, query.terms))
+    coverage = Coverage(tuple(running.looked_at.items()), tuple(running.gaps), time.monotonic() - begun)
+    after = offset + len(page)
+    return Found(hits, len(ranked), after if after < len(ranked) else None, coverage, near)
+
+
+def _ranked(candidates: Sequence[_Candidate], query: Query) -> list[tuple[_Candidate, dict[str, int]]]:
+    """The candidates by the sum of what their ranks are worth; equal ones the newest first."""
+    part = PATTERN if query.pattern is not None else PART
+    arms: dict[str, list[_Candidate]] = {
+        WORDS: sorted((one for one in candidates if one.words), key=lambda one: -one.words),
+        part: sorted(candidates, key=lambda one: -one.part),
+        RECENCY: sorted(candidates, key=lambda one: sort_key(one.at), reverse=True),
+    }
+    ranks: dict[tuple[DocumentKind, str], dict[str, int]] = {}
+    for name, ordered in arms.items():
+        for rank, one in enumerate(ordered, start=1):
+            ranks.setdefault((one.kind, one.id), {})[name] = rank
+    worth = {key: sum(1 / (_FUSION + rank) for rank in found.values()) for key, found in ranks.items()}
+    newest = arms[RECENCY]  # sorting is stable
+    ordered = sorted(newest, key=lambda one: -worth[one.kind, one.id])
+    return [(one, ranks[one.kind, one.id]) for one in ordered]
+
+
+def _hits(
+    running: _Search, db: Rows, schema: Schema, page: Sequence[tuple[_Candidate, dict[str, int]]]
+) -> tuple[Hit, ...]:
+    documents: dict[tuple[DocumentKind, str], Document] = {}
+    for kind in DocumentKind:
+        ids = [one.id for one, _ in page if one.kind is kind]
+        for document in running.rows.some(kind, ids):
+            whole = running.with_file(document) if kind is DocumentKind.FILE else document
+            documents[kind, document.id] = whole
+    messages = [MessageId(int(one.id)) for one, _ in page if one.kind is DocumentKind.MESSAGE]
+    summaries = [SummaryId(one.id) for one, _ in page if one.kind is DocumentKind.SUMMARY]
+    over = covering(db, schema, messages)
+    direct = messages_in_context(db, schema, messages)
+    ways = ways_from_context(db, schema, summaries)
+    hits: list[Hit] = []
+    for one, ranks in page:
+        if (one.kind, one.id) not in documents:
+            continue
+        document = documents[one.kind, one.id]
+        place, snippet, spans = _snippet(document, running.query)
+        of_message = one.kind is DocumentKind.MESSAGE
+        way = over.get(MessageId(int(one.id)), ()) if of_message else ways.get(SummaryId(one.id), ())
+        hits.append(
+            Hit(
+                one.kind,
+                one.id,
+                document.conversation_id,
+                document.label,
+                document.at,
+                place,
+                snippet,
+                spans,
+                tuple(ranks.items()),
+                way,
+                MessageId(int(one.id)) in direct if of_message else len(way) == 1,
+            )
+        )
+    return tuple(hits)
+
+
+def _snippet(document: Document, query: Query) -> tuple[str, str, tuple[Span, ...]]:
+    """Where something was found, one line around it, and what was found in that line."""
+    best: tuple[int, str, str, list[tuple[int, int]]] | None = None
+    for place, text in document.texts:
+        found = sorted(_places(text, query))
+        if found and (best is None or len(found) > best[0]):
+            best = (len(found), place, text, found)
+    if best is None:
+        return "", "", ()
+    _, place, text, found = best
+    first, last = max(0, found[0][0] - _AROUND), min(len(text), found[0][1] + 2 * _AROUND)
+    spans = [Span(start - first, min(end, last) - first) for start, end in found if first <= start < last]
+    line = re.sub(r"\s", " ", text[first:last])  # as long as it was
+    before = "… " if first else ""
+    moved = tuple(Span(one.start + len(before), one.end + len(before)) for one in spans)
+    return place, f"{before}{line}{' …' if last < len(text) else ''}", moved
+
+
+def _places(text: str, query: Query) -> Iterator[tuple[int, int]]:
+    if query.pattern is not None:
+        try:
+            found = query.pattern.search(text, timeout=_PATTERN_SECONDS, concurrent=True)
+        except TimeoutError:
+            return
+        if found is not None:
+            yield found.span()
+        return
+    for term in query.terms:
+        matched = list(term.word.finditer(text))[:50] or list(term.part.finditer(text))[:50]
+        yield from (one.span() for one in matched)
+
+
+def file_text(rows: SearchedRows, file_id: str, settings: RecallSettings) -> tuple[str, str]:
+    """The text of a large file, and what of it was not read."""
+    file = RecalledRows(rows.db, rows.schema).file(FileId(file_id))
+    if file is None:
+        return "", ""
+    stored = resolve_stored(
+        file.storage_uri,
+        conversation_id=file.conversation_id,
+        large_files_dir=settings.large_files_dir,
+        state_dir=settings.state_dir,
+    )
+    if stored.path is None:
+        return "", "large files that are not on this machine"
+    try:
+        read = read_head(stored.path, FILE_BYTES)
+    except NotFoundError:
+        return "", "large files that cannot be read"
+    return read.text, "" if read.complete else f"large files beyond {FILE_BYTES:,} bytes"
+
+
+def _near(running: _Search, terms: Sequence[Term]) -> Iterator[Near]:
+    """For each term how many documents hold it, and where it is none, known words that look like it."""
+    spellings: list[str] | None = None
+    for term in terms:
+        alone = Query(term.text, running.query.mode, (term,), None)
+        counting = _Search(
+            running.rows, alone, running.wanted, running.settings, time.monotonic() + _SPELLING_SECONDS
+        )
+        found = len(counting.candidates())
+        near: tuple[str, ...] = ()
+        if not found:
+            spellings = _spellings(running) if spellings is None else spellings
+            alike = process.extract(
+                term.text.lower(), spellings, scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_NEAR
+            )
+            near = tuple(word for word, _, _ in alike)
+        yield Near(term.text, found, near)
+
+
+def _spellings(running: _Search) -> list[str]:
+    """The words of the newest documents, each once, in lower case."""
+    known: dict[str, None] = {}
+    reading = _Search(
+        running.rows, running.query, running.wanted, running.settings, time.monotonic() + _SPELLING_SECONDS
+    )
+    for document in reading.documents(()):
+        for _, text in document.texts:
+            known.update(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
+        if len(known) >= _SPELLINGS:
+            break
+    return list(known)

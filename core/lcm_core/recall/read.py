@@ -1,0 +1,240 @@
+"""Reading down: from a summary to the messages with their tool calls, page by page, with citations.
+
+Source: docs/recall.md, "Reading down" and "Citations".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.recall.find import file_text
+from lcm_core.recall.settings import RecallSettings
+from lcm_core.records import ConversationId, SummaryId, Timestamp
+from lcm_core.store.connecting import Rows
+from lcm_core.store.recalled import RecalledRows
+from lcm_core.store.schema import Schema
+from lcm_core.store.searched import Document, DocumentKind, SearchedRows
+from lcm_core.tokens import Estimator, estimate
+
+DEFAULT_TOKENS: Final = 4_000
+_CURSOR: Final = re.compile(r"(\d{1,9})\.(\d{1,12})")
+_CITATION: Final = re.compile(
+    r"(?P<id>msg#(?P<message>\d{1,18})|[a-z]+_[A-Za-z0-9_-]+|[0-9a-f-]{8,64})(?:@(?P<hash>[0-9a-f]{12}))?"
+)
+_HASH: Final = 12
+
+
+class Verdict(StrEnum):
+    """What became of a citation; the values are shown."""
+
+    HOLDS = "holds"
+    CHANGED = "changed"  #: the text is another one now
+    GONE = "gone"
+    UNPROVEN = "unproven"  #: it names no hash of what was read
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of text that was read."""
+
+    citation: str  #: the id and a hash of the whole text
+    kind: DocumentKind
+    conversation_id: ConversationId
+    label: str
+    at: Timestamp
+    level: int  #: below the root, which is 0
+    text: str  #: foreign text
+    tokens: int  #: by the estimator of today
+    start: int  #: characters of the whole text before it
+    complete: bool  #: whether it goes on to the end of the text
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """As much as a budget holds."""
+
+    passages: tuple[Passage, ...]
+    next: str | None  #: the cursor of the next page
+
+    @property
+    def tokens(self) -> int:
+        """Of all passages."""
+        return sum(one.tokens for one in self.passages)
+
+
+def read_below(
+    db: Rows,
+    schema: Schema,
+    root: str,
+    settings: RecallSettings,
+    *,
+    tokens: int = DEFAULT_TOKENS,
+    cursor: str | None = None,
+    with_messages: bool = True,
+) -> Page:
+    """A summary, then each of its sources with what lies below it; a leaf with its messages.
+
+    Also of one message, brief or file. A text that alone is larger than *tokens* goes on on the next page.
+
+    Raises:
+        NotFoundError: there is nothing of this id.
+        UsageError: the cursor is none of ours.
+    """
+    skipped, start = _position(cursor)
+    left = tokens
+    passages: list[Passage] = []
+    for number, (document, level) in enumerate(_below(db, schema, root, settings, with_messages)):
+        if number < skipped:
+            continue
+        whole = text_of(document)
+        begin = start if number == skipped else 0
+        passage = _passage(document, level, whole, begin, left)
+        if passage is None:
+            return Page(tuple(passages), f"{number}.{begin}")
+        passages.append(passage)
+        left -= passage.tokens
+        if not passage.complete:
+            return Page(tuple(passages), f"{number}.{passage.start + len(passage.text)}")
+    return Page(tuple(passages), None)
+
+
+def text_of(document: Document) -> str:
+    """The texts of a document as one, each part under its name."""
+    return "\n".join(text if place == "content" else f"[{place}] {text}" for place, text in document.texts)
+
+
+def cite(document: Document) -> str:
+    """A citation of a document as it is now."""
+    digest = hashlib.sha256(text_of(document).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{_name(document)}@{digest[:_HASH]}"
+
+
+def verify(
+    db: Rows, schema: Schema, citation: str, settings: RecallSettings
+) -> tuple[Verdict, Document | None]:
+    """Whether what a citation names is still what was read.
+
+    Raises:
+        UsageError: it is no citation.
+    """
+    given = _CITATION.fullmatch(citation.strip())
+    if given is None:
+        raise UsageError(
+            "That is no id and no citation; they look like msg#12, sum_... or msg#12@0123456789ab.",
+            code="INVALID_CITATION",
+            details={"value": citation[:80]},
+        )
+    document = document_of(db, schema, given["id"], settings)
+    if document is None:
+        return Verdict.GONE, None
+    if given["hash"] is None:
+        return Verdict.UNPROVEN, document
+    return (Verdict.HOLDS if cite(document).endswith(f"@{given['hash']}") else Verdict.CHANGED), document
+
+
+def document_of(db: Rows, schema: Schema, name: str, settings: RecallSettings) -> Document | None:
+    """A message, summary, brief or file by its id; None when there is none."""
+    rows = SearchedRows(db, schema)
+    message = re.fullmatch(r"msg#(\d{1,18})", name)
+    kinds = (
+        [DocumentKind.MESSAGE] if message else [DocumentKind.SUMMARY, DocumentKind.FILE, DocumentKind.BRIEF]
+    )
+    for kind in kinds:
+        found = rows.some(kind, [message[1] if message else name])
+        if not found:
+            continue
+        one = found[0]
+        text = file_text(rows, one.id, settings)[0] if kind is DocumentKind.FILE else ""
+        if not text:
+            return one
+        return Document(
+            one.kind, one.id, one.conversation_id, one.label, one.at, (*one.texts, ("file", text))
+        )
+    return None
+
+
+def _below(
+    db: Rows, schema: Schema, root: str, settings: RecallSettings, with_messages: bool
+) -> Iterator[tuple[Document, int]]:
+    first = document_of(db, schema, root.partition("@")[0], settings)
+    if first is None:
+        raise NotFoundError(
+            f"There is no message, summary, brief or file {root[:80]}; take the id from grep.",
+            code="NOT_FOUND",
+            details={"id": root[:80]},
+        )
+    yield first, 0
+    if first.kind is not DocumentKind.SUMMARY:
+        return
+    rows, recalled = SearchedRows(db, schema), RecalledRows(db, schema)
+    seen = {first.id}
+    waiting = [(first.id, 0)]
+    while waiting:
+        at, level = waiting.pop()
+        if level:
+            yield from ((one, level) for one in rows.some(DocumentKind.SUMMARY, [at]))
+        sources = [edge.source for edge in recalled.edges("summary_id", SummaryId(at))]
+        waiting += [(one, level + 1) for one in reversed(sources) if one not in seen]
+        seen.update(sources)
+        if with_messages:
+            for message_id in recalled.message_ids(SummaryId(at)):
+                yield from ((one, level + 1) for one in rows.some(DocumentKind.MESSAGE, [str(message_id)]))
+
+
+def _passage(document: Document, level: int, whole: str, start: int, left: int) -> Passage | None:
+    """As much of a text as fits, cut in two where it does not; None when nothing of it does."""
+    text = whole[start:]
+    tokens = estimate(text, Estimator.WEIGHTED)
+    if tokens > left:
+        text = _beginning(text, left)
+        if not text:
+            return None
+        tokens = estimate(text, Estimator.WEIGHTED)
+    complete = start + len(text) >= len(whole)
+    return Passage(
+        cite(document),
+        document.kind,
+        document.conversation_id,
+        document.label,
+        document.at,
+        level,
+        text,
+        tokens,
+        start,
+        complete,
+    )
+
+
+def _beginning(text: str, tokens: int) -> str:
+    """The longest beginning of a text that has no more tokens."""
+    low, high = 0, min(len(text), max(0, tokens) * 4)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if estimate(text[:middle], Estimator.WEIGHTED) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low]
+
+
+def _name(document: Document) -> str:
+    return f"msg#{document.id}" if document.kind is DocumentKind.MESSAGE else document.id
+
+
+def _position(cursor: str | None) -> tuple[int, int]:
+    if cursor is None:
+        return 0, 0
+    given = _CURSOR.fullmatch(cursor)
+    if given is None:
+        raise UsageError(
+            "The cursor cannot be used: take the one of the page before, or leave --cursor out.",
+            code="INVALID_CURSOR",
+            details={"option": "cursor", "value": cursor[:80]},
+        )
+    return int(given[1]), int(given[2])

@@ -1,0 +1,111 @@
+"""What our own search looks for: words, phrases, beginnings of words, parts of words, patterns.
+
+Source: docs/recall.md, "Queries".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import regex
+
+from lcm_core.errors import UsageError
+
+MAX_QUERY: Final = 1_000
+#: Scripts that are written without blanks between words.
+_GLUED: Final = "\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_TOKEN: Final = re.compile(r'"([^"]*)"|(\S+)')
+_ASCII_RUN: Final = re.compile(r"[\x21-\x7e]+")
+
+
+class Mode(StrEnum):
+    """How a query is read; the values are words of the command line."""
+
+    WORDS = "words"
+    SUBSTRING = "substring"
+    REGEX = "regex"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing that has to occur."""
+
+    text: str  #: as it was typed, without its quotes or its star
+    word: re.Pattern[str]  #: as a word, a phrase or a beginning
+    part: re.Pattern[str]  #: anywhere
+
+    @property
+    def needle(self) -> str | None:
+        """A part that SQLite finds, case aside, wherever the term occurs; None when there is none."""
+        runs = sorted(_ASCII_RUN.findall(self.text), key=len)
+        return runs[-1] if runs and len(runs[-1]) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for."""
+
+    text: str
+    mode: Mode
+    terms: tuple[Term, ...]  #: all of them; none for a pattern
+    pattern: regex.Pattern[str] | None
+
+
+def parse(text: str, mode: Mode = Mode.WORDS) -> Query:
+    """Read a query.
+
+    Raises:
+        UsageError: it is empty, too long, or a pattern that cannot be compiled.
+    """
+    if len(text) > MAX_QUERY:
+        raise _refused(f"has {len(text):,} characters; use at most {MAX_QUERY:,}", text)
+    if mode is Mode.REGEX:
+        return Query(text, mode, (), _pattern(text))
+    if mode is Mode.SUBSTRING:
+        terms = [_term(text.strip())] if text.strip() else []
+    else:
+        terms = [_term(quoted or word, prefix=prefix) for quoted, word, prefix in _tokens(text)]
+    if not terms:
+        raise _refused('is empty; name a word, a "phrase" or the beginning of a word*', text)
+    unique = {(term.text.casefold(), term.word.pattern): term for term in terms}
+    return Query(text, mode, tuple(unique.values()), None)
+
+
+def _tokens(text: str) -> list[tuple[str, str, bool]]:
+    found: list[tuple[str, str, bool]] = []
+    for quoted, word in _TOKEN.findall(text):
+        if quoted.strip():
+            found.append((quoted.strip(), "", False))
+        elif word.strip('"'):
+            bare = word.strip('"')
+            prefix = bare.endswith("*") and len(bare) > 1
+            found.append(("", bare[:-1] if prefix else bare, prefix))
+    return found
+
+
+def _term(text: str, *, prefix: bool = False) -> Term:
+    part = r"\s+".join(re.escape(piece) for piece in text.split())
+    left = rf"(?:(?<!\w)|(?<=[{_GLUED}]))" if _is_spaced(text[0]) else ""
+    right = rf"(?:(?!\w)|(?=[{_GLUED}]))" if _is_spaced(text[-1]) and not prefix else ""
+    return Term(text, re.compile(left + part + right, re.IGNORECASE), re.compile(part, re.IGNORECASE))
+
+
+def _is_spaced(sign: str) -> bool:
+    """Whether a word that ends with this sign ends where a blank or a mark follows."""
+    return re.fullmatch(r"\w", sign) is not None and re.fullmatch(f"[{_GLUED}]", sign) is None
+
+
+def _pattern(text: str) -> regex.Pattern[str]:
+    if not text:
+        raise _refused("is empty; name a pattern", text)
+    try:
+        return regex.compile(text, regex.VERSION0 | regex.IGNORECASE)
+    except (regex.error, RecursionError, MemoryError, OverflowError, ValueError) as error:
+        raise _refused(f"is no regular expression: {error}", text) from None
+
+
+def _refused(problem: str, text: str) -> UsageError:
+    return UsageError(f"The query {problem}.", code="INVALID_QUERY", details={"query": text[:200]})

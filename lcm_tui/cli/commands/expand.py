@@ -1,0 +1,45 @@
+"""``expand``: from a summary down to what was said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_tui.cli import options
+from lcm_tui.cli.commands.grep import AsEngine
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import WholeNumber
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+#: That of `recall.read.DEFAULT_TOKENS`.
+DEFAULT_TOKENS, _MAX_TOKENS = 4_000, 1_000_000
+
+IdArgument: TypeAlias = Annotated[
+    str, Argument("ID", "msg#12, sum_..., file_..., a brief, or a citation of one.")
+]
+Tokens: TypeAlias = Annotated[
+    int,
+    Option("--tokens", f"Tokens of a page; {DEFAULT_TOKENS:,} by default.", WholeNumber(1, _MAX_TOKENS), "N"),
+]
+NoMessages: TypeAlias = Annotated[
+    bool, Option("--no-messages", "Summaries alone, without the messages below.")
+]
+
+
+@command("expand", examples=("expand sum_4c4bd5292abfa225 --tokens 2000",))
+def expand(
+    run: Run,
+    *,
+    name: IdArgument,
+    tokens: Tokens = DEFAULT_TOKENS,
+    cursor: options.Cursor = None,
+    no_messages: NoMessages = False,
+    as_engine: AsEngine = False,
+) -> Answer:
+    """Read down from a summary to its messages with their tool calls, page by page, with citations."""
+    from lcm_tui.cli import recall
+
+    if as_engine:
+        return recall.engine_expand(run, name, tokens, with_messages=not no_messages)
+    return recall.expand(run, name, tokens, cursor, with_messages=not no_messages)

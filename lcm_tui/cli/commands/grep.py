@@ -1,0 +1,119 @@
+"""``grep``: everything that was said, searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_tui.cli import options
+from lcm_tui.cli.commands.messages import Roles
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import Choice, Raw, StoredText, WholeNumber, invalid
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+#: Those of `store.searched.DocumentKind`, and of summaries.
+KINDS = Choice("message", "summary", "brief", "file", "leaf", "condensed")
+DEFAULT_LIMIT, _MAX_OFFSET = 20, 10**9
+
+QueryArgument: TypeAlias = Annotated[
+    str, Argument("QUERY", 'Words, "a phrase", the beginning of a word*; all are wanted.', Raw())
+]
+AsRegex: TypeAlias = Annotated[
+    bool, Option("--regex", "The query is a regular expression; case does not matter.")
+]
+AsSubstring: TypeAlias = Annotated[
+    bool, Option("--substring", "The query is looked for as it stands, also inside of words.")
+]
+AsEngine: TypeAlias = Annotated[bool, Option("--as-engine", "Ask and answer as the engine's own tool does.")]
+FailEmpty: TypeAlias = Annotated[bool, Option("--fail-empty", "Exit with 3 when nothing is found.")]
+Limit: TypeAlias = Annotated[
+    int,
+    Option(
+        "--limit", f"Hits at most; {DEFAULT_LIMIT} by default.", WholeNumber(1, options.MAX_LIMIT), "1..500"
+    ),
+]
+Cursor: TypeAlias = Annotated[
+    int, Option("--cursor", "The next page, as the last one named it.", WholeNumber(0, _MAX_OFFSET), "CURSOR")
+]
+Agent: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--agent", "Only sessions of this agent.", StoredText(empty=False), "NAME", section=options.FILTERS
+    ),
+]
+Tools: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--tool",
+        "Only messages that call this tool; may be given several times.",
+        StoredText(),
+        "NAME",
+        several=True,
+        section=options.FILTERS,
+    ),
+]
+WhatKinds: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--kind",
+        f"Only of this kind ({', '.join(KINDS.words)}); may be given several times.",
+        KINDS,
+        "KIND",
+        several=True,
+        section=options.FILTERS,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeOptions:
+    """Which conversations, and what in them."""
+
+    conversation_id: options.ByConversationId = None
+    session_key: options.BySessionKey = None
+    agent: Agent = None
+    role: Roles = ()
+    tool: Tools = ()
+    kind: WhatKinds = ()
+    depth: options.Depth = None
+
+
+@command("grep", examples=('grep "lease table" --limit 5', "grep 'OPS-[0-9]+' --regex --kind message"))
+def grep(
+    run: Run,
+    *,
+    query: QueryArgument,
+    scope: ScopeOptions,
+    times: options.TimeOptions,
+    regex: AsRegex = False,
+    substring: AsSubstring = False,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = 0,
+    fail_empty: FailEmpty = False,
+    as_engine: AsEngine = False,
+) -> Answer:
+    """Search messages, tool calls, summaries, focus briefs and large files of all conversations."""
+    from lcm_core.recall.terms import Mode, parse
+
+    from lcm_tui.cli import recall
+
+    if regex and substring:
+        raise invalid("regex", "cannot be combined with --substring")
+    asked = recall.Asked(
+        scope.conversation_id,
+        scope.session_key,
+        scope.agent,
+        tuple(dict.fromkeys(scope.role)),
+        tuple(dict.fromkeys(scope.tool)),
+        tuple(dict.fromkeys(scope.kind)),
+        scope.depth,
+        *times.span(),
+        limit,
+        cursor,
+    )
+    if as_engine:
+        return recall.engine_grep(run, query, asked, regex=regex)
+    mode = Mode.REGEX if regex else Mode.SUBSTRING if substring else Mode.WORDS
+    return recall.grep(run, parse(query, mode), asked, fail_empty=fail_empty)

@@ -1,0 +1,326 @@
+"""``grep``, ``describe`` and ``expand``: the memory is searched, shown and read down (docs/recall.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lcm_core.errors import ExitCode
+from lcm_core.javascript import Json, JsonObject
+from lcm_core.recall.expand import Expansions, expand_all, expansion_text
+from lcm_core.recall.find import NAMES, Found, Hit, search
+from lcm_core.recall.grants import Grants
+from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
+from lcm_core.recall.scope import Caller
+from lcm_core.recall.settings import recall_settings
+from lcm_core.recall.terms import Query
+from lcm_core.recall.tools import call_tool
+from lcm_core.records import SummaryId
+from lcm_core.store.conversations import list_conversations
+from lcm_core.store.database import Reader
+from lcm_core.store.recalled import RecalledRows
+from lcm_core.store.searched import Document, DocumentKind, Filter
+from lcm_core.times import iso_z
+from lcm_core.wording import counted
+
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.readable import Block, Facts, Note, Prose
+
+#: Kinds of summaries, which may be asked for beside the kinds of documents.
+LEVELS = ("leaf", "condensed")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a search was asked for, besides its query."""
+
+    conversation_id: int | None
+    session_key: str | None
+    agent: str | None
+    roles: tuple[str, ...]
+    tools: tuple[str, ...]
+    kinds: tuple[str, ...]
+    depth: int | None
+    since: datetime | None
+    before: datetime | None
+    limit: int
+    offset: int
+
+    @property
+    def filter(self) -> Filter:
+        """The same for the search; conversations are found by those that are there."""
+        of_summaries = tuple(kind for kind in self.kinds if kind in LEVELS)
+        documents = [DocumentKind(kind) for kind in self.kinds if kind not in LEVELS]
+        documents += [DocumentKind.SUMMARY] if of_summaries else []
+        since, before = (None if one is None else iso_z(one) for one in (self.since, self.before))
+        return Filter(
+            None,
+            tuple(dict.fromkeys(documents)) or tuple(DocumentKind),
+            self.roles,
+            self.tools,
+            of_summaries,
+            () if self.depth is None else (self.depth,),
+            since,
+            before,
+        )
+
+
+# -- grep --------------------------------------------------------------------------------------------------
+
+
+def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
+    """What is found, a page of it."""
+    wanted = asked.filter
+    settings = recall_settings(run.settings)
+
+    async def load(reader: Reader) -> tuple[str, Found]:
+        named, narrowed = await _in_scope(reader, asked, wanted)
+        found = await reader.run(
+            lambda rows: search(
+                rows, reader.schema, query, narrowed, settings, limit=asked.limit, offset=asked.offset
+            )
+        )
+        return named, found
+
+    named, found = run.read(load)
+    answer = run.answer("grep", _grep_document(query.text, named, found), _grep_blocks(run, named, found))
+    return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
+
+
+async def _in_scope(reader: Reader, asked: Asked, wanted: Filter) -> tuple[str, Filter]:
+    """The conversations that are asked for: their name for the answer, and the filter narrowed to them."""
+    number, key = asked.conversation_id, asked.session_key
+    if number is None and key is None and asked.agent is None:
+        return "all conversations", wanted
+    chosen = tuple(
+        one.conversation.conversation_id
+        for one in await list_conversations(reader)
+        if (number is None or one.conversation.conversation_id == number)
+        and (key is None or one.conversation.session_key == key)
+        and (asked.agent is None or one.conversation.agent == asked.agent)
+    )
+    names = [] if number is None else [f"conversation {number}"]
+    names += [] if key is None else [f"session family {key}"]
+    names += [] if asked.agent is None else [f"agent {asked.agent}"]
+    return f"{', '.join(names)} ({counted(len(chosen), 'conversation')})", replace(
+        wanted, conversations=chosen
+    )
+
+
+def _grep_document(query: str, named: str, found: Found) -> JsonObject:
+    coverage = found.coverage
+    return {
+        "query": query,
+        "scope": named,
+        "total": found.total,
+        "hits": [_hit_document(hit) for hit in found.hits],
+        "coverage": {
+            "full": coverage.is_full,
+            "searched": {str(kind): count for kind, count in coverage.searched},
+            "notSearched": list(coverage.not_searched),
+            "elapsedMs": round(coverage.seconds * 1000),
+        },
+        "near": [
+            {"term": one.term, "found": one.found, "spellings": list(one.spellings)} for one in found.near
+        ],
+        "nextCursor": None if found.next is None else str(found.next),
+    }
+
+
+def _hit_document(hit: Hit) -> JsonObject:
+    return {
+        "id": hit.citation,
+        "kind": str(hit.kind),
+        "conversationId": hit.conversation_id,
+        "label": hit.label,
+        "at": hit.at,
+        "place": hit.place,
+        "snippet": hit.snippet,
+        "spans": [{"start": span.start, "end": span.end} for span in hit.spans],
+        "foundBy": dict(hit.found_by),
+        "coveredBy": hit.way[-1] if hit.way else None,
+        "way": list(hit.way),
+        "inContext": hit.in_context,
+    }
+
+
+def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
+    blocks: list[Block] = []
+    for top, hits in found.groups:
+        lines = [_hit_lines(run, hit) for hit in hits]
+        title = "Not under a summary of a context" if top is None else f"Under {top}"
+        blocks.append(Prose("\n".join(lines), title=title))
+    if not found.total:
+        blocks.append(Note("Nothing was found."))
+        blocks += [Note(_near_words(one.term, one.found, one.spellings)) for one in found.near]
+    coverage = found.coverage
+    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched)
+    facts: list[tuple[str, str | int | None]] = [
+        ("Scope", named),
+        ("Hits", f"{len(found.hits)} of {found.total}" if found.total else "0"),
+        ("Searched", searched),
+        (
+            "Coverage",
+            "full" if coverage.is_full else f"bounded; not searched: {'; '.join(coverage.not_searched)}",
+        ),
+        ("Time", f"{coverage.seconds:.2f} s"),
+    ]
+    blocks.append(Facts(facts))
+    if found.next is not None:
+        blocks.append(Note(f"More follow: --cursor {found.next}"))
+    return blocks
+
+
+def _hit_lines(run: Run, hit: Hit) -> str:
+    way = f" under {' > '.join(hit.way)}" if len(hit.way) > 1 else " in the context" if hit.in_context else ""
+    by = ", ".join(f"{name} {rank}" for name, rank in hit.found_by)
+    head = f"{hit.citation}  conversation {hit.conversation_id}  {hit.label}  {run.time(hit.at)}  {hit.place}"
+    return f"{head}\n    {hit.snippet}\n    found by {by}{way}"
+
+
+def _near_words(term: str, found: int, spellings: Sequence[str]) -> str:
+    if found:
+        return f'"{term}" alone is in {found:,}.'
+    like = f" Words that look like it: {', '.join(spellings)}." if spellings else ""
+    return f'"{term}" is nowhere.{like}'
+
+
+def engine_grep(run: Run, query: str, asked: Asked, *, regex: bool) -> Answer:
+    """The same as the engine's own tool finds it."""
+    given: dict[str, Json] = {
+        "pattern": query,
+        "mode": "regex" if regex else "full_text",
+        "limit": asked.limit,
+        "since": None if asked.since is None else iso_z(asked.since),
+        "before": None if asked.before is None else iso_z(asked.before),
+    }
+    if asked.conversation_id is not None:
+        given["conversationId"] = asked.conversation_id
+    elif asked.session_key is None:
+        given["allConversations"] = True
+    only = {"message": "messages", "summary": "summaries", "file": "files"}
+    if len(asked.kinds) == 1:
+        given["scope"] = only.get(asked.kinds[0], "both")
+    return _as_engine(run, "grep", "lcm_grep", given, asked.session_key)
+
+
+def _as_engine(run: Run, name: str, tool: str, given: JsonObject, session_key: str | None) -> Answer:
+    caller = Caller(session_key, None, Grants())
+    settings = recall_settings(run.settings)
+    answer = run.read(lambda reader: call_tool(reader, tool, given, caller, settings))
+    data: JsonObject = {"text": answer.text, "details": answer.details}
+    return run.answer(name, data, [Prose(answer.text)])
+
+
+# -- describe and expand -----------------------------------------------------------------------------------
+
+
+def engine_describe(run: Run, name: str) -> Answer:
+    """A summary or a file as the engine's own tool describes it."""
+    return _as_engine(run, "describe", "lcm_describe", {"id": name, "allConversations": True}, None)
+
+
+def describe(run: Run, name: str) -> Answer:
+    """One message, summary, brief or file; of a citation, whether it holds."""
+    settings = recall_settings(run.settings)
+
+    async def load(reader: Reader) -> tuple[Verdict, Document | None]:
+        return await reader.run(lambda rows: verify(rows, reader.schema, name, settings))
+
+    verdict, document = run.read(load)
+    if document is None:
+        data: JsonObject = {"id": name, "citation": None, "verdict": str(verdict)}
+        gone = run.answer("describe", data, [Note(f"{name} is gone: nothing of this id is in the database.")])
+        return replace(gone, exit_code=ExitCode.NOT_FOUND)
+    data = {
+        "id": name.partition("@")[0],
+        "citation": cite(document),
+        "verdict": str(verdict),
+        "kind": str(document.kind),
+        "conversationId": document.conversation_id,
+        "label": document.label,
+        "at": document.at,
+        "texts": [{"place": place, "text": text} for place, text in document.texts],
+    }
+    facts: list[tuple[str, str | int | None]] = [
+        ("Citation", cite(document)),
+        ("Kind", f"{document.kind}, {document.label}"),
+        ("Conversation", str(document.conversation_id)),
+        ("Time", run.time(document.at)),
+    ]
+    if "@" in name:
+        facts.insert(1, ("The citation", str(verdict)))
+    return run.answer("describe", data, [Facts(facts), Prose(text_of(document), title="Text")])
+
+
+def expand(run: Run, name: str, budget: int, cursor: str | None, *, with_messages: bool) -> Answer:
+    """A page of what lies below a summary."""
+    settings = recall_settings(run.settings)
+
+    async def load(reader: Reader) -> Page:
+        return await reader.run(
+            lambda rows: read_below(
+                rows,
+                reader.schema,
+                name,
+                settings,
+                tokens=budget,
+                cursor=cursor,
+                with_messages=with_messages,
+            )
+        )
+
+    page = run.read(load)
+    data: JsonObject = {
+        "id": name,
+        "tokens": page.tokens,
+        "passages": [_passage_document(one) for one in page.passages],
+        "nextCursor": page.next,
+    }
+    blocks: list[Block] = [Prose(one.text, title=_passage_title(run, one)) for one in page.passages]
+    if not page.passages:
+        blocks.append(Note("Nothing fits: give more --tokens."))
+    blocks.append(Facts([("Tokens", f"~{page.tokens:,} of {budget:,}")]))
+    if page.next is not None:
+        blocks.append(Note(f"More follows: --cursor {page.next}"))
+    return run.answer("expand", data, blocks)
+
+
+def engine_expand(run: Run, name: str, tokens: int, *, with_messages: bool) -> Answer:
+    """What the engine gives a sub-agent that may read *tokens* of it: ids and sizes, no texts of messages."""
+
+    async def load(reader: Reader) -> Expansions:
+        return await reader.run(
+            lambda rows: expand_all(
+                RecalledRows(rows, reader.schema),
+                [SummaryId(name)],
+                include_messages=with_messages,
+                cap=tokens,
+            )
+        )
+
+    found = run.read(load)
+    text = expansion_text(found)
+    return run.answer("expand", {"text": text, "details": found.document}, [Prose(text)])
+
+
+def _passage_document(one: Passage) -> JsonObject:
+    return {
+        "citation": one.citation,
+        "kind": str(one.kind),
+        "conversationId": one.conversation_id,
+        "label": one.label,
+        "at": one.at,
+        "level": one.level,
+        "tokens": one.tokens,
+        "start": one.start,
+        "complete": one.complete,
+        "text": one.text,
+    }
+
+
+def _passage_title(run: Run, one: Passage) -> str:
+    part = f", from character {one.start:,}" if one.start else ""
+    part += "" if one.complete else ", goes on"
+    return f"{'  ' * one.level}{one.citation}  {one.label}  {run.time(one.at)}{part}"

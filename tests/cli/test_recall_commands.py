@@ -1,0 +1,105 @@
+"""``grep``, ``describe`` and ``expand`` from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import run
+from tests.databases import building, new_database
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation(session_key="agent:main:main")
+        said = rows.message(owner, "The needle is \x1b[31mred\x1b[0m.\nNext line.")
+        rows.part(said, "tool", None, tool_name="exec", tool_input="find needle")
+        rows.summary(owner, "sum_a", "A summary of the needle.", messages=[said], in_context=True)
+        for number in range(5):
+            rows.message(owner, f"needle number {number}")
+    return path
+
+
+def test_hits_are_shown_with_their_scope_and_no_escape_sequence(memory: Path) -> None:
+    shown = run("grep", "needle", "--db", memory)
+    assert shown.code == 0
+    assert "\x1b" not in shown.out
+    assert "Under sum_a" in shown.out
+    assert "all conversations" in shown.out
+    assert "full" in shown.out
+    data = run("grep", "needle", "--json", "--db", memory).data
+    assert data["total"] == 7
+    assert data["coverage"]["full"] is True
+    assert data["coverage"]["searched"] == {"message": 6, "summary": 1, "brief": 0, "file": 0}
+    assert {hit["coveredBy"] for hit in data["hits"]} == {"sum_a", None}
+
+
+def test_pages_follow_each_other(memory: Path) -> None:
+    seen: list[str] = []
+    cursor: list[str] = []
+    for _ in range(4):
+        data = run("grep", "needle", "--limit", "2", *cursor, "--json", "--db", memory).data
+        seen += [hit["id"] for hit in data["hits"]]
+        if data["nextCursor"] is None:
+            break
+        cursor = ["--cursor", data["nextCursor"]]
+    assert len(seen) == len(set(seen)) == 7
+
+
+def test_nothing_found_is_no_failure_unless_it_is_asked_for(memory: Path) -> None:
+    assert run("grep", "nowhere", "--db", memory).code == 0
+    result = run("grep", "nedle", "--fail-empty", "--db", memory)
+    assert result.code == 3
+    assert "needle" in result.out
+
+
+def test_a_scope_without_conversations_finds_nothing_and_is_named(memory: Path) -> None:
+    for scope in (("--agent", "other"), ("--session-key", "agent:x"), ("--conversation-id", "99")):
+        data = run("grep", "needle", *scope, "--json", "--db", memory).data
+        assert data["total"] == 0
+        assert scope[1] in data["scope"]
+    assert run("grep", "needle", "--agent", "main", "--json", "--db", memory).data["total"] == 7
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--kind", "x"),
+        ("--limit", "0"),
+        ("--limit", "501"),
+        ("--cursor", "x"),
+        ("--cursor", "-1"),
+        ("--regex", "--substring"),
+        ("--role", "x"),
+        ("--depth", "x"),
+        ("--after", "x"),
+    ],
+)
+def test_wrong_options_are_refused(options: tuple[str, ...], memory: Path) -> None:
+    assert run("grep", "needle", *options, "--db", memory).code == 2
+
+
+def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> None:
+    data = run("expand", "sum_a", "--json", "--db", memory).data
+    assert [one["text"] for one in data["passages"]] == [
+        "A summary of the needle.",
+        "The needle is \x1b[31mred\x1b[0m.\nNext line.\n[tool name] exec\n[tool input] find needle",
+    ]
+    citation = data["passages"][1]["citation"]
+    assert run("describe", citation, "--json", "--db", memory).data["verdict"] == "holds"
+    assert run("describe", citation[:-1] + "x", "--db", memory).code == 2
+    assert "\x1b" not in run("expand", "sum_a", "--db", memory).out
+    assert run("expand", "sum_none", "--db", memory).code == 3
+    assert run("expand", "sum_a", "--cursor", "x", "--db", memory).code == 2
+
+
+def test_as_the_engine_is_the_engines_own_text(memory: Path) -> None:
+    assert run("grep", "needle", "--as-engine", "--db", memory).out.startswith("## LCM Grep Results")
+    assert run("describe", "sum_a", "--as-engine", "--db", memory).out.startswith("LCM_SUMMARY sum_a")
+    text = run("expand", "sum_a", "--as-engine", "--db", memory).out
+    assert "### sum_a (leaf, " in text
+    assert "Messages: msg#1 (user, " in text
+    assert "needle" not in text

@@ -1,0 +1,285 @@
+"""Our own search against a plain look at every text, and reading down against the texts themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lcm_core.errors import UsageError
+from lcm_core.recall.find import Found, search
+from lcm_core.recall.read import Verdict, cite, document_of, read_below, text_of, verify
+from lcm_core.recall.terms import Mode, parse
+from lcm_core.store.connecting import Rows
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
+from lcm_core.store.searched import DocumentKind, Filter
+
+from tests.core.recalling import settings_in
+from tests.databases import building, new_database, run
+
+T = TypeVar("T")
+
+WORDS = [
+    "lease",
+    "Lease",
+    "leases",
+    "retry_policy",
+    "host-19",
+    "修改",
+    "youer",
+    "修改youer服务",
+    "Größe",
+    "ok",
+    "a",
+]
+EVERYTHING = Filter()
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+
+
+async def ask(path: Path, load: Callable[[Rows, Schema], T]) -> T:
+    async def within(reader: Reader) -> T:
+        return await reader.run(lambda rows: load(rows, reader.schema))
+
+    async with await Database.open(path) as database:
+        return await database.read(within)
+
+
+async def found(
+    path: Path, query: str, mode: Mode = Mode.WORDS, wanted: Filter = EVERYTHING, **more: int
+) -> Found:
+    known = settings_in(path.parent)
+    return await ask(
+        path, lambda rows, schema: search(rows, schema, parse(query, mode), wanted, known, **more)
+    )
+
+
+@given(
+    st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8),
+    st.lists(
+        st.sampled_from(["lease", "LEASE", "retry*", "host", "改", "youer", "größe", '"ok a"']),
+        min_size=1,
+        max_size=2,
+    ),
+)
+@settings(max_examples=40)
+def test_what_is_found_is_what_holds_every_term(messages: list[tuple[str, str]], terms: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = new_database(Path(folder) / "lcm.db")
+        texts: dict[str, str] = {}
+        with building(path) as rows:
+            owner = rows.conversation()
+            for content, called in messages:
+                number = rows.message(owner, content)
+                rows.part(number, "tool", None, tool_name="exec", tool_input=called)
+                texts[str(number)] = f"{content}\n{called}"
+        parts = [term.strip('"').rstrip("*").lower() for term in terms]
+        expected = {one for one, text in texts.items() if all(part in text.lower() for part in parts)}
+        answer = asyncio.run(found(path, " ".join(terms), limit=100))
+        assert {hit.id for hit in answer.hits} == expected
+        assert answer.coverage.is_full
+        assert dict(answer.coverage.searched)[DocumentKind.MESSAGE] == len(messages)
+        paged = [
+            hit.id
+            for start in range(0, answer.total, 2)
+            for hit in asyncio.run(found(path, " ".join(terms), limit=2, offset=start)).hits
+        ]
+        assert paged == [hit.id for hit in answer.hits]
+        for hit in answer.hits:
+            assert hit.spans
+            assert all(hit.snippet[span.start : span.end].lower() in parts for span in hit.spans)
+
+
+async def test_whole_words_come_before_parts_of_words(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        whole = rows.message(owner, "the lease is over", created_at="2026-03-01 10:00:00")
+        part = rows.message(owner, "subleases abound", created_at="2026-03-01 10:00:01")
+    answer = await found(path, "lease")
+    assert [hit.id for hit in answer.hits] == [str(whole), str(part)]
+    assert [name for name, _ in answer.hits[0].found_by] == ["words", "part of a word", "recency"]
+    assert [name for name, _ in answer.hits[1].found_by] == ["part of a word", "recency"]
+
+
+async def test_every_kind_is_searched_and_filters_narrow(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    (tmp_path / "lcm-files").mkdir()
+    (tmp_path / "lcm-files" / "f.txt").write_text("needle in a file")
+    with building(path) as rows:
+        one = rows.conversation(session_key="agent:a:main")
+        two = rows.conversation(session_key="agent:b:main", session_id="other")
+        first = rows.message(one, "needle said", role="user")
+        output = rows.message(one, "", role="tool", created_at="2026-01-01 00:00:00")
+        rows.part(output, "tool", None, tool_name="exec", tool_output="the needle came out")
+        rows.message(two, "needle", role="assistant")
+        rows.summary(one, "sum_leaf", "needle of a leaf", messages=[first], in_context=False)
+        rows.summary(one, "sum_top", "nothing", sources=["sum_leaf"], in_context=True)
+        rows.file(one, "file_a", str(tmp_path / "lcm-files" / "f.txt"), file_name="f.txt")
+        rows.insert(
+            "focus_briefs",
+            brief_id="b1",
+            conversation_id=one,
+            prompt="needle?",
+            content="it is there",
+            status="active",
+            token_count=1,
+            target_tokens=1,
+            created_at="2026-01-01",
+            updated_at="2026-01-01",
+        )
+    answer = await found(path, "needle")
+    assert {hit.citation for hit in answer.hits} == {
+        f"msg#{first}",
+        f"msg#{output}",
+        "msg#3",
+        "sum_leaf",
+        "file_a",
+        "b1",
+    }
+    places = {hit.citation: hit.place for hit in answer.hits}
+    assert places[f"msg#{output}"] == "tool output"
+    assert places["file_a"] == "file"
+    ways = {hit.citation: hit.way for hit in answer.hits}
+    assert ways[f"msg#{first}"] == ("sum_top", "sum_leaf")
+    assert ways["sum_leaf"] == ("sum_top", "sum_leaf")
+    assert ways["msg#3"] == ()
+
+    async def ids(**conditions: object) -> set[str]:
+        hits = (await found(path, "needle", wanted=Filter(**conditions))).hits  # type: ignore[arg-type]
+        return {hit.citation for hit in hits}
+
+    assert await ids(conversations=(two,)) == {"msg#3"}
+    assert await ids(roles=("tool",)) == {f"msg#{output}"}
+    assert await ids(tools=("exec",)) == {f"msg#{output}"}
+    assert await ids(summary_kinds=("leaf",)) == await ids(depths=(0,)) == {"sum_leaf"}
+    assert await ids(kinds=(DocumentKind.FILE, DocumentKind.BRIEF)) == {"file_a", "b1"}
+    assert f"msg#{output}" not in await ids(since="2026-01-02T00:00:00Z")
+    assert await ids(before="2026-01-01T00:00:01Z", kinds=(DocumentKind.MESSAGE,)) == {f"msg#{output}"}
+
+
+async def test_no_hit_says_which_term_is_nowhere_and_what_looks_like_it(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        rows.message(rows.conversation(), "compactSegments moved to the lease table")
+    answer = await found(path, "compactSegmnts table")
+    assert answer.total == 0
+    assert [(one.term, one.found) for one in answer.near] == [("compactSegmnts", 0), ("table", 1)]
+    assert answer.near[0].spellings == ("compactsegments",)
+    assert answer.near[1].spellings == ()
+
+
+async def test_a_pattern_that_takes_too_long_ends_and_is_said(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.message(owner, "," * 60 + "x")
+        rows.message(owner, "match: P")
+    answer = await found(path, "^(.*?,){14}P|: P", Mode.REGEX)
+    assert [hit.id for hit in answer.hits] == ["2"]
+    assert not answer.coverage.is_full
+    assert any("took too long" in gap for gap in answer.coverage.not_searched)
+
+
+@pytest.mark.parametrize("query", ["", " ", '""', '" "', "x" * 1001])
+def test_a_query_for_nothing_is_refused(query: str) -> None:
+    with pytest.raises(UsageError):
+        parse(query)
+
+
+@pytest.mark.parametrize("pattern", ["", "(", "[", "(?P<a>x)(?P<a", "\\", "a{2,1}", "(?<=", "*"])
+def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
+    with pytest.raises(UsageError):
+        parse(pattern, Mode.REGEX)
+
+
+@given(st.lists(st.text(max_size=120), min_size=1, max_size=5), st.integers(1, 60))
+@settings(max_examples=25)
+def test_pages_put_together_are_every_text_whole(texts: list[str], tokens: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = new_database(Path(folder) / "lcm.db")
+        clean = [re.sub("[\0\ud800-\udfff]", "?", text) for text in texts]
+        with building(path) as rows:
+            owner = rows.conversation()
+            first = rows.message(owner, clean[0])
+            rows.summary(owner, "sum_leaf", "a leaf " + clean[-1], messages=[first])
+            rows.summary(
+                owner, "sum_other", "another leaf", messages=[rows.message(owner, one) for one in clean[1:]]
+            )
+            rows.summary(owner, "sum_top", "the top", sources=["sum_leaf", "sum_other"])
+        expected = ["the top", "a leaf " + clean[-1], clean[0], "another leaf", *clean[1:]]
+
+        def read(rows: Rows, schema: Schema) -> list[str]:
+            known, joined, cursor = settings_in(Path(folder)), dict[str, str](), None
+            order: list[str] = []
+            for _ in range(2_000):
+                page = read_below(rows, schema, "sum_top", known, tokens=tokens, cursor=cursor)
+                assert page.tokens <= tokens or tokens < 2
+                for one in page.passages:
+                    if one.citation not in joined:
+                        order.append(one.citation)
+                    before = joined.get(one.citation, "")
+                    assert len(before) == one.start or one.start == 0
+                    joined[one.citation] = before[: one.start] + one.text
+                if page.next is None:
+                    return [joined[one] for one in order]
+                assert page.next != cursor or tokens < 2
+                if page.next == cursor:  # one character can have more tokens than the page
+                    return []
+                cursor = page.next
+            raise AssertionError("the pages do not end")
+
+        found_texts = asyncio.run(ask(path, read))
+        assert found_texts == expected or tokens < 2
+
+
+async def test_a_citation_holds_until_the_text_changes(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        number = rows.message(rows.conversation(), "as it was")
+        rows.part(number, "tool", None, tool_name="exec", tool_input="ls")
+    known = settings_in(tmp_path)
+
+    def cited(rows: Rows, schema: Schema) -> str:
+        document = document_of(rows, schema, f"msg#{number}", known)
+        assert document is not None
+        assert text_of(document) == "as it was\n[tool name] exec\n[tool input] ls"
+        return cite(document)
+
+    citation = await ask(path, cited)
+    verdicts = []
+    for change in ("SELECT 1", "UPDATE message_parts SET tool_input = 'rm'", "DELETE FROM messages"):
+        run(path, change)
+        verdicts.append((await ask(path, lambda rows, schema: verify(rows, schema, citation, known)))[0])
+    assert verdicts == [Verdict.HOLDS, Verdict.CHANGED, Verdict.GONE]
+
+
+async def test_a_circle_of_summaries_ends(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.summary(owner, "sum_a", "needle a", depth=1)
+        rows.summary(owner, "sum_b", "needle b", depth=1)
+        rows.links("sum_a", sources=["sum_b", "sum_a"])
+        rows.links("sum_b", sources=["sum_a"])
+    known = settings_in(tmp_path)
+    page = await ask(path, lambda rows, schema: read_below(rows, schema, "sum_a", known))
+    assert [one.text for one in page.passages] == ["needle a", "needle b"]
+    assert (await found(path, "needle")).total == 2
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged", "1.0-next"])
+async def test_files_of_every_version_are_searched_whole(
+    version: str, database_file: Callable[[str], Path]
+) -> None:
+    answer = await found(
+        database_file(version), "the", wanted=Filter(kinds=(DocumentKind.MESSAGE, DocumentKind.SUMMARY))
+    )
+    assert answer.coverage.is_full
+    assert answer.total > 10
