@@ -164,6 +164,16 @@ async def test_every_kind_is_searched_and_filters_narrow(tmp_path: Path) -> None
     assert await ids(before="2026-01-01T00:00:01Z", kinds=(DocumentKind.MESSAGE,)) == {f"msg#{output}"}
 
 
+async def test_what_stands_behind_a_nul_is_found(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.message(owner, "before\0the needle")
+        rows.part(rows.message(owner, ""), "tool", None, tool_input="\0needle")
+        rows.message(owner, "nothing\0here")
+    assert {hit.id for hit in (await found(path, "needle")).hits} == {"1", "2"}
+
+
 async def test_no_hit_says_which_term_is_nowhere_and_what_looks_like_it(tmp_path: Path) -> None:
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:
@@ -193,7 +203,9 @@ def test_a_query_for_nothing_is_refused(query: str) -> None:
         parse(query)
 
 
-@pytest.mark.parametrize("pattern", ["", "(", "[", "(?P<a>x)(?P<a", "\\", "a{2,1}", "(?<=", "*"])
+@pytest.mark.parametrize(
+    "pattern", ["", "(", "[", "(?P<a>x)(?P<a", "\\", "a{2,1}", "(?<=", "*", "((a{999}){999}){999}"]
+)
 def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
     with pytest.raises(UsageError):
         parse(pattern, Mode.REGEX)

@@ -46,6 +46,9 @@ def test_patterns_match_what_a_javascript_engine_matches() -> None:
         ("(x|y){", True),
         ("((a|b)c)+", True),  # the group that is repeated holds no alternative up to its end
         (r"(\.\d+)?", False),
+        ("(?:(?:a{99}b){99}c){99}", False),  # too large to compile
+        ("[^]{0,90000}x", True),
+        ("[(]{2}[{5}]", True),
     ],
 )
 def test_patterns_that_can_take_long_are_not_tried(pattern: str, accepted: bool) -> None:

@@ -45,6 +45,44 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
 _SYNTAX: Final = "^$\\.*+?()[]{}|/"
 
 
+#: Elements of a pattern when what is counted is written out: a larger one takes a second and more to compile.
+MAX_ELEMENTS: Final = 500_000
+
+
+def elements_in(pattern: str) -> int:
+    """How many elements a pattern has, about, when what is counted is written out; by either dialect."""
+    sizes = [[0, 0]]  # of each open group: all of it, and its last element
+    at = 0
+    while at < len(pattern):
+        sign = pattern[at]
+        counted = _COUNT.match(pattern, at) if sign == "{" else None
+        if counted is not None:
+            times = max(int(counted[1][:9]), 1)  # only so many are written out, the others are counted
+            sizes[-1][0] += sizes[-1][1] * (times - 1)
+            sizes[-1][1] *= times
+            at = counted.end()
+            continue
+        if sign == "(":
+            sizes.append([0, 0])
+        elif sign == ")" and len(sizes) > 1:
+            size = sizes.pop()[0] + 1
+            sizes[-1] = [sizes[-1][0] + size, size]
+        else:
+            if sign == "[":
+                at = _end_of_class(pattern, at)
+            sizes[-1] = [sizes[-1][0] + 1, 1]
+        at += 2 if sign == "\\" else 1
+    return sum(size for size, _ in sizes)
+
+
+def _end_of_class(pattern: str, at: int) -> int:
+    """Where the class that begins at a place ends; the end of the pattern if it does not."""
+    at += 1
+    while at < len(pattern) and pattern[at] != "]":
+        at += 2 if pattern[at] == "\\" else 1
+    return at
+
+
 class PatternError(ValueError):
     """A pattern that the engine's language does not compile; the text says why."""
 
@@ -68,6 +106,8 @@ class EnginePattern:
             PatternError: the language would not compile it.
         """
         translated = _Translator(units(pattern)).translated()
+        if elements_in(pattern) > MAX_ELEMENTS:
+            raise PatternError("Regular expression too large")
         try:
             self._compiled = regex.compile(translated, regex.VERSION0)
         except (regex.error, RecursionError, MemoryError, OverflowError) as error:

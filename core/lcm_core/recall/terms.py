@@ -13,6 +13,7 @@ from typing import Final
 import regex
 
 from lcm_core.errors import UsageError
+from lcm_core.recall.patterns import MAX_ELEMENTS, elements_in
 
 MAX_QUERY: Final = 1_000
 #: Scripts that are written without blanks between words.
@@ -101,6 +102,8 @@ def _is_spaced(sign: str) -> bool:
 def _pattern(text: str) -> regex.Pattern[str]:
     if not text:
         raise _refused("is empty; name a pattern", text)
+    if elements_in(text) > MAX_ELEMENTS:
+        raise _refused("counts too much: it would be too large a pattern", text)
     try:
         return regex.compile(text, regex.VERSION0 | regex.IGNORECASE)
     except (regex.error, RecursionError, MemoryError, OverflowError, ValueError) as error:

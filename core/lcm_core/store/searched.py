@@ -178,7 +178,6 @@ class SearchedRows:
 
     def _holds(self, kind: DocumentKind) -> tuple[str, int]:
         """A condition that one of the texts holds a needle, and how many times it is asked for."""
-        like = "LIKE ? ESCAPE '\\'"
         columns = {
             DocumentKind.MESSAGE: ("content",),
             DocumentKind.SUMMARY: ("content",),
@@ -186,12 +185,12 @@ class SearchedRows:
             DocumentKind.FILE: ("file_name", "exploration_summary", "file_id"),
         }[kind]
         table, _ = _TABLES[kind]
-        here = [f"t.{name} {like}" for name in columns if self.schema.has(table, name)]
+        here = [_holds(f"t.{name}") for name in columns if self.schema.has(table, name)]
         if kind is DocumentKind.FILE:
             return "1", 0  # the file itself is not in the database
         parts = [name for name, _ in _PARTS if self.schema.has("message_parts", name)]
         if kind is DocumentKind.MESSAGE and parts:
-            inside = " OR ".join(f"p.{name} {like}" for name in parts)
+            inside = " OR ".join(_holds(f"p.{name}") for name in parts)
             return f"({' OR '.join(here)} OR {self._of_parts(inside)})", len(here) + len(parts)
         return f"({' OR '.join(here) or '0'})", len(here)
 
@@ -239,6 +238,11 @@ class SearchedRows:
             some = [(place, str(text)) for place, text in texts if text]
             found.setdefault(row["message_id"], []).extend(some)
         return found
+
+
+def _holds(column: str) -> str:
+    """A condition that a text holds a needle; one with a NUL may, for LIKE looks no further than that."""
+    return f"({column} LIKE ? ESCAPE '\\' OR instr({column}, char(0)))"
 
 
 def _texts(
