@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lcm_core.recall.answer import ToolError
+from lcm_core.recall.parameters import Parameters
 from lcm_core.recall.patterns import EnginePattern, PatternError, is_accepted, units
 from lcm_core.recall.queries import (
     has_ideographs,
@@ -104,6 +107,47 @@ def test_a_snippet_holds_the_term_that_comes_first(text: str, terms: list[str]) 
     inside = [term for term in terms if term.strip() and term in text and term == term.lower()]
     if inside and text == text.lower():
         assert any(term.strip() in snippet for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("written", "in_utc", "in_new_york"),
+    [  # as a JavaScript engine reads them where it is the one or the other time
+        ("2026-03-02", "2026-03-02T00:00", "2026-03-02T00:00"),
+        ("2026-03", "2026-03-01T00:00", "2026-03-01T00:00"),
+        ("2026", "2026-01-01T00:00", "2026-01-01T00:00"),
+        ("2026-3-2", "2026-03-02T00:00", "2026-03-02T05:00"),
+        ("2026-03-02T10:00", "2026-03-02T10:00", "2026-03-02T15:00"),
+        ("2026-03-02 10:00:00", "2026-03-02T10:00", "2026-03-02T15:00"),
+        ("2026-03-02 10:00:00 UTC", "2026-03-02T10:00", "2026-03-02T10:00"),
+        ("2026-03-02T10:00:00+0200", "2026-03-02T08:00", "2026-03-02T08:00"),
+        ("2026-02-30", "2026-03-02T00:00", "2026-03-02T00:00"),
+        ("2026-03-02t10:00:00z", "2026-03-02T10:00", "2026-03-02T10:00"),
+        ("2026-03-02T24:00:00Z", "2026-03-03T00:00", "2026-03-03T00:00"),
+        ("March 2, 2026", "2026-03-02T00:00", "2026-03-02T05:00"),
+        ("2 March 2026", "2026-03-02T00:00", "2026-03-02T05:00"),
+        ("Mon, 02 Mar 2026 10:00:00 GMT", "2026-03-02T10:00", "2026-03-02T10:00"),
+        ("2026/03/02", "2026-03-02T00:00", "2026-03-02T05:00"),
+        ("3/2/2026 10:00 PM", "2026-03-02T22:00", "2026-03-03T03:00"),
+        ("2026-13-01", None, None),
+        ("2026-03-02T25:00:00Z", None, None),
+        ("7d", None, None),
+        ("now", None, None),
+        ("1772445600000", None, None),
+        ("Foo 2, 2026", None, None),
+    ],
+)
+def test_times_are_read_as_a_javascript_engine_reads_them(
+    written: str, in_utc: str | None, in_new_york: str | None
+) -> None:
+    for zone, expected in (("UTC", in_utc), ("America/New_York", in_new_york)):
+        asked = Parameters({"since": written})
+        if expected is None:
+            with pytest.raises(ToolError, match=r"since must be a valid ISO timestamp\."):
+                asked.moment("since", ZoneInfo(zone))
+        else:
+            found = asked.moment("since", ZoneInfo(zone))
+            assert found is not None
+            assert f"{found:%Y-%m-%dT%H:%M}" == expected, written
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from lcm_core.recall.answer import ToolAnswer, ToolError
+from lcm_core.recall.cue import cue_lines, cue_text, identifiers_in, snippet_of
 from lcm_core.recall.delegation import (
     DelegationError,
     Delegations,
@@ -29,9 +30,12 @@ from lcm_core.recall.patterns import is_accepted
 from lcm_core.recall.queries import like_plan, match_expression, snippet_around
 from lcm_core.recall.routing import route
 from lcm_core.recall.scope import Caller, Scope
+from lcm_core.records import ConversationId
 from lcm_core.store.recalled import RecalledRows
+from lcm_core.tokens import estimate_weighted
 
 from tests.core.recalling import NOW, recall, settings_in
+from tests.databases import building, new_database
 from tests.support import recorded
 
 RECORDED = recorded("lcm-0.15.3.recall.json.xz")
@@ -337,3 +341,35 @@ async def test_several_answers_become_one_and_say_what_is_missing(openclaw_home:
     text = str(answer.details["answer"])
     assert text.startswith("Merged findings across 2 conversations:")
     assert 'Partial coverage for "Where?": failed conversations: 2; skipped conversations: 6, 5, 4' in text
+
+
+def test_identifiers_and_their_snippets_are_those_recorded() -> None:
+    for case in FUNCTIONS["promptRecall"]:
+        assert identifiers_in(case["prompt"]) == case["identifiers"]
+    for case in FUNCTIONS["promptRecallSnippets"]:
+        assert snippet_of(case["content"], case["identifier"]) == case["snippet"]
+    for case in RECORDED["tools"]["promptRecallCue"]:
+        text = cue_text(case["cue"]["lines"] if case["cue"] else [])
+        assert (text is None) is (case["cue"] is None)
+        if text is not None:
+            assert len(text.split("\n")) == case["cue"]["lineCount"]
+            assert estimate_weighted(text) == case["cue"]["tokenCount"]
+
+
+async def test_a_cue_quotes_what_history_says_and_no_secret(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.message(owner, "So. The LEASE_TTL_MS value is 30000 here. Next.", role="assistant")
+        rows.message(owner, "LEASE_TTL_MS stands beside sk-abcdefgh12345678", role="user")
+        rows.message(owner, "LEASE_TTL_MS of a tool", role="tool")
+        rows.message(rows.conversation(session_id="other"), "LEASE_TTL_MS is elsewhere")
+        rows.execute("INSERT INTO messages_fts (rowid, content) SELECT message_id, content FROM messages")
+
+    def cue(rows: RecalledRows, *seen: str) -> list[str]:
+        return cue_lines(rows, ConversationId(1), "What is LEASE_TTL_MS, and API_KEY?", seen, NOW)
+
+    expected = ['- assistant matched LEASE_TTL_MS: "The LEASE_TTL_MS value is 30000 here."']
+    assert await recall(path, cue) == expected
+    assert await recall(path, lambda rows: cue(rows, "as LEASE_TTL_MS=5")) == []
+    assert await recall(path, lambda rows: cue(rows, "MY_LEASE_TTL_MS=5")) == expected
