@@ -111,7 +111,7 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
 
             return ConversationScreen(place.conversation, seq=place.seq)
         case places.Context():
-            from lcm_tui.screens.context import ContextScreen
+            from lcm_tui.screens.context.screen import ContextScreen
 
             return ContextScreen(place.conversation, select=place.select)
         case places.Summaries():
@@ -151,11 +151,11 @@ OfOneThing = (
 def _of_one_thing(place: OfOneThing) -> Screen[None]:
     match place:
         case places.Item():
-            from lcm_tui.screens.item import ItemScreen
+            from lcm_tui.screens.context.item import ItemScreen
 
             return ItemScreen(place.conversation, place.item, wrapped=place.wrapped)
         case places.Sent():
-            from lcm_tui.screens.sent import SentScreen
+            from lcm_tui.screens.context.sent import SentScreen
 
             return SentScreen(
                 place.conversation, place.name, place.document, place.item, place.seq, place.note
@@ -185,14 +185,14 @@ SOON: Final = (
     *(
         "conversation",
         "dag",
-        "context",
-        "item",
+        "context.screen",
+        "context.item",
         "files",
         "previous",
         "preview.screen",
         "history.screen",
         "health",
-        "sent",
+        "context.sent",
     ),
     *("compare", "review", "drafting", "editor.screen"),
 )

@@ -37,12 +37,16 @@ def item_links(
     *,
     item: Callable[[], ItemId],
     seq: Callable[[], int | None],
+    covered_by: Callable[[], SummaryId | None] = lambda: None,
 ) -> tuple[Action, ...]:
-    """Where the selected *item* of a context leads to; *seq* is that of the selected message, once known."""
+    """Where the selected *item* of a context leads to.
+
+    *seq* is that of the selected message, and *covered_by* a summary that covers it, once they are known.
+    """
 
     def summaries() -> None:
         selected = item()
-        summary_id = SummaryId(selected) if isinstance(selected, str) else None
+        summary_id = SummaryId(selected) if isinstance(selected, str) else covered_by()
         screen.open(places.Summaries(conversation, summary_id))
 
     def previous() -> None:

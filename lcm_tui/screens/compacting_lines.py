@@ -15,7 +15,7 @@ from lcm_core.summarize.retention import Retention
 
 from lcm_tui.compacting import cost_of, depth_text, span_text
 from lcm_tui.screens.compacting_run import Course, Done
-from lcm_tui.screens.context_pane import SHOWN
+from lcm_tui.views.context_text import SHOWN
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, row_of
 from lcm_tui.widgets.text import Block, Document, field, heading
 from lcm_tui.writing import Modelling, cost_text

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from lcm_tui.commands import bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.places import Side
-from lcm_tui.screens.sent_lines import fitted
+from lcm_tui.views.sent import fitted
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.diff_rows import Naming, Piece
 from lcm_tui.widgets.diff_view import DiffView

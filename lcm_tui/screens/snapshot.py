@@ -21,12 +21,12 @@ from lcm_tui import places
 from lcm_tui.commands import bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.places import Side
-from lcm_tui.screens.context_list import WIDE
-from lcm_tui.screens.context_pane import SHOWN
+from lcm_tui.screens.context.list import WIDE
 from lcm_tui.screens.item_links import ItemLinks
-from lcm_tui.screens.sent_lines import fitted, message_document, searched_text, sent_columns
 from lcm_tui.screens.snapshot_text import how_true, lost_document, snapshot_line, whole_document
+from lcm_tui.views.context_text import SHOWN
 from lcm_tui.views.item import cut
+from lcm_tui.views.sent import fitted, message_document, searched_text, sent_columns
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import Columns, Rows

@@ -9,8 +9,8 @@ from lcm_core.assemble.message import OriginKind
 from lcm_core.snapshots import RebuiltSnapshot
 from lcm_core.store.assemblies import Snapshot, SnapshotItem
 
-from lcm_tui.screens.sent_lines import sent_columns, sent_line
 from lcm_tui.views.context import NO_VALUE, number
+from lcm_tui.views.sent import sent_columns, sent_line
 from lcm_tui.widgets.spans import Line, Span, row_of
 from lcm_tui.widgets.text import Block, Document, field, heading
 

@@ -18,14 +18,14 @@ from lcm_core.tokens import TokenCheck, Verdict
 from textual.pilot import Pilot
 
 from lcm_tui.screens.briefs import BriefsScreen
-from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.context_list import FIRST
-from lcm_tui.screens.context_pane import COUNTED_AS_STORED
+from lcm_tui.screens.context.item import ItemScreen
+from lcm_tui.screens.context.list import FIRST
+from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.item import ItemScreen
 from lcm_tui.screens.previous import PreviousScreen
 from lcm_tui.views.context import columns, number, tokens_cell
+from lcm_tui.views.context_text import COUNTED_AS_STORED
 from lcm_tui.widgets.composition import Measured, bar_line, legend_line, numbers_line, share_out, share_text
 from lcm_tui.widgets.spans import Line, text_of
 from tests.app.host import Host

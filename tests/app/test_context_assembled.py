@@ -13,11 +13,11 @@ from lcm_core.assemble.result import AssemblyStep
 from lcm_core.operations.compaction.forecast import Distance
 from textual.pilot import Pilot
 
-from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context.screen import ContextScreen
+from lcm_tui.screens.context.sent import SentScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.sent import SentScreen
-from lcm_tui.screens.sent_lines import distance_line
+from lcm_tui.views.sent import distance_line
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
 from tests.app.support import (

@@ -6,8 +6,8 @@ import pytest
 from textual.pilot import Pilot
 
 from lcm_tui.screens.compare import CompareScreen
-from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.sent import SentScreen
+from lcm_tui.screens.context.screen import ContextScreen
+from lcm_tui.screens.context.sent import SentScreen
 from lcm_tui.screens.snapshot import SnapshotScreen
 from lcm_tui.screens.snapshots import SnapshotsScreen
 from tests.app.snapshots import keep

@@ -17,7 +17,7 @@ from lcm_core.records import SummaryId
 from lcm_core.store import lineage
 from textual.pilot import Pilot
 
-from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.files import FilesScreen

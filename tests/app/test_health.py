@@ -26,7 +26,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.drafts import Wanted
 from lcm_tui.screens import health_run
-from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag import DagScreen

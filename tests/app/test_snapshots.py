@@ -15,7 +15,7 @@ from lcm_core.settings import Options, resolve
 from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
-from lcm_tui.screens import context_list
+from lcm_tui.screens.context import list as context_list
 from lcm_tui.screens.health import HealthScreen
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import NARROW, WIDE, settled, wait_for

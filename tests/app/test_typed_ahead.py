@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.dialogs.question import Question
 from lcm_tui.frame import DECISIONS, CommandScreen
-from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from tests.app.support import open_app, said, settled, wait_for
 from tests.change.support import dump

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.health import HealthScreen

@@ -18,11 +18,11 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.commands import bindings
-from lcm_tui.screens.context_assembly import AssembledContext
-from lcm_tui.screens.context_pane import SHOWN, between_document, item_document
-from lcm_tui.screens.exporting import Exporting
-from lcm_tui.screens.sent_lines import searched_text
+from lcm_tui.screens.context.assembly import AssembledContext
+from lcm_tui.screens.context.exporting import Exporting
+from lcm_tui.views.context_text import SHOWN, between_document, item_document
 from lcm_tui.views.item import cut, load_item
+from lcm_tui.views.sent import searched_text
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Document
 

@@ -7,10 +7,10 @@ from typing import Final
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.context_view import TAIL, KnownContext, RowKey, gap_text
 
-from lcm_tui.screens.sent_lines import fate_fields
 from lcm_tui.session import Session
 from lcm_tui.views.context import fate_at, tail_text
 from lcm_tui.views.item import ItemData, document, facts
+from lcm_tui.views.sent import fate_fields
 from lcm_tui.widgets.text import Block, Document, field, heading
 
 #: Characters of an item's text that the pane shows.

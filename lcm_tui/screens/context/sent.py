@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from lcm_core.context_items import ItemId
@@ -9,14 +10,15 @@ from lcm_core.records import Conversation
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from lcm_tui.commands import bindings
-from lcm_tui.screens.item_links import ItemLinks
-from lcm_tui.screens.text_search import TextSearch
+from lcm_tui.actions.links import item_links
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import CommandScreen
+from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.text import Document, TextView
 
 
-class SentScreen(TextSearch, ItemLinks):
+class SentScreen(CommandScreen):
     """What was assembled, to read; it stays as it was when it was opened."""
 
     HELP = """
@@ -42,40 +44,43 @@ It stays as it was when it was opened, also when the file changes.
     ) -> None:
         """*note*: under what it was sent, by default the budget that is set."""
         super().__init__()
-        self._note = note
         self.conversation = conversation
+        self.text = TextView(document, id="text")
+        self._finder = TextFinder(self.text)
         self._name = name
-        self._document = document
         self._item = item
         self._seq = seq
+        self._note = note
 
     def compose_body(self) -> ComposeResult:
         """The text."""
-        yield TextView(self._document, id="text")
+        yield self.text
+
+    def actions(self) -> Sequence[Action]:
+        """Where it leads to; it is never read again."""
+        links = item_links(self, self.conversation, item=lambda: self._item, seq=lambda: self._seq)
+        return (*links, Action("reload", self._say_it_stays))
+
+    def where(self) -> str:
+        """Of which context, and what of it."""
+        return f"Context {self.conversation.conversation_id}  {self._name}"
 
     def main_widget(self) -> TextView:
         """The text."""
         return self.text
 
-    def on_mount(self) -> None:
-        """Say what this is."""
-        bar = self.query_one(TitleBar)
-        bar.where = f"Context {self.conversation.conversation_id}  {self._name}"
-        bar.note = self._note or f"as sent under {self.session.budget:,} tokens"
-        self.text.focus()
-
-    def action_reload(self) -> None:
-        """It stays as it was: another one is opened from the list."""
-        self.app.notify("This stays as it was when it was opened; go back and open it again.", timeout=4)
+    def finder(self) -> Finder:
+        """The search in the text."""
+        return self._finder
 
     def selected_id(self) -> str | None:
         """The id of what it stands for."""
         return None if self._item is None else str(self._item)
 
-    def linked_item(self) -> ItemId:
-        """What it stands for."""
-        return self._item
+    def on_mount(self) -> None:
+        """Say under what it was sent."""
+        self.query_one(TitleBar).note = self._note or f"as sent under {self.session.budget:,} tokens"
 
-    def linked_seq(self) -> int | None:
-        """The seq of the message."""
-        return self._seq
+    def _say_it_stays(self) -> None:
+        """Another one is opened from the list."""
+        self.app.notify("This stays as it was when it was opened; go back and open it again.", timeout=4)

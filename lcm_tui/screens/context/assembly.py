@@ -19,9 +19,10 @@ from textual.strip import Strip
 from textual.worker import Worker
 
 from lcm_tui.frame import RELOAD_SECONDS
-from lcm_tui.screens.context_list import WIDE, ContextList
+from lcm_tui.screens.context.list import WIDE, ContextList
 from lcm_tui.screens.dissolving import MARK
-from lcm_tui.screens.sent_lines import (
+from lcm_tui.views.context import columns, fate_at, same_fate
+from lcm_tui.views.sent import (
     account_document,
     account_line,
     asked_line,
@@ -31,7 +32,6 @@ from lcm_tui.screens.sent_lines import (
     sent_line,
     shares_line,
 )
-from lcm_tui.views.context import columns, fate_at, same_fate
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from lcm_core.context_items import ItemId
@@ -9,17 +10,17 @@ from lcm_core.records import Conversation, SummaryId
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from lcm_tui.commands import bindings
+from lcm_tui.actions.drafts import rewrite_actions
+from lcm_tui.actions.links import bound, item_links
+from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
-from lcm_tui.screens.item_links import ItemLinks
-from lcm_tui.screens.rewriting import Rewriting
-from lcm_tui.screens.text_search import TextSearch
+from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.views.item import ItemData, document, facts, load_item, name_of
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.text import Block, TextView
 
 
-class ItemScreen(TextSearch, ItemLinks, Rewriting, DataScreen[ItemData]):
+class ItemScreen(DataScreen[ItemData]):
     """A summary or message of a context to read."""
 
     HELP = """
@@ -40,21 +41,40 @@ nothing can be said about the count.
         super().__init__()
         self.conversation = conversation
         self.item = item
+        self.text = TextView(empty="Reading the database …", id="text")
+        self._finder = TextFinder(self.text)
         self._wrapped = wrapped
         self._data: ItemData | None = None
 
     def compose_body(self) -> ComposeResult:
         """The text."""
-        yield TextView(empty="Reading the database …", id="text")
+        yield self.text
+
+    def actions(self) -> Sequence[Action]:
+        """As text or as the model gets it, and where it leads to."""
+        links = item_links(
+            self, self.conversation, item=lambda: self.item, seq=self._seq, covered_by=self._covered_by
+        )
+        drafts = rewrite_actions(self, self.conversation, self._summary_id)
+        return bound(self, Action("wrapped", self._turn_wrapped), *links, *drafts)
+
+    def where(self) -> str:
+        """Which item."""
+        return f"Context {self.conversation.conversation_id}  {name_of(self.item)}"
 
     def main_widget(self) -> TextView:
         """The text."""
         return self.text
 
-    def on_mount(self) -> None:
-        """Say which item this is."""
-        self.query_one(TitleBar).where = f"Context {self.conversation.conversation_id}  {name_of(self.item)}"
-        self.text.focus()
+    def finder(self) -> Finder:
+        """The search in the text."""
+        return self._finder
+
+    def selected_id(self) -> str | None:
+        """The item's id."""
+        return None if self.item is None else str(self.item)
+
+    # -- data --------------------------------------------------------------------------------------------
 
     async def fetch(self) -> ItemData:
         """Everything behind the item."""
@@ -76,31 +96,21 @@ nothing can be said about the count.
         self.query_one(TitleBar).note = "as the model gets it" if self._wrapped else "as text"
         self.text.show((*facts(self._data, self.session), Block(), *body), keep_place=keep_place)
 
-    # -- commands ----------------------------------------------------------------------------------------
-
-    def selected_id(self) -> str | None:
-        """The item's id."""
-        return None if self.item is None else str(self.item)
-
-    def linked_item(self) -> ItemId:
-        """The item that is shown."""
-        return self.item
-
-    def rewritable(self) -> SummaryId | None:
-        """The summary that is shown."""
-        return SummaryId(self.item) if isinstance(self.item, str) else None
-
-    def linked_seq(self) -> int | None:
-        """The seq of the message that is shown."""
-        message = self._data.message if self._data is not None else None
-        return message.message.seq if message is not None else None
-
-    def linked_summary(self) -> SummaryId | None:
-        """The summary, or the one that covers the message."""
-        message = self._data.message if self._data is not None else None
-        return message.covered_by[0] if message and message.covered_by else super().linked_summary()
-
-    def action_wrapped(self) -> None:
+    def _turn_wrapped(self) -> None:
         """Switch between the text and what the model gets."""
         self._wrapped = not self._wrapped
         self._show_text(keep_place=False)
+
+    # -- what is shown -----------------------------------------------------------------------------------
+
+    def _summary_id(self) -> SummaryId | None:
+        return SummaryId(self.item) if isinstance(self.item, str) else None
+
+    def _seq(self) -> int | None:
+        message = self._data.message if self._data is not None else None
+        return None if message is None else message.message.seq
+
+    def _covered_by(self) -> SummaryId | None:
+        """A summary that covers the message."""
+        message = self._data.message if self._data is not None else None
+        return message.covered_by[0] if message and message.covered_by else None

@@ -14,7 +14,7 @@ from lcm_core.private_files import FileNotWrittenError, FileThereError, write_pr
 from lcm_core.records import ConversationId
 
 from lcm_tui import places
-from lcm_tui.screens.context_assembly import AssembledContext
+from lcm_tui.screens.context.assembly import AssembledContext
 
 #: What the prompt is open for.
 Asks = Literal["search", "budget", "prompt", "export", "compare"]
