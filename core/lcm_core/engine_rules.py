@@ -191,6 +191,7 @@ class EngineRules:
     ingest: IngestRules
     search: SearchRules
     locks: LockRules
+    is_migrated: bool  #: the present engine brings the file to its own schema; else that is of another line
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,7 @@ class _Marks:
     sender: bool = False  #: 0.15.2
     event_key: bool = False  #: 0.15.2
     prepared: bool = False  #: 1.0-beta, which left the line before 0.15.2: `sender` is never there
+    other_line: bool = False  #: the same, whatever else the file has
 
 
 def _marks_of(schema: Tables) -> _Marks:
@@ -219,6 +221,7 @@ def _marks_of(schema: Tables) -> _Marks:
     oldest = _Marks(
         token_sums=has("summaries", "descendant_token_count"),
         bootstrap_state=beta or has("conversation_bootstrap_state"),
+        other_line=beta,
     )
     if not has("conversations", "active"):
         return oldest  # what is newer was not left by an engine that went on with the file
@@ -296,6 +299,7 @@ def _rules(marks: _Marks) -> EngineRules:
             notes_compactions=marks.maintenance,
             prepares_compactions=marks.prepared,
         ),
+        is_migrated=not marks.other_line,
     )
 
 

@@ -10,6 +10,7 @@ from lcm_core.records import ConversationId
 _PLURALS: Final = {
     "summary": "summaries",
     "leaf": "leaves",
+    "entry": "entries",
     "link or edge": "links or edges",
     "source of a focus brief": "sources of focus briefs",
     "source of a gone summary": "sources of a gone summary",

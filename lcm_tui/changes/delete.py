@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from lcm_core.change.commit import Committed
 from lcm_core.change.forgetting import Scrubbed, scrub
+from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.errors import LcmError, RefusedError
 from lcm_core.operations.conversation_file import Exported, default_folder, export_conversation
@@ -121,7 +121,7 @@ class _Deleting(Surroundings):
 def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | None = None) -> Change:
     """Delete *conversations* of the database at *path*, or forget them."""
     around = _Deleting(conversations)
-    batch = f"batch_{secrets.token_hex(8)}"
+    batch = new_batch_id()
     wanted = tuple(conversations)
 
     async def plan(reader: Reader) -> Sequence[Plan]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.errors import ReplacedError, StalePlanError, listed
+from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan, RowCount, row_counts
 from lcm_core.change.planning import first_preview
 from lcm_core.change.preview import Preview
@@ -134,7 +134,7 @@ class _Changing:
     journal: bool
     before_commit: Callable[[Plan], None]
     ask: Callable[[], None] | None
-    batch: str = field(default_factory=lambda: f"batch_{secrets.token_hex(8)}")
+    batch: str = field(default_factory=new_batch_id)
 
     # -- planning ----------------------------------------------------------------------------------------
 

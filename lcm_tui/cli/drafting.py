@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lcm_core.change.journal import new_batch_id
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.operations.drafting.batch import Batch, BatchOptions
@@ -27,7 +28,6 @@ from lcm_core.operations.drafting.saved import (
     drafts_folder,
     unfinished,
 )
-from lcm_core.operations.rows import new_batch_id
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.cost import NOTHING_SPENT, CallBudget, total_forecast

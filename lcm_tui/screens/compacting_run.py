@@ -6,13 +6,13 @@ No widget is touched here; whoever shows it is told by `Course.changed` that som
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from lcm_core.change.journal import new_batch_id
 from lcm_core.errors import LcmError
 from lcm_core.operations.compaction.plans import PassDraft
 from lcm_core.operations.compaction.run import (
@@ -104,7 +104,7 @@ class Course:
         self._paid = paid
         self._conversation_id = conversation_id
         self._changed = changed
-        self.batch = f"batch_{secrets.token_hex(8)}"
+        self.batch = new_batch_id()
         self.done: list[Done] = []
         self.held: PassDraft | None = None  #: waits for the operator's word
         self.running = False

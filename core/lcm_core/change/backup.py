@@ -240,12 +240,11 @@ def _write(
     flushed = 0
     descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
 
-    def after_each(now: CopyProgress) -> None:
+    def flush(now: CopyProgress) -> None:
         nonlocal flushed
         if now.done - flushed >= FLUSH_BYTES:
             os.fsync(descriptor)
             flushed = now.done
-        source.check_undisturbed()
         progress(now)
         if most is not None and now.done >= most:
             raise _EnoughError
@@ -255,9 +254,8 @@ def _write(
         with closing(connect_writing(partial, 5.0)) as target:
             target.execute("PRAGMA journal_mode = OFF")
             target.execute("PRAGMA synchronous = OFF")
-            progress(CopyProgress(step, 0, source.facts.bytes))
             with contextlib.suppress(_EnoughError):
-                copy_pages(source.connection, target, source.facts.page_size, step, after_each, cancelled)
+                copy_pages(source, target, step, flush, cancelled)
         os.fsync(descriptor)
     except sqlite3.Error as error:
         source.check_undisturbed()

@@ -37,7 +37,6 @@ from lcm_core.change.verify import verify
 from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.database import Database
-from lcm_core.store.opening import undisturbed
 from lcm_core.times import iso_z
 
 #: From so many edits on more pages are kept in memory, and how many bytes of them: a copy of 360,000 rows
@@ -173,7 +172,7 @@ def _commit(
 ) -> Committed:
     begun = time.monotonic()
     try:
-        with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+        with open_writer(path, wait, stopped) as writer:
             if plan.keeping is Keeping.NOWHERE:
                 writer.overwrite_deleted()
             if len(plan.edits) >= MANY_EDITS:

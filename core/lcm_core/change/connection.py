@@ -19,7 +19,7 @@ from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.errors import DatabaseError, DatabaseMissingError
 from lcm_core.store.connecting import Row, SqlValue, error_name, rows_in
-from lcm_core.store.opening import connect_writing, explain, real_path
+from lcm_core.store.opening import connect_writing, explain, real_path, undisturbed
 
 #: Parameters of one statement at most; SQLite allows 32,766 since 3.32.
 CHUNK = 30_000
@@ -180,31 +180,37 @@ class Writer:
 def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterator[Writer]:
     """Open *path* for writing; errors of SQLite become ours, an open transaction is rolled back.
 
+    Meanwhile nobody else in this process closes a descriptor of the file (`undisturbed`).
+
     *stopped* says whether to stop: looked at while a lock is waited for, but not from `Writer.begin`, once
     that has it, to the end of the transaction.
 
     Raises:
         DatabaseMissingError: there is no such file.
+        DatabaseBusyError: this process changes it already.
         BusyError: another process kept the lock for *wait* seconds.
         ReadOnlyError: the file or its folder cannot be written.
         DiskFullError: there is no room.
         DatabaseError: any other complaint of SQLite.
     """
-    _check_there(path)
-    begun = time.monotonic()
-    try:
-        connection = connect_writing(real_path(path), wait if stopped is None else min(wait, _STEP_SECONDS))
-        with contextlib.closing(connection):
-            connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA foreign_keys = OFF")
-            connection.execute("PRAGMA trusted_schema = OFF")
-            writer = Writer(connection, wait, stopped)
-            try:
-                yield writer
-            finally:
-                _roll_back(writer)
-    except sqlite3.Error as error:
-        raise explained(error, path, time.monotonic() - begun) from error
+    with undisturbed(path, wait):
+        _check_there(path)
+        begun = time.monotonic()
+        try:
+            connection = connect_writing(
+                real_path(path), wait if stopped is None else min(wait, _STEP_SECONDS)
+            )
+            with contextlib.closing(connection):
+                connection.row_factory = sqlite3.Row
+                connection.execute("PRAGMA foreign_keys = OFF")
+                connection.execute("PRAGMA trusted_schema = OFF")
+                writer = Writer(connection, wait, stopped)
+                try:
+                    yield writer
+                finally:
+                    _roll_back(writer)
+        except sqlite3.Error as error:
+            raise explained(error, path, time.monotonic() - begun) from error
 
 
 def _check_there(path: Path) -> None:

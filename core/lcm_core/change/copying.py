@@ -262,9 +262,8 @@ def facts_in(header: bytes) -> Facts:
 
 
 def copy_pages(
-    source: sqlite3.Connection,
+    source: CopySource,
     target: sqlite3.Connection,
-    page_size: int,
     step: CopyStep,
     report: Report = unheard,
     stopped: Stop = never,
@@ -275,6 +274,7 @@ def copy_pages(
 
     Raises:
         CancelledError: *stopped* said so.
+        DisturbedError: what was read so far does not belong together.
         DatabaseBusyError: another process kept a lock for too long.
         sqlite3.Error: pages cannot be read or written.
     """
@@ -293,9 +293,12 @@ def copy_pages(
                 "Another process has locked the database in the middle of the copy. Nothing was changed; "
                 "wait until it has finished, or stop it, and try again."
             )
+        source.check_undisturbed()
         report(CopyProgress(step, (total - remaining) * page_size, total * page_size))
 
-    source.backup(target, pages=max(1, STEP_BYTES // page_size), progress=after_each, sleep=0.05)
+    page_size = source.facts.page_size
+    report(CopyProgress(step, 0, source.facts.bytes))
+    source.connection.backup(target, pages=max(1, STEP_BYTES // page_size), progress=after_each, sleep=0.05)
 
 
 def quick_check(connection: sqlite3.Connection, stopped: Stop = never) -> tuple[str, ...]:

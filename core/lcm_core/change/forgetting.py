@@ -25,7 +25,6 @@ from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
 from lcm_core.errors import CancelledError, LcmError, RefusedError
 from lcm_core.store.connecting import Rows, SqlValue
-from lcm_core.store.opening import undisturbed
 
 #: Pages of a full-text table that are merged in one transaction.
 _MERGED_PAGES: Final = 500
@@ -45,16 +44,12 @@ def forget_history(
         CancelledError: *stopped* said so.
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
-    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+    with open_writer(path, wait, stopped) as writer:
         writer.overwrite_deleted()
         writer.begin()
         drop_snapshots(writer, [conversation_id])
-        wanted: list[str] = []
-        if exists(writer):
-            named = _names(writer, conversation_id)
-            wanted = [
-                one.id for one in all_operations(writer) if _concerns(writer, one, conversation_id, named)
-            ]
+        named = _names(writer, conversation_id)
+        wanted = [one.id for one in all_operations(writer) if _concerns(writer, one, conversation_id, named)]
         files = forget(writer, wanted)
         writer.commit()
     for file in files:
@@ -130,7 +125,7 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop 
     merged: list[str] = []
     problems: list[str] = []
     rewritten = truncated = False
-    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+    with open_writer(path, wait, stopped) as writer:
         writer.overwrite_deleted()
         schema = read_catalog(writer).schema
         for table in (name for name in (MESSAGES, *SUMMARIES) if schema.has(name)):
@@ -181,7 +176,7 @@ def rewrite_file(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) 
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
     before = path.stat().st_size
-    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+    with open_writer(path, wait, stopped) as writer:
         _rewrite(writer, path)
         if writer.value("PRAGMA journal_mode") == "wal":
             writer.rows("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -229,7 +224,7 @@ def prune_history(
         CancelledError: *stopped* said so.
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
-    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+    with open_writer(path, wait, stopped) as writer:
         if not exists(writer):
             return 0
         writer.begin()

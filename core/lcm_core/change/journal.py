@@ -12,6 +12,7 @@ neighbours). So the large part is packed before the lock is taken, or lies in an
 from __future__ import annotations
 
 import json
+import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -88,6 +89,11 @@ class JournalRow:
     operation: Operation
     values: tuple[SqlValue, ...] = field(repr=False)
     table_exists: bool  #: else it is to be made
+
+
+def new_batch_id() -> str:
+    """An id of several operations that the history shows as one."""
+    return f"batch_{secrets.token_hex(8)}"
 
 
 # -- reading ---------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ texts one page at a time.
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Final
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop
-from lcm_core.change.reindex import fill_search_table
+from lcm_core.change.reindex import fill_search_table, paged
 from lcm_core.change.schema_new import (
     INDEXES,
     MIGRATION_STEPS,
@@ -33,13 +32,15 @@ from lcm_core.change.schema_new import (
     Table,
     add_search_tables,
 )
+from lcm_core.dag.graph import PlainNode, SummaryGraph
+from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.ingest.identity import identity_of
 from lcm_core.ingest.jsonl import BadLineError, decode_object, string
 from lcm_core.javascript import JsonObject, js_json
-from lcm_core.store.connecting import Row
+from lcm_core.records import Edge, SummaryId
+from lcm_core.store.connecting import Row, Rows
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import undisturbed
 from lcm_core.store.schema import Schema
 from lcm_core.times import iso_z, parse_utc
 
@@ -75,13 +76,7 @@ async def plan_migration(reader: Reader) -> Migration:
     Raises:
         RefusedError: the 1.0 line wrote it, which has another schema.
     """
-    rows = await reader.rows("SELECT name FROM sqlite_master WHERE type = 'index'")
-    steps = []
-    if reader.schema.has("lcm_migration_state"):
-        steps = await reader.rows("SELECT step_name, algorithm_version FROM lcm_migration_state")
-    return _lacking(
-        reader.schema, frozenset(row[0] for row in rows), frozenset((row[0], row[1]) for row in steps)
-    )
+    return await reader.run(_lacking, reader.schema)
 
 
 def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Migrated:
@@ -95,20 +90,17 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
         BusyError: another process kept the lock for *wait* seconds.
         DatabaseError: it cannot be written; then it is as it was.
     """
-    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+    with open_writer(path, wait, stopped) as writer:
         writer.begin()
         catalog = read_catalog(writer)
-        indexes = frozenset(
-            row[0] for row in writer.rows("SELECT name FROM sqlite_master WHERE type = 'index'")
-        )
-        migration = _lacking(catalog.schema, indexes, _steps_done(writer, catalog.schema))
+        migration = _lacking(writer, catalog.schema)
         if not migration:
             raise RefusedError(f"{path} has the present schema: there is nothing to do.")
         _add_tables(writer, catalog.schema)
         for name in migration.dropped:
             writer.execute(f"DROP INDEX {name}")
         rows = tuple((name, count) for name, step in ROW_STEPS if (count := step(writer)))
-        _add_indexes(writer, indexes)
+        _add_indexes(writer, migration.indexes)
         made = add_search_tables(writer, frozenset(catalog.schema.tables))
         for table in made:
             fill_search_table(writer, read_catalog(writer).schema, table)
@@ -121,12 +113,17 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
     return Migrated(migration, made, rows)
 
 
-def _lacking(schema: Schema, indexes: frozenset[str], steps: frozenset[tuple[str, int]]) -> Migration:
-    if schema.is_beta:
+def _lacking(db: Rows, schema: Schema) -> Migration:
+    if not engine_rules(schema).is_migrated:
         raise RefusedError(
             "The 1.0 line of the engine wrote this file; its schema is another one and is left alone.",
             code="NOT_MIGRATED",
         )
+    indexes = {row[0] for row in db.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    done: set[tuple[str, int]] = set()
+    if schema.has("lcm_migration_state"):
+        rows = db.rows("SELECT step_name, algorithm_version FROM lcm_migration_state")
+        done = {(row[0], row[1]) for row in rows}
     return Migration(
         schema.version,
         tuple(table.name for table in TABLES if not schema.has(table.name)),
@@ -134,7 +131,7 @@ def _lacking(schema: Schema, indexes: frozenset[str], steps: frozenset[tuple[str
         tuple(index.name for index in INDEXES if index.name not in indexes),
         tuple(table.name for table in SEARCH_TABLES if not schema.has(table.name)),
         tuple(name for name in OBSOLETE_INDEXES if name in indexes),
-        tuple(step for step, version in MIGRATION_STEPS if (step, version) not in steps),
+        tuple(step for step, version in MIGRATION_STEPS if (step, version) not in done),
     )
 
 
@@ -144,13 +141,6 @@ def _missing_columns(schema: Schema) -> Iterator[str]:
             for column, _ in table.columns:
                 if not schema.has(table.name, column):
                     yield f"{table.name}.{column}"
-
-
-def _steps_done(writer: Writer, schema: Schema) -> frozenset[tuple[str, int]]:
-    if not schema.has("lcm_migration_state"):
-        return frozenset()
-    rows = writer.rows("SELECT step_name, algorithm_version FROM lcm_migration_state")
-    return frozenset((row[0], row[1]) for row in rows)
 
 
 def _add_tables(writer: Writer, schema: Schema) -> None:
@@ -169,10 +159,8 @@ def _add_column(writer: Writer, table: Table, column: str, definition: str) -> N
     writer.execute(f"ALTER TABLE {table.name} ADD COLUMN {column} {constant}")
 
 
-def _add_indexes(writer: Writer, present: frozenset[str]) -> None:
-    for index in INDEXES:
-        if index.name in present:
-            continue
+def _add_indexes(writer: Writer, names: tuple[str, ...]) -> None:
+    for index in (one for one in INDEXES if one.name in names):
         try:
             writer.execute(index.sql)
         except sqlite3.IntegrityError as error:
@@ -187,9 +175,6 @@ def _in_the_way(index: Index) -> str:
 
 
 # -- what rows would hold -------------------------------------------------------------------------------
-
-
-_PAGE: Final = 500
 
 
 @dataclass(slots=True)
@@ -210,7 +195,12 @@ def _summaries(writer: Writer) -> int:
     """Counters and time ranges that were not recorded, from the leaves upwards."""
     nodes = _nodes(writer)
     changed = 0
-    for summary_id in _upwards(nodes):
+    graph = SummaryGraph.build(
+        (PlainNode(SummaryId(name), "", node.depth) for name, node in nodes.items()),
+        (Edge(SummaryId(name), SummaryId(one), 0) for name, node in nodes.items() for one in node.sources),
+        (),
+    )
+    for summary_id in graph.sources_first:
         node = nodes[summary_id]
         before = (*node.counts, node.earliest, node.latest)
         _work_out(writer, summary_id, node, nodes)
@@ -253,23 +243,6 @@ def _nodes(writer: Writer) -> dict[str, _SummaryNode]:
         if row[0] in nodes and row[1] in nodes and row[0] != row[1]:
             nodes[row[0]].sources.append(row[1])
     return nodes
-
-
-def _upwards(nodes: dict[str, _SummaryNode]) -> Iterator[str]:
-    """The summaries, each behind its sources; those on cycles and above them are left as they are."""
-    sources_left = {name: len(set(node.sources)) for name, node in nodes.items()}
-    consumers: dict[str, list[str]] = defaultdict(list)
-    for name, node in nodes.items():
-        for source in set(node.sources):
-            consumers[source].append(name)
-    free = [name for name, count in sources_left.items() if not count]
-    while free:
-        name = free.pop()
-        yield name
-        for consumer in consumers[name]:
-            sources_left[consumer] -= 1
-            if not sources_left[consumer]:
-                free.append(consumer)
 
 
 def _work_out(writer: Writer, summary_id: str, node: _SummaryNode, nodes: dict[str, _SummaryNode]) -> None:
@@ -323,17 +296,17 @@ def _number(value: object) -> int:
 def _identities(writer: Writer) -> int:
     """Hashes of messages that have none."""
     changed = 0
-    for row in _pages(
+    for row in paged(
         writer,
-        """SELECT message_id, role, content FROM messages
-        WHERE identity_hash IS NULL AND message_id > ? ORDER BY message_id LIMIT ?""",
+        """SELECT message_id AS place, role, content FROM messages
+        WHERE identity_hash IS NULL AND message_id""",
     ):
         role, content = row["role"], row["content"]
         if isinstance(role, str) and isinstance(content, str):
             changed += 1
             writer.execute(
                 "UPDATE messages SET identity_hash = ? WHERE message_id = ?",
-                (identity_of(role, _as_engine_reads(content)), row["message_id"]),
+                (identity_of(role, _as_engine_reads(content)), row["place"]),
             )
     return changed
 
@@ -346,12 +319,11 @@ def _as_engine_reads(text: str) -> str:
 def _tool_columns(writer: Writer) -> int:
     """Call ids, names and arguments of tool parts that only their metadata holds (0.5.1)."""
     changed = 0
-    for row in _pages(
+    for row in paged(
         writer,
-        """SELECT rowid AS message_id, part_id, part_type, tool_call_id, tool_name, tool_input, metadata
+        """SELECT rowid AS place, part_id, part_type, tool_call_id, tool_name, tool_input, metadata
         FROM message_parts WHERE (tool_call_id IS NULL OR tool_name IS NULL) AND metadata IS NOT NULL
-        AND (part_type IN ('tool', 'agent') OR tool_call_id IS NOT NULL) AND rowid > ?
-        ORDER BY rowid LIMIT ?""",
+        AND (part_type IN ('tool', 'agent') OR tool_call_id IS NOT NULL) AND rowid""",
     ):
         found = _from_metadata(row)
         values = {name: value for name, value in found.items() if value is not None and row[name] is None}
@@ -359,7 +331,7 @@ def _tool_columns(writer: Writer) -> int:
             changed += 1
             sets = ", ".join(f"{name} = ?" for name in values)
             writer.execute(
-                f"UPDATE message_parts SET {sets} WHERE rowid = ?", [*values.values(), row["message_id"]]
+                f"UPDATE message_parts SET {sets} WHERE rowid = ?", [*values.values(), row["place"]]
             )
     return changed
 
@@ -383,14 +355,6 @@ def _from_metadata(row: Row) -> dict[str, str | None]:
         "tool_name": string(block.get("name")),
         "tool_input": text,
     }
-
-
-def _pages(writer: Writer, sql: str) -> Iterator[Row]:
-    """The rows of a query with a last id and a limit, a page at a time."""
-    last = -1
-    while rows := writer.rows(sql, (last, _PAGE)):
-        last = rows[-1]["message_id"]
-        yield from rows
 
 
 #: What is worked out, in this order.

@@ -362,6 +362,11 @@ def substitute(edit: Edit, values: Values) -> Edit:
     return map_symbols(edit, lambda symbol: values.get(symbol.name, symbol)) if values else edit
 
 
+def value_of(cell: Cell) -> SqlValue:
+    """A value; None in place of a symbol that nobody knows yet."""
+    return None if isinstance(cell, Symbol) else cell
+
+
 def fill_row(row: Cells, values: Values) -> Cells:
     """A row with the symbols that are known by now."""
     return _map_row(row, lambda symbol: values.get(symbol.name, symbol)) if values else row

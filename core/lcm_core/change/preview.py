@@ -165,7 +165,7 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
         for column in verified.defaulted
         if not any(column in warning for warning in warnings)
     )
-    if not waits_for_locks(schema):
+    if not engine_rules(schema).locks.waits:
         warnings.append(STOP_THE_HOST)
     warnings += _given_up(db, verified, schema)
     return Preview(
@@ -202,14 +202,6 @@ def _given_up(db: Rows, verified: Verified, schema: Schema) -> list[str]:
                 "prepared when this changes the context: it is made again, and paid for again"
             )
     return found
-
-
-def waits_for_locks(schema: Schema) -> bool:
-    """Whether the engine that wrote this schema waits for a lock at all.
-
-    Source: docs/engine/versions.md, "Locks".
-    """
-    return engine_rules(schema).locks.waits
 
 
 def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shifted]:

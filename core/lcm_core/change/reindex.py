@@ -24,7 +24,6 @@ from lcm_core.errors import CancelledError, RefusedError
 from lcm_core.javascript import BLANKS
 from lcm_core.store.connecting import Row, SqlValue, quoted
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import undisturbed
 from lcm_core.store.rows import KeyRange, range_end_sql
 from lcm_core.store.schema import Schema
 
@@ -76,7 +75,7 @@ def reindex(
         RefusedError: a table that this file does not have.
         BusyError, ReadOnlyError, DiskFullError, DatabaseError: as a commit does.
     """
-    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+    with open_writer(path, wait, stopped) as writer:
         schema = read_catalog(writer).schema
         known = [name for name in (MESSAGES, *SUMMARIES) if schema.has(name)]
         wanted = known if tables is None else list(tables)
@@ -136,19 +135,19 @@ _SHADOWS = ("data", "idx", "content", "docsize", "config")
 
 def _messages(writer: Writer, schema: Schema) -> Iterator[tuple[SqlValue, SqlValue]]:
     rules = engine_rules(schema).search
-    for row in _pages(writer, "SELECT message_id AS place, content FROM messages WHERE message_id"):
+    for row in paged(writer, "SELECT message_id AS place, content FROM messages WHERE message_id"):
         text = indexed_text(row["content"], rules)
         if text is not None:
             yield row["place"], text
 
 
 def _summaries(writer: Writer) -> Iterator[tuple[SqlValue, SqlValue]]:
-    for row in _pages(writer, "SELECT rowid AS place, summary_id, content FROM summaries WHERE rowid"):
+    for row in paged(writer, "SELECT rowid AS place, summary_id, content FROM summaries WHERE rowid"):
         yield row["summary_id"], row["content"]
 
 
-def _pages(writer: Writer, select: str) -> Iterator[Row]:
-    """All rows of a table by the column that the query ends with."""
+def paged(writer: Writer, select: str) -> Iterator[Row]:
+    """All rows that a query finds, `PAGE` at a time, by the column that it ends with and calls ``place``."""
     first = -(2**63)
     while rows := writer.rows(f"{select} >= ? ORDER BY place LIMIT {PAGE}", (first,)):
         yield from rows
@@ -196,7 +195,7 @@ def resync(
 
 def _mend(path: Path, table: str, wait: float, stopped: Stop) -> int | None:
     """How many rows were wrong; None: the table does not work; -1: there is none."""
-    with undisturbed(path, wait), open_writer(path, wait, stopped) as writer:
+    with open_writer(path, wait, stopped) as writer:
         schema = read_catalog(writer).schema
         if table not in (MESSAGES, *SUMMARIES) or not schema.has(table):
             return -1

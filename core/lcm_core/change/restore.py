@@ -355,13 +355,7 @@ def _fill(source: CopySource, connection: sqlite3.Connection, progress: Report, 
     if mode != "wal":
         # The lock stays until the end of the next transaction; in exclusive mode the journal would stay too.
         connection.execute("PRAGMA locking_mode = NORMAL")
-
-    def after_each(now: CopyProgress) -> None:
-        source.check_undisturbed()
-        progress(now)
-
-    progress(CopyProgress(CopyStep.RESTORE, 0, source.facts.bytes))
-    copy_pages(source.connection, connection, source.facts.page_size, CopyStep.RESTORE, after_each, cancelled)
+    copy_pages(source, connection, CopyStep.RESTORE, progress, cancelled)
     if mode == "wal":
         progress(CopyProgress(CopyStep.SETTLE, 0, 0))
         with contextlib.suppress(sqlite3.Error):  # it is committed, and lies in the WAL until that has room

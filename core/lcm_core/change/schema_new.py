@@ -17,7 +17,6 @@ from typing import Final
 from lcm_core.change.connection import Writer, explained, open_writer
 from lcm_core.change.errors import ReadOnlyError
 from lcm_core.errors import RefusedError
-from lcm_core.store.opening import undisturbed
 
 _NOW: Final = "TEXT NOT NULL DEFAULT (datetime('now'))"
 _COUNT: Final = "INTEGER NOT NULL DEFAULT 0"
@@ -394,7 +393,7 @@ def create_database(path: Path) -> None:
             "you may write to it."
         ) from error
     try:
-        with undisturbed(path), open_writer(path, 5.0) as writer:
+        with open_writer(path, 5.0) as writer:
             writer.execute("PRAGMA journal_mode = WAL")
             writer.begin()
             for statement in (*TABLES, *INDEXES):

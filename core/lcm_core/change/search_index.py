@@ -14,7 +14,7 @@ from typing import Final
 from lcm_core.change.apply import Write, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cell, Edit, Splice
+from lcm_core.change.plan import Cell, Edit, Splice, value_of
 from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.javascript import BLANKS, trimmed
 from lcm_core.store.connecting import Row, SqlValue, error_name
@@ -220,7 +220,7 @@ def search_entries(edits: Iterable[Edit]) -> SearchEntries:
         if isinstance(edit, Splice) or edit.table not in ("messages", "summaries"):
             continue
         of_messages = edit.table == "messages"
-        ref = _plain(edit.key["message_id" if of_messages else "summary_id"])
+        ref = value_of(edit.key["message_id" if of_messages else "summary_id"])
         gone = found.gone if of_messages else found.gone_summaries
         come = found.come if of_messages else found.come_summaries
         if edit.after is None:
@@ -231,7 +231,3 @@ def search_entries(edits: Iterable[Edit]) -> SearchEntries:
                 gone[ref] = None
             come[ref] = edit.after.get("content")
     return found
-
-
-def _plain(cell: Cell) -> SqlValue:
-    return cell if isinstance(cell, int | float | str | bytes) else None

@@ -19,7 +19,6 @@ from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.plan import Edit, deletions
 from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.assemblies import TABLE, Snapshot, SnapshotItem, packed_account, packed_items
-from lcm_core.store.opening import undisturbed
 from lcm_core.times import iso_z
 
 #: Snapshots of one conversation that are kept, unless the host says another number.
@@ -89,7 +88,7 @@ def keep_snapshot(path: Path, one: Snapshot, *, newest: int = KEPT, wait: float 
             commit does.
     """
     account, items = packed_account(one), packed_items(one.sent, one.dropped, one.cut)
-    with undisturbed(path, wait), open_writer(path, wait) as writer:
+    with open_writer(path, wait) as writer:
         writer.begin()
         writer.execute(_CREATE)
         writer.execute(_INDEX)

@@ -20,7 +20,19 @@ from lcm_core.change.breaks import context_key, line_key, reference_key, summary
 from lcm_core.change.catalog import Catalog, Reference
 from lcm_core.change.connection import Writer
 from lcm_core.change.place import Listing
-from lcm_core.change.plan import CONTEXT, Cell, Cells, Edit, Owner, Ref, Splice, Symbol, ref_of, touched_rows
+from lcm_core.change.plan import (
+    CONTEXT,
+    Cell,
+    Cells,
+    Edit,
+    Owner,
+    Ref,
+    Splice,
+    Symbol,
+    ref_of,
+    touched_rows,
+    value_of,
+)
 from lcm_core.context_items import ABNORMAL_ORDINAL
 from lcm_core.store.connecting import SqlValue, quoted
 from lcm_core.store.walks import Walks
@@ -463,7 +475,7 @@ class _Change:
         found: Counter[SqlValue] = Counter()
         for sign, row in self.rows.get(table, ()):
             if column in row.columns:
-                found[_known(row[column])] += sign
+                found[value_of(row[column])] += sign
         return found
 
     def of_reference(self, table: str, column: str, owner: str | None) -> Counter[tuple[SqlValue, SqlValue]]:
@@ -471,9 +483,5 @@ class _Change:
         found: Counter[tuple[SqlValue, SqlValue]] = Counter()
         for sign, row in self.rows.get(table, ()):
             if column in row.columns:
-                found[_known(row[column]), _known(row.get(owner)) if owner else None] += sign
+                found[value_of(row[column]), value_of(row.get(owner)) if owner else None] += sign
         return found
-
-
-def _known(cell: Cell) -> SqlValue:
-    return None if isinstance(cell, Symbol) else cell

@@ -43,6 +43,7 @@ from lcm_core.change.plan import (
     Values,
     ref_of,
     touched_rows,
+    value_of,
 )
 from lcm_core.change.structure import concerned, findings, missing_targets
 from lcm_core.change.verify import Verified
@@ -223,13 +224,13 @@ class MemoryCopy:
             after = edit.after and self._held(table, edit.after)
             if after is None or after.columns:
                 sql, cells = statement(table, edit.key, edit.before, after)
-                yield table, sql, _plain(cells)
+                yield table, sql, tuple(map(value_of, cells))
             return
         for row in edit.removed:
-            yield table, self._one_item(), _plain([row.get(name) for name in self.columns[table]])
+            yield table, self._one_item(), tuple(value_of(row.get(name)) for name in self.columns[table])
         for row in edit.inserted:
             sql, cells = statement(table, row, None, self._held(table, row))
-            yield table, sql, _plain(cells)
+            yield table, sql, tuple(map(value_of, cells))
 
     def _held(self, table: str, row: Cells) -> Cells:
         """What the copy has of a row."""
@@ -264,10 +265,6 @@ def _held(held: tuple[str, ...], given: tuple[str, ...]) -> tuple[tuple[str, ...
     """The columns that a copy holds of a row with some columns, and where in it they are."""
     names = tuple([name for name in given if name in held])
     return names, tuple([given.index(name) for name in names])
-
-
-def _plain(cells: Iterable[object]) -> tuple[SqlValue, ...]:
-    return tuple([cell if isinstance(cell, int | float | str | bytes) else None for cell in cells])
 
 
 class _Loading:

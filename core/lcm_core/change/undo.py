@@ -13,13 +13,12 @@ spared is. What refers to a row that goes is never spared.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
 from lcm_core.change.errors import Moved, listed
-from lcm_core.change.journal import Operation, all_operations, edits_of, find, get, of_batch
+from lcm_core.change.journal import Operation, all_operations, edits_of, find, get, new_batch_id, of_batch
 from lcm_core.change.plan import (
     Cells,
     Edit,
@@ -192,7 +191,7 @@ def _plans(db: Rows, backs: Sequence[Back], tables: Tables) -> list[Plan]:
     if moved or dependents:
         raise _not_undoable(db, backs, dependents, tables)
     left = iter(verified.edits)
-    batch = f"batch_{secrets.token_hex(8)}" if len(backs) > 1 else None
+    batch = new_batch_id() if len(backs) > 1 else None
     return [
         replace(_inverse_plan(back, tuple(islice(left, len(back.edits))), verified.defaulted), batch=batch)
         for back in backs

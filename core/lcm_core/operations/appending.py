@@ -60,6 +60,7 @@ from lcm_core.store.ownership import values_taken
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.times import sql_utc
+from lcm_core.wording import counted
 
 _STATE: Final = "conversation_bootstrap_state"
 #: What a new checkpoint holds until something else is known.
@@ -188,8 +189,7 @@ class ConversationEnd:
         self.last_seq += len(fresh)
         if first is not None:
             self.next_message_id = first + len(fresh)
-        many = f"{len(fresh):,} message{'' if len(fresh) == 1 else 's'}"
-        title = title or f"Store {many} of session {self.session.session_id}"
+        title = title or f"Store {counted(len(fresh), 'message')} of session {self.session.session_id}"
         payloads = tuple(payload for message in fresh for payload in message.payloads)
         plan = Plan(kind, title, self.conversation_id, tuple(edits))
         return Append(plan, self.conversation_id, payloads, len(fresh), len(messages) - len(fresh))

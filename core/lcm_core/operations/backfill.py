@@ -45,6 +45,7 @@ from lcm_core.operations.reconciling import anchor_of, read_imported
 from lcm_core.paths import SESSIONS_IN_HOST_DATABASE
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import without_row
+from lcm_core.wording import agree, counted
 
 #: Sessions that a refusal names at most.
 _NAMED: Final = 5
@@ -225,8 +226,8 @@ def _check_is_transcript(transcript: HostFile) -> None:
     if transcript.bad_lines and not transcript.entry_count and transcript.header is None:
         first = transcript.problems[0]
         raise TranscriptError(
-            f"{transcript.path} is no transcript: {_count(transcript.bad_lines, 'line')}, and no entry (line "
-            f"{first.line:,}: {first.reason}). Nothing was imported; give a session's .jsonl file.",
+            f"{transcript.path} is no transcript: {counted(transcript.bad_lines, 'line')}, and no entry "
+            f"(line {first.line:,}: {first.reason}). Nothing was imported; give a session's .jsonl file.",
             code="NOT_A_TRANSCRIPT",
         )
 
@@ -252,7 +253,7 @@ def _append(
     count: int,
     read_to: TranscriptCheckpoint,
 ) -> Append:
-    many = f"{len(piece.messages):,} message{'' if len(piece.messages) == 1 else 's'}"
+    many = counted(len(piece.messages), "message")
     part = f", part {number} of {count}" if count > 1 else ""
     return target.append(
         piece.messages,
@@ -265,17 +266,17 @@ def _append(
 
 def _warnings(transcript: HostFile, anchor: Anchor, tally: ImportTally, present: int) -> Iterable[str]:
     if transcript.bad_lines:
-        yield f"{_count(transcript.bad_lines, 'line')} of the file cannot be read"
+        yield f"{counted(transcript.bad_lines, 'line')} of the file cannot be read"
     if transcript.abandoned:
-        count = _count(transcript.abandoned, "entry", "entries")
-        is_left = f"{_is(transcript.abandoned)} left out, as the host leaves them out"
+        count = counted(transcript.abandoned, "entry")
+        is_left = agree(transcript.abandoned, "are left out, as the host leaves them out")
         yield f"{count} on abandoned branches {is_left}"
     for reason, number in sorted(tally.skipped.items()):
-        yield f"{_count(number, 'message')} left out: {reason.value}"
+        yield f"{counted(number, 'message')} left out: {reason.value}"
     if anchor.left_out:
         yield (
-            f"{_count(anchor.left_out, 'message')} between stored ones {_is(anchor.left_out)} not stored and "
-            "left out: it would come behind newer ones"
+            f"{counted(anchor.left_out, 'message')} between stored ones {agree(anchor.left_out, 'are')} not "
+            "stored and left out: it would come behind newer ones"
         )
     if anchor.proof is AnchorProof.NONE:
         yield "none of the stored messages is in the file, so that nothing says where it belongs"
@@ -284,14 +285,6 @@ def _warnings(transcript: HostFile, anchor: Anchor, tally: ImportTally, present:
             f"only texts say that these {tally.stored:,} messages are new; the engine itself would believe "
             f"{import_cap(present):,}"
         )
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
-def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 # -- the files of a backfill ----------------------------------------------------------------------------

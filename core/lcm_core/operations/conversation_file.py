@@ -27,7 +27,7 @@ import platformdirs
 from lcm_core import __version__
 from lcm_core.change.codec import CodecError, decode_values, encode_values
 from lcm_core.change.errors import DiskFullError
-from lcm_core.change.plan import Edit, touched_rows
+from lcm_core.change.plan import Edit, touched_rows, value_of
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.prune import deletion_pieces
@@ -184,12 +184,7 @@ def _plain(text: str | None) -> str | None:
 
 def _rows(edits: Iterable[Edit]) -> Iterator[tuple[str, FileRow]]:
     for table, _, row in (one for edit in edits for one in touched_rows(edit)):
-        yield table, {name: _stored(value) for name, value in row.values}
-
-
-def _stored(value: object) -> SqlValue:
-    assert value is None or isinstance(value, int | float | str | bytes)
-    return value
+        yield table, {name: value_of(value) for name, value in row.values}
 
 
 def _placed(part: Path, wanted: Path) -> Path:

@@ -16,6 +16,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import chain
 from typing import Final
@@ -36,7 +37,7 @@ from lcm_core.times import parse_utc
 from lcm_core.wording import phrase
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subtree:
     """Whole rows, each summary behind all of its sources and each message behind those of smaller seq."""
 
@@ -44,6 +45,16 @@ class Subtree:
     edges: tuple[StoredRow, ...]  #: rows of ``summary_parents``
     links: tuple[StoredRow, ...]  #: rows of ``summary_messages``
     messages: Mapping[int, StoredRow]
+
+    @cached_property
+    def below(self) -> Mapping[str, Sequence[str | int]]:
+        """What each summary was made from: messages, then summaries, in the order of the rows."""
+        found: dict[str, list[str | int]] = {summary: [] for summary in self.summaries}
+        for link in self.links:
+            found[_id(link, "summary_id")].append(_number(link, "message_id"))
+        for edge in self.edges:
+            found[_id(edge, "summary_id")].append(_id(edge, "parent_summary_id"))
+        return found
 
     def oddities(self) -> tuple[tuple[str | int, ...], ...]:
         """What is wrong in it and does no harm: a copy may have it too.

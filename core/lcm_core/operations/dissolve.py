@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Edit, Plan, RowChange, Splice, deletion, key_of
 from lcm_core.errors import RefusedError
-from lcm_core.operations.prepared import delete_ended
-from lcm_core.operations.rows import context_item, delete, over_budget
+from lcm_core.operations.rows import context_item, delete, delete_ended, over_budget
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store

@@ -12,25 +12,25 @@ from __future__ import annotations
 import hashlib
 import secrets
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from lcm_core.change.apply import last_id
 from lcm_core.change.breaks import context_key, summary_key
-from lcm_core.change.journal import operations
+from lcm_core.change.journal import new_batch_id, operations
 from lcm_core.change.lock_time import row_seconds
 from lcm_core.change.place import Listing, Place, carry_out
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, RowChange, Splice, insertion, ref_of, touched_rows
+from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.ingest.stored import new_file_id
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
 from lcm_core.operations.deep_copy import refer
 from lcm_core.operations.prune import CAUSE
-from lcm_core.operations.rows import new_batch_id, new_summary_id, update
-from lcm_core.store.connecting import SqlValue
+from lcm_core.operations.rows import new_summary_id, update
+from lcm_core.records import Edge, SummaryId
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import ids_taken, rows_by
 from lcm_core.store.schema import Schema
@@ -281,25 +281,18 @@ class _Importing:
 
     def _sources_first(self, rows: Sequence[FileRow]) -> Iterator[Sequence[FileRow]]:
         """Summaries one by one, each behind its sources; those on or above a cycle together."""
-        by_id = {row["summary_id"]: row for row in rows}
-        edges = {
-            (made, source)
-            for line in self.file.rows.get("summary_parents", ())
-            if (made := line.get("summary_id")) in by_id
-            and (source := line.get("parent_summary_id")) in by_id
-        }
-        missing = Counter(made for made, _ in edges)
-        above: dict[SqlValue, list[SqlValue]] = {}
-        for made, source in edges:
-            above.setdefault(source, []).append(made)
-        ready = [one for one in by_id if not missing[one]]
-        for source in ready:  # grows on the way
-            yield [by_id[source]]
-            for made in above.get(source, ()):
-                missing[made] -= 1
-                if not missing[made]:
-                    ready.append(made)
-        done = {id(by_id[one]) for one in ready}
+        by_id = {_id(row, "summary_id"): row for row in rows}
+        graph = SummaryGraph.build(
+            (PlainNode(one, str(row.get("kind")), 0) for one, row in by_id.items()),
+            (
+                Edge(_id(line, "summary_id"), _id(line, "parent_summary_id"), 0)
+                for line in self.file.rows.get("summary_parents", ())
+            ),
+            (),
+        )
+        for one in graph.sources_first:
+            yield [by_id[one]]
+        done = {id(by_id[one]) for one in graph.sources_first}
         if rest := [row for row in rows if id(row) not in done]:
             yield rest
 
@@ -419,6 +412,11 @@ async def _next_id(reader: Reader, table: str, column: str, count: int = 1) -> i
     if last > _LAST_ID - count:
         raise RefusedError(f"Table {table} has no ids left. Nothing was changed.")
     return last + 1
+
+
+def _id(row: FileRow, column: str) -> SummaryId:
+    """What a file gives for an id: of any type, as it was stored."""
+    return cast(SummaryId, row.get(column))
 
 
 def _ordinal(row: FileRow) -> int:

@@ -37,8 +37,7 @@ from lcm_core.change.plan import (
     touched_rows,
 )
 from lcm_core.errors import RefusedError
-from lcm_core.operations.prepared import refuse_active
-from lcm_core.operations.rows import in_context_order, listing_of, pages, update
+from lcm_core.operations.rows import in_context_order, listing_of, pages, refuse_active, update
 from lcm_core.paths import resolve_transcript
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import get_conversation

@@ -18,8 +18,8 @@ from lcm_core.checks.structure import conversation_ids
 from lcm_core.checks.summaries import BATCH, bodies_of, source_texts
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.dag.markers import BrokenKind, classify, is_capped
-from lcm_core.errors import NotFoundError
 from lcm_core.operations.drafting.items import BatchItem, make_items, sources_first
+from lcm_core.operations.rows import no_such_summary
 from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
@@ -133,9 +133,7 @@ async def find_repair(
     graph = await summary_store.load_graph(reader, conversation_id)
     for one in summary_ids:
         if one not in graph.nodes:
-            raise NotFoundError(
-                f"Conversation {conversation_id} has no summary {one}.", code="SUMMARY_NOT_FOUND"
-            )
+            raise no_such_summary(conversation_id, one)
     wanted = [one for one in graph.nodes if not summary_ids or one in summary_ids]
     rows = {one.summary_id: one for one in await summary_store.summaries_in(reader, set(graph.nodes))}
     if since is not None:

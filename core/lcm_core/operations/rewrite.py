@@ -17,12 +17,11 @@ from lcm_core.checks.summaries import known_files
 from lcm_core.checks.texts import file_ids as ids_in
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.engine_rules import SourceRules
-from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.errors import RefusedError
 from lcm_core.javascript import BLANKS
 from lcm_core.operations.compaction.plans import files_of_source
 from lcm_core.operations.drafting.draft import DraftBase, Material, read_material, storable
-from lcm_core.operations.fix.rows import updates
-from lcm_core.operations.rows import recorded_files
+from lcm_core.operations.rows import no_such_summary, recorded_files, sources_of, updates
 from lcm_core.operations.stale import rewritten
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import summaries as summary_store
@@ -135,11 +134,7 @@ async def _material(
 ) -> Material:
     material = await read_material(reader, summary_id, rendering)
     if material.summary.conversation_id != conversation_id:
-        raise NotFoundError(
-            f"Conversation {conversation_id} has no summary {summary_id}.",
-            code="SUMMARY_NOT_FOUND",
-            details={"summaryId": summary_id},
-        )
+        raise no_such_summary(conversation_id, summary_id)
     return material
 
 
@@ -264,9 +259,7 @@ class _Above:
 async def _above(reader: Reader, summary_id: SummaryId) -> _Above:
     edges = await summary_store.edges_above(reader, [summary_id])
     consumers = {edge.consumer for edge in edges} - {summary_id}
-    sources: dict[SummaryId, list[SummaryId]] = {}
-    for edge in await summary_store.edges_of(reader, consumers):
-        sources.setdefault(edge.consumer, []).append(edge.source)
+    sources = await sources_of(reader, consumers)
     graph = SummaryGraph.build((), edges, ())
     ordered = [one for one in graph.bottom_up(*sorted(consumers)) if one in sources]
     everyone = {summary_id, *consumers, *(one for found in sources.values() for one in found)}

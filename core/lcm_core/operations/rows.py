@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import Cell, Cells, Edit, Owner, Ref, RowChange, deletion, key_of, ref_of
+from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.context import stored_tokens
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import StoredRow
+from lcm_core.store.rows import StoredRow, columns_by
+from lcm_core.store.state import PreparedBatch
+from lcm_core.store.summaries import edges_of
 
 T = TypeVar("T")
 
@@ -19,11 +24,6 @@ T = TypeVar("T")
 def new_summary_id() -> str:
     """An id of the engine's form (docs/format.md, "Identifiers")."""
     return f"sum_{secrets.token_hex(8)}"
-
-
-def new_batch_id() -> str:
-    """An id of several operations that the history shows as one."""
-    return f"batch_{secrets.token_hex(8)}"
 
 
 def pages(ids: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -41,6 +41,26 @@ def update(table: str, row: Mapping[str, Cell], wanted: Mapping[str, Cell]) -> R
     after = {name: value for name, value in wanted.items() if name in row and row[name] != value}
     before = {name: row[name] for name in after}
     return RowChange(table, key_of(table, Cells.of(row)), Cells.of(before), Cells.of(after))
+
+
+async def updates(
+    reader: Reader, table: str, key: str, wanted: Mapping[SqlValue, Mapping[str, SqlValue]]
+) -> list[Edit]:
+    """Other values for some columns of rows that are there; what they hold already is no change."""
+    columns = list(dict.fromkeys(name for values in wanted.values() for name in values))
+    rows = await columns_by(reader, table, key, wanted, columns)
+    edits: list[Edit] = []
+    for value, after in wanted.items():
+        held = rows.get(value, {})
+        changed = {
+            name: new
+            for name, new in after.items()
+            if name in held and not (held[name] == new and type(held[name]) is type(new))
+        }
+        if changed:
+            before = Cells.of({name: held[name] for name in changed})
+            edits.append(RowChange(table, Cells.of({key: value}), before, Cells.of(changed)))
+    return edits
 
 
 def context_item(conversation_id: Owner, ref: Ref, stamp: str) -> Cells:
@@ -81,6 +101,23 @@ def recorded_files(file_ids: object) -> list[str]:
     return [one for one in recorded if isinstance(one, str)] if isinstance(recorded, list) else []
 
 
+def no_such_summary(conversation_id: ConversationId, summary_id: SummaryId) -> NotFoundError:
+    """The error of an operation on a summary that is not in its conversation."""
+    return NotFoundError(
+        f"Conversation {conversation_id} has no summary {summary_id}.",
+        code="SUMMARY_NOT_FOUND",
+        details={"summaryId": summary_id},
+    )
+
+
+async def sources_of(reader: Reader, consumers: Collection[SummaryId]) -> dict[SummaryId, list[SummaryId]]:
+    """The sources of some summaries in order of condensation; those without any are left out."""
+    found: dict[SummaryId, list[SummaryId]] = {}
+    for edge in await edges_of(reader, consumers):
+        found.setdefault(edge.consumer, []).append(edge.source)
+    return found
+
+
 async def over_budget(
     reader: Reader, refs: Iterable[Ref], budget: int | None, *, added: int = 0, more: str = ""
 ) -> list[str]:
@@ -94,3 +131,32 @@ async def over_budget(
         f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: the engine would "
         f"leave the oldest items out{more}"
     ]
+
+
+# -- what a 1.x engine has prepared of rows that are deleted (docs/engine/prepared.md) ----------------------
+
+
+def refuse_active(batches: Iterable[PreparedBatch], what: str) -> None:
+    """Check that the engine works on none of some batches; *what* cannot be done else ("... cannot ...").
+
+    Raises:
+        RefusedError: it does.
+    """
+    for batch in batches:
+        if batch.active:
+            raise RefusedError(
+                f"{what[0].upper()}{what[1:]}: the engine is preparing a compaction with it "
+                f"(batch {batch.batch_id}, {batch.status}). Let the host run "
+                "until it has published the batch or given it up, then try again. Nothing was changed.",
+                code="BATCH_ACTIVE",
+            )
+
+
+def delete_ended(batches: Sequence[PreparedBatch], what: str) -> list[Edit]:
+    """The deletion of ended batches, each row before every row that it refers to; undo brings them back.
+
+    Raises:
+        RefusedError: the engine works on one of them; *what* as for `refuse_active`.
+    """
+    refuse_active(batches, what)
+    return [edit for batch in batches for table, row in batch.rows for edit in delete(table, [row])]

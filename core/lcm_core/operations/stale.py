@@ -14,6 +14,7 @@ from typing import Final
 
 from lcm_core.change.journal import Operation, all_operations, edits_of
 from lcm_core.change.plan import Cells, Edit, Splice
+from lcm_core.operations.rows import sources_of
 from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.connecting import Rows
@@ -44,9 +45,7 @@ async def stale_in(reader: Reader, conversation_id: ConversationId) -> list[Stal
     edges = await summary_store.edges_above(reader, touched)
     # Only what rests directly on a text that changed is stale; what rests on that is once it is rewritten.
     consumers = {edge.consumer for edge in edges if edge.source in touched}
-    sources: dict[SummaryId, list[SummaryId]] = {}
-    for edge in await summary_store.edges_of(reader, consumers):
-        sources.setdefault(edge.consumer, []).append(edge.source)
+    sources = await sources_of(reader, consumers)
     rows = await summary_store.summaries_in(reader, consumers)
     history = _History(sources, sorted(rows, key=lambda one: sort_key(one.created_at)))
     for operation, turns in changes:

@@ -183,14 +183,8 @@ class _Spans:
     def __init__(self, whole: Subtree) -> None:
         self._whole = whole
         self._known: dict[str, tuple[datetime, datetime]] = {}
-        below: dict[str, list[str | int]] = {}
-        for row in whole.edges:
-            below.setdefault(str(row["summary_id"]), []).append(str(row["parent_summary_id"]))
-        for row in whole.links:
-            if isinstance(message := row["message_id"], int):
-                below.setdefault(str(row["summary_id"]), []).append(message)
         for summary, row in whole.summaries.items():  # sources first
-            self._known[summary] = self._span(row, below.get(summary, ()))
+            self._known[summary] = self._span(row, whole.below[summary])
 
     def of(self, summary: str) -> tuple[datetime, datetime]:
         """Beginning and end."""
@@ -354,20 +348,14 @@ def _by_messages(
 
     A leaf of which the target has only some messages is none of these: its text covers the others.
     """
-    below: dict[str, list[str | int]] = {}
-    for row in tree.links:
-        if isinstance(message := row["message_id"], int):
-            below.setdefault(str(row["summary_id"]), []).append(message)
-    for row in tree.edges:
-        below.setdefault(str(row["summary_id"]), []).append(str(row["parent_summary_id"]))
     first: dict[str, int] = {}
     in_part: set[str] = set()
     for summary in tree.summaries:  # sources first
-        ends = [first.get(one) if isinstance(one, str) else held.get(one) for one in below.get(summary, ())]
+        ends = [first.get(one) if isinstance(one, str) else held.get(one) for one in tree.below[summary]]
         known = [one for one in ends if one is not None]
         if known and len(known) == len(ends):
             first[summary] = known[0]
-        if any(one in first or one in in_part for one in below.get(summary, ()) if isinstance(one, str)):
+        if any(one in first or one in in_part for one in tree.below[summary] if isinstance(one, str)):
             in_part.add(summary)
     return frozenset(first), frozenset(in_part), first
 
@@ -389,9 +377,6 @@ def missing_roots(tree: Subtree, roots: Iterable[str], present: Present) -> list
     A summary that it has in part is replaced by those of its sources that it lacks.
     """
     known = {one.summary_id for one in present.duplicates if one.in_context}
-    sources: dict[str, list[str]] = {}
-    for edge in tree.edges:
-        sources.setdefault(str(edge["summary_id"]), []).append(str(edge["parent_summary_id"]))
     found: dict[str, None] = {}
     waiting = [root for root in reversed(list(roots)) if root not in known]
     while waiting:
@@ -399,7 +384,7 @@ def missing_roots(tree: Subtree, roots: Iterable[str], present: Present) -> list
         if one in present.whole:
             continue
         if one in present.in_part:
-            waiting += reversed(sources.get(one, []))
+            waiting += (source for source in reversed(tree.below[one]) if isinstance(source, str))
         else:
             found[one] = None
     return list(found)

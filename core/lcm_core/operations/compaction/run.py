@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.connection import check_writable
 from lcm_core.change.errors import StalePlanError
+from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.javascript import well_formed
@@ -38,7 +39,7 @@ from lcm_core.operations.compaction.sweep import (
     PassRefused,
     PassSkipped,
 )
-from lcm_core.operations.rows import new_batch_id, new_summary_id
+from lcm_core.operations.rows import new_summary_id
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database

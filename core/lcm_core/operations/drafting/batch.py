@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from lcm_core.change.commit import Committed, commit_plan
+from lcm_core.change.journal import new_batch_id
 from lcm_core.errors import DatabaseError, LcmError, NotFoundError, RefusedError
 from lcm_core.operations.drafting.draft import (
     Draft,
@@ -35,7 +36,6 @@ from lcm_core.operations.drafting.items import (
 from lcm_core.operations.drafting.rules import AcceptanceRule, objections_to
 from lcm_core.operations.repair import CONTAMINATED, kind_of_text
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_rewrite
-from lcm_core.operations.rows import new_batch_id
 from lcm_core.records import SummaryId
 from lcm_core.store.database import Database
 from lcm_core.summarize.cost import LimitReachedError

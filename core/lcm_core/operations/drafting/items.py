@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.dag.graph import SummaryGraph
-from lcm_core.errors import NotFoundError
 from lcm_core.operations.drafting.draft import Draft
+from lcm_core.operations.rows import no_such_summary
 from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
@@ -142,11 +142,7 @@ async def select_items(
     graph = await summary_store.load_graph(reader, conversation_id)
     for one in summary_ids:
         if one not in graph.nodes:
-            raise NotFoundError(
-                f"Conversation {conversation_id} has no summary {one}.",
-                code="SUMMARY_NOT_FOUND",
-                details={"summaryId": one},
-            )
+            raise no_such_summary(conversation_id, one)
     wanted: Collection[SummaryId] = summary_ids or [
         one for one, node in graph.nodes.items() if depth is None or node.depth == depth
     ]

@@ -13,7 +13,7 @@ from itertools import pairwise
 from lcm_core.change.place import Listing, Place, carry_out, carry_out_moves, moves_from_zero
 from lcm_core.change.plan import Cells, Move, Splice, renumbering
 from lcm_core.operations.fix.context import Entry, in_order
-from lcm_core.operations.rows import listing_of
+from lcm_core.operations.rows import context_item, listing_of
 
 #: So many splices at most: each looks through the whole list, and runs that lie close become one.
 MOST_SPLICES = 64
@@ -62,16 +62,7 @@ def _spliced(
 def _row(conversation_id: int, entry: Entry, rows: Sequence[Cells], stamp: str) -> Cells:
     if entry.at is not None:
         return rows[entry.at]
-    is_summary = isinstance(entry.ref, str)
-    return Cells.of(
-        {
-            "conversation_id": conversation_id,
-            "item_type": "summary" if is_summary else "message",
-            "message_id": None if is_summary else entry.ref,
-            "summary_id": entry.ref if is_summary else None,
-            "created_at": stamp,
-        }
-    )
+    return context_item(conversation_id, entry.ref, stamp)
 
 
 def _runs(count: int, entries: Sequence[Entry]) -> Iterator[_Hunk]:

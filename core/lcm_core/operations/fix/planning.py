@@ -30,8 +30,9 @@ from lcm_core.operations.fix.lineage import (
 )
 from lcm_core.operations.fix.listing import edits_of_list
 from lcm_core.operations.fix.requests import NOTHING, Chosen, Requests, requests_of
-from lcm_core.operations.fix.rows import deletes, items_of, line_edits, summary_updates, updates
+from lcm_core.operations.fix.rows import items_of, line_edits, summary_updates
 from lcm_core.operations.fix.texts import filled_tool_columns, recounted, relisted
+from lcm_core.operations.rows import delete, updates
 from lcm_core.records import SummaryId
 from lcm_core.store import loose_ends
 from lcm_core.store.connecting import SqlValue
@@ -141,7 +142,7 @@ async def _rows_of_nobody(reader: Reader, requests: Requests, done: _Done) -> No
             rows = await load(reader, owners)
             gone = [(table, row) for table, row in rows if row.get("summary_id") not in done.still_named]
             for table, row in gone:
-                done.edits += deletes(table, [row])
+                done.edits += delete(table, [row])
             done.count("delete", noun, len(gone))
             if len(gone) < len(rows):
                 kept = len(rows) - len(gone)

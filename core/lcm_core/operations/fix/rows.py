@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from lcm_core.change.plan import Cells, Edit, RowChange, deletion, insertion, key_of
+from lcm_core.change.plan import Cells, Edit, RowChange, insertion, key_of
 from lcm_core.checks.structure import NO_LINKS, StoredNode, Structure
+from lcm_core.operations.rows import delete, updates
 from lcm_core.records import SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import StoredRow, columns_by, rows_by
+from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.times import iso_z
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,31 +27,6 @@ _NUMBERS: Final = {
     "source_message_token_count": "source_tokens",
 }
 _TIMES: Final = {"earliest_at": "earliest", "latest_at": "latest"}
-
-
-def deletes(table: str, rows: Iterable[StoredRow]) -> list[Edit]:
-    """The deletion of some whole rows."""
-    return [deletion(table, Cells.of(row)) for row in rows]
-
-
-async def updates(
-    reader: Reader, table: str, key: str, wanted: Mapping[SqlValue, Mapping[str, SqlValue]]
-) -> list[Edit]:
-    """Other values for some columns of rows that are there; what they hold already is no change."""
-    columns = list(dict.fromkeys(name for values in wanted.values() for name in values))
-    standing = await columns_by(reader, table, key, wanted, columns)
-    edits: list[Edit] = []
-    for value, after in wanted.items():
-        held = standing.get(value, {})
-        changed = {
-            name: new
-            for name, new in after.items()
-            if name in held and not (held[name] == new and type(held[name]) is type(new))
-        }
-        if changed:
-            before = Cells.of({name: held[name] for name in changed})
-            edits.append(RowChange(table, Cells.of({key: value}), before, Cells.of(changed)))
-    return edits
 
 
 async def summary_updates(
@@ -122,7 +98,7 @@ async def _lines(
     }
     for summary_id, (old, new) in changed.items():
         gone = [standing[summary_id, one] for one in old.keys() - new.keys() if (summary_id, one) in standing]
-        edits += deletes(table, gone)
+        edits += delete(table, gone)
         for target, ordinal in new.items():
             row = standing.get((summary_id, target))
             if row is None:

@@ -7,7 +7,6 @@ import json
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.change.plan import Edit
@@ -18,7 +17,7 @@ from lcm_core.checks.texts import file_ids
 from lcm_core.checks.tools import tool_part
 from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.fix.requests import Chosen
-from lcm_core.operations.fix.rows import updates
+from lcm_core.operations.rows import pages, updates
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
@@ -33,8 +32,6 @@ from lcm_core.tokens import (
     estimate_weighted,
 )
 
-T = TypeVar("T")
-
 #: Texts of one batch.
 _BATCH = 200
 #: Stored counts may be this far from an estimate: another tool rounds down.
@@ -46,14 +43,14 @@ async def recounted(reader: Reader, structure: Structure, chosen: Chosen) -> tup
     rules = engine_rules(reader.schema)
     counting = _Counting(structure, rules.estimator, rules.ingest.as_present)
     nodes = dict(structure.nodes)
-    for batch in _batches([one for one in nodes if one in chosen]):
+    for batch in pages([one for one in nodes if one in chosen], _BATCH):
         for body in await bodies_of(reader, batch):
             node = nodes[body.summary_id]
             count = await asyncio.to_thread(counting.of_summary, node, body.content)
             nodes[body.summary_id] = replace(node, tokens=count)
     messages = structure.messages
     tokens, lost = array("q", messages.tokens), list[int]()
-    for ids in _batches([one for one in messages.ids if one in chosen]):
+    for ids in pages([one for one in messages.ids if one in chosen], _BATCH):
         for one, parts in await whole_messages(reader, [MessageId(one) for one in ids]):
             counted = await asyncio.to_thread(counting.of_message, one, parts)
             if counted is None:
@@ -61,10 +58,6 @@ async def recounted(reader: Reader, structure: Structure, chosen: Chosen) -> tup
             else:
                 tokens[messages.position[one.message_id]] = counted
     return replace(structure, nodes=nodes, messages=replace(messages, tokens=tokens)), lost
-
-
-def _batches(ids: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +134,7 @@ async def relisted(reader: Reader, structure: Structure, chosen: Chosen) -> Mapp
     known = await known_files(reader)
     stored = await columns_by(reader, "summaries", "summary_id", structure.nodes, ("file_ids",))
     named: dict[SummaryId, list[str]] = {}
-    for batch in _batches(list(structure.nodes)):
+    for batch in pages(list(structure.nodes), _BATCH):
         for body in await bodies_of(reader, batch):
             named[body.summary_id] = file_ids(body.content)
     in_messages: dict[int, tuple[str, ...]] = {}
