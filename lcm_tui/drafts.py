@@ -12,10 +12,16 @@ from typing import Final
 
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
-from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import LcmError
 from lcm_core.operations.drafting.batch import Batch, BatchOptions
-from lcm_core.operations.drafting.draft import Draft, DraftOrigin, DraftSetting, read_material, request_for
+from lcm_core.operations.drafting.draft import (
+    Draft,
+    DraftOrigin,
+    DraftSetting,
+    draft_setting,
+    read_material,
+    request_for,
+)
 from lcm_core.operations.drafting.items import SETTLED, BatchItem
 from lcm_core.operations.drafting.saved import DraftsHeader, DraftsWriter, SavedDrafts, drafts_folder
 from lcm_core.operations.rewrite import plan_rewrite
@@ -26,7 +32,6 @@ from lcm_core.summarize.cost import NO_FORECAST, NOTHING_SPENT, CallBudget, Fore
 from lcm_core.summarize.models.providers import ApiShape
 from lcm_core.summarize.models.writer import SummaryWriter, call_budget
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
-from lcm_core.summarize.source import Rendering
 from lcm_core.times import iso_z
 
 from lcm_tui.session import Session
@@ -97,8 +102,7 @@ def key_text(author: Modelling) -> str:
 
 def setting_of(session: Session) -> DraftSetting:
     """How summaries of the open database are drafted."""
-    rules = configured(engine_rules(session.database.schema), session.settings.engine)
-    return DraftSetting(Rendering(rules, session.zone))
+    return draft_setting(session.database.schema, session.settings.engine, session.zone)
 
 
 def forecast_text(forecast: Forecast, budget: CallBudget) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import re
 import shutil
@@ -145,6 +146,59 @@ async def test_what_the_checks_found_is_mended(database: Path):
         assert found
         await opened.commit(await opened.plan_fixes(found))
         assert (await opened.check(one, only=["B9"])).clean
+
+
+async def test_a_draft_is_committed_over_the_text_that_it_was_made_from_alone(database: Path):
+    async with await api.LcmDatabase.open(database) as opened:
+        graph = await opened.graph(api.ConversationId(1))
+        leaf = next(one for one, node in graph.nodes.items() if node.kind == "leaf")
+        [before] = await opened.summaries([leaf])
+        [draft, *_] = await opened.draft(leaf, api.ExtractiveSummarizer())
+        [done] = await opened.commit(await opened.plan_rewrite(leaf, "Nothing was decided."))
+        [after] = await opened.summaries([leaf])
+        assert (after.content, after.summary.model) == ("Nothing was decided.", "manual")
+        with pytest.raises(api.StalePlanError):
+            await opened.plan_rewrite(leaf, draft)
+        with pytest.raises(api.RefusedError, match="exactly that"):
+            await opened.plan_rewrite(leaf, after.content)
+        await opened.commit(await opened.plan(api.plan_undo, done.id))
+        assert await opened.summaries([leaf]) == [before]
+        with pytest.raises(api.NotFoundError):
+            await opened.draft(api.SummaryId("sum_none"), api.ExtractiveSummarizer())
+
+
+async def test_broken_summaries_say_what_is_wrong_with_them(database: Path):
+    async with await api.LcmDatabase.open(database) as opened:
+        found = await opened.broken_summaries(api.ConversationId(2))
+        assert {one.kind for one in found.bad} == {api.BadKind.TRUNCATED}
+        none = await opened.broken_summaries(api.ConversationId(2), kinds=[api.BadKind.EMPTY])
+        assert none.bad == ()
+        with pytest.raises(api.NotFoundError):
+            await opened.broken_summaries(api.ConversationId(2**70))
+
+
+async def test_a_backup_replaces_nothing_unless_that_is_asked_for(database: Path):
+    async with await api.LcmDatabase.open(database) as opened:
+        target = database.with_name("kept.db")
+        made = await opened.backup(target)
+        assert (made.path, made.bytes) == (target, target.stat().st_size)
+        with pytest.raises(api.RefusedError, match="not written over"):
+            await opened.backup(target)
+        assert (await opened.backup(target, replace=True)).path == target
+        with pytest.raises(api.NotFoundError):
+            await opened.export(api.ConversationId(2**70), database.parent)
+        with pytest.raises(api.RefusedError, match="nothing to change"):
+            await opened.plan_delete([api.ConversationId(2**60)])
+
+
+async def test_an_old_file_is_migrated_by_its_path(database_file: Callable[[str], Path], tmp_path: Path):
+    path = shutil.copy(database_file("0.8.2"), tmp_path / "old.db")
+    async with await api.LcmDatabase.open(path) as opened:
+        lacking = await opened.plan_migration()
+    assert lacking
+    assert (await asyncio.to_thread(api.migrate, path)).migration == lacking
+    async with await api.LcmDatabase.open(path) as opened:
+        assert not await opened.plan_migration()
 
 
 async def test_nothing_is_read_after_closing_and_a_reader_sees_what_another_wrote(database: Path):

@@ -10,8 +10,9 @@ scripts, ``details``, and the exit code that a command would end with.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import UTC, datetime
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -44,30 +45,39 @@ from lcm_core.store.database import Database, Reader
 if TYPE_CHECKING:
     from lcm_core.assemble.export import api_request
     from lcm_core.assemble.result import Assembled
+    from lcm_core.change.backup import Backup
     from lcm_core.change.commit import Committed
     from lcm_core.change.errors import StalePlanError
     from lcm_core.change.journal import Operation
+    from lcm_core.change.migrate import Migrated, Migration, migrate
     from lcm_core.change.plan import Plan
     from lcm_core.change.planning import Planned
     from lcm_core.change.preview import Preview
+    from lcm_core.change.restore import Restored, RestorePreview, preview_restore, restore
     from lcm_core.change.undo import plan_redo, plan_undo, plan_undo_batch, plan_undo_with_later
     from lcm_core.checks import Folders, Limits
     from lcm_core.dag.graph import SummaryGraph
     from lcm_core.engine import Engine, Session
     from lcm_core.findings import Confidence, Finding, Report
+    from lcm_core.operations.conversation_file import Exported
     from lcm_core.operations.dissolve import plan_dissolve
+    from lcm_core.operations.drafting.draft import Draft
     from lcm_core.operations.merge import plan_merge
     from lcm_core.operations.prune import plan_archive
+    from lcm_core.operations.repair import BadKind, RepairList
     from lcm_core.operations.transplant import plan_transplant
     from lcm_core.settings.engine import EngineSettings
     from lcm_core.settings.resolve import Options, Settings, resolve
     from lcm_core.store.schema import Schema
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
+    from lcm_core.summarize.request import Summarizer
 
 P = ParamSpec("P")
 
 __all__ = [
     "Assembled",
+    "Backup",
+    "BadKind",
     "Committed",
     "Confidence",
     "ConfigurationError",
@@ -77,9 +87,11 @@ __all__ = [
     "DatabaseBusyError",
     "DatabaseError",
     "DatabaseMissingError",
+    "Draft",
     "Engine",
     "EngineSettings",
     "ExitCode",
+    "Exported",
     "ExtractiveSummarizer",
     "Finding",
     "Folders",
@@ -89,6 +101,8 @@ __all__ = [
     "Message",
     "MessageId",
     "MessagePart",
+    "Migrated",
+    "Migration",
     "NotFoundError",
     "Operation",
     "Options",
@@ -96,10 +110,14 @@ __all__ = [
     "Planned",
     "Preview",
     "RefusedError",
+    "RepairList",
     "Report",
+    "RestorePreview",
+    "Restored",
     "Session",
     "Settings",
     "StalePlanError",
+    "Summarizer",
     "Summary",
     "SummaryGraph",
     "SummaryId",
@@ -107,6 +125,7 @@ __all__ = [
     "UsageError",
     "api_request",
     "limits_of",
+    "migrate",
     "plan_archive",
     "plan_dissolve",
     "plan_merge",
@@ -115,7 +134,9 @@ __all__ = [
     "plan_undo",
     "plan_undo_batch",
     "plan_undo_with_later",
+    "preview_restore",
     "resolve",
+    "restore",
 ]
 
 #: Rows of a page, at most: SQLite counts in 64 bits.
@@ -123,25 +144,36 @@ _MOST_ROWS: Final = 2**31
 #: Where a name is loaded from when it is first used: reading a database needs none of them.
 _LATER: Final = {
     "Assembled": "lcm_core.assemble.result",
+    "Backup": "lcm_core.change.backup",
+    "BadKind": "lcm_core.operations.repair",
     "Committed": "lcm_core.change.commit",
     "Confidence": "lcm_core.findings",
+    "Draft": "lcm_core.operations.drafting.draft",
     "Engine": "lcm_core.engine",
     "EngineSettings": "lcm_core.settings.engine",
+    "Exported": "lcm_core.operations.conversation_file",
     "ExtractiveSummarizer": "lcm_core.summarize.models.extractive",
     "Finding": "lcm_core.findings",
     "Folders": "lcm_core.checks",
     "Limits": "lcm_core.checks",
+    "Migrated": "lcm_core.change.migrate",
+    "Migration": "lcm_core.change.migrate",
     "Operation": "lcm_core.change.journal",
     "Options": "lcm_core.settings.resolve",
     "Plan": "lcm_core.change.plan",
     "Planned": "lcm_core.change.planning",
     "Preview": "lcm_core.change.preview",
+    "RepairList": "lcm_core.operations.repair",
     "Report": "lcm_core.findings",
+    "RestorePreview": "lcm_core.change.restore",
+    "Restored": "lcm_core.change.restore",
     "Session": "lcm_core.engine",
     "Settings": "lcm_core.settings.resolve",
     "StalePlanError": "lcm_core.change.errors",
+    "Summarizer": "lcm_core.summarize.request",
     "SummaryGraph": "lcm_core.dag.graph",
     "api_request": "lcm_core.assemble.export",
+    "migrate": "lcm_core.change.migrate",
     "plan_archive": "lcm_core.operations.prune",
     "plan_dissolve": "lcm_core.operations.dissolve",
     "plan_merge": "lcm_core.operations.merge",
@@ -150,7 +182,9 @@ _LATER: Final = {
     "plan_undo": "lcm_core.change.undo",
     "plan_undo_batch": "lcm_core.change.undo",
     "plan_undo_with_later": "lcm_core.change.undo",
+    "preview_restore": "lcm_core.change.restore",
     "resolve": "lcm_core.settings.resolve",
+    "restore": "lcm_core.change.restore",
 }
 
 
@@ -313,20 +347,24 @@ class LcmDatabase:
             UsageError: *budget* is less than 1.
             NotFoundError: there is no such conversation.
         """
-        from zoneinfo import ZoneInfo
-
         from lcm_core.assembly import assemble_context, settings_for
 
         if budget < 1:
             raise UsageError(f"A budget is at least 1 token, not {budget:,}.", details={"budget": budget})
         await self.conversation(conversation_id)
-        name = self._settings.timezone.value
         return await self._database.read(
             assemble_context,
             conversation_id,
             settings_for(self._settings, budget, prompt, clamp=clamp),
-            zone=None if name is None else ZoneInfo(name),
+            zone=self._zone(),
         )
+
+    def _zone(self) -> tzinfo | None:
+        """The time zone that the engine is set to; None: this machine's."""
+        from zoneinfo import ZoneInfo
+
+        name = self._settings.timezone.value
+        return None if name is None else ZoneInfo(name)
 
     # -- checking ----------------------------------------------------------------------------------------
 
@@ -395,6 +433,141 @@ class LcmDatabase:
             return (fixes.plan,) if fixes.plan else ()
 
         return await self.plan(planner)
+
+    async def plan_delete(self, conversation_ids: Sequence[ConversationId]) -> Planned:
+        """Plan to delete whole conversations, every row, in pieces that keep no host waiting.
+
+        The pieces are one batch, which `plan_undo_batch` takes back. The plan holds every row that goes;
+        `export` writes them to a file as well. Those that are gone already are left out.
+
+        Raises:
+            RefusedError: something of another conversation needs a row of one of them, or none is there.
+        """
+        from dataclasses import replace
+
+        from lcm_core.change.journal import new_batch_id
+        from lcm_core.operations.prune import plan_delete
+
+        async def planner(reader: Reader) -> Sequence[Plan]:
+            batch = new_batch_id()
+            found = await plan_delete(reader, conversation_ids, rows=_MOST_ROWS)
+            return [replace(plan, batch=batch) for plan in found.plans]
+
+        return await self.plan(planner)
+
+    async def export(self, conversation_id: ConversationId, folder: Path) -> Exported:
+        """Write every row of a conversation to a new private file in *folder* (`lcm-tui import` reads it).
+
+        Raises:
+            NotFoundError: there is no such conversation.
+            DatabaseError: the folder cannot be written.
+        """
+        from lcm_core.operations.conversation_file import export_conversation
+
+        found = await self.conversation(conversation_id)
+        return await self._database.read(export_conversation, found, folder, self.path)
+
+    # -- other texts -------------------------------------------------------------------------------------
+
+    async def broken_summaries(
+        self, conversation_id: ConversationId, *, kinds: Collection[BadKind] | None = None
+    ) -> RepairList:
+        """The summaries of a conversation whose text is none, and those that were made from them.
+
+        *kinds*: what counts as broken; None: what is broken for certain (docs/decisions.md, "Checks").
+        Sources come before what was made from them: draft and commit in that order.
+
+        Raises:
+            NotFoundError: there is no such conversation.
+        """
+        from lcm_core.operations.repair import SURE, find_repair
+
+        await self.conversation(conversation_id)
+        return await self._database.read(find_repair, conversation_id, kinds=SURE if kinds is None else kinds)
+
+    async def draft(
+        self, summary_id: SummaryId, summarizer: Summarizer, *, previous: bool = True
+    ) -> tuple[Draft, ...]:
+        """Ask for another text of a summary, made from its present sources; nothing is changed.
+
+        No lock is held while *summarizer* works. Up to three drafts, in the order they were made: ``verdict``
+        says what is wrong with each, ``usage`` what it cost (tokens and US dollars); the last may be a cut of
+        the source, which no model made (docs/decisions.md, "Drafts"). *previous*: give a leaf the summaries
+        before it, so that it does not repeat them.
+
+        Raises:
+            NotFoundError: there is no such summary.
+            LcmError: no answer came back.
+        """
+        from lcm_core.operations.drafting.draft import draft_setting, draft_summary, read_material
+
+        setting = draft_setting(self._database.schema, self._settings, self._zone(), previous=previous)
+        material = await self._database.read(
+            read_material, summary_id, setting.rendering, with_previous=previous
+        )
+        return await draft_summary(summarizer, material, setting)
+
+    async def plan_rewrite(
+        self, summary_id: SummaryId, text: str | Draft, *, repair: bool = False
+    ) -> Planned:
+        """Plan to give a summary another text: a draft, or one of your own (``summaries.model``: manual).
+
+        Counters and lists of files of everything made from it follow; *repair* names it so in the history.
+        A draft is committed only over the text, and from the sources, that it was made from.
+
+        Raises:
+            NotFoundError: there is no such summary.
+            StalePlanError: the summary or its sources changed since the draft was made; draft again.
+            RefusedError: the text is blank, or is there already.
+        """
+        from lcm_core.operations.drafting.draft import MANUAL, draft_setting
+        from lcm_core.operations.rewrite import plan_rewrite
+        from lcm_core.store.summaries import get_summary
+
+        draft = None if isinstance(text, str) else text
+        setting = draft_setting(self._database.schema, self._settings, self._zone())
+
+        async def planner(reader: Reader) -> Plan:
+            found = await get_summary(reader, summary_id)
+            return await plan_rewrite(
+                reader,
+                found.summary.conversation_id,
+                summary_id,
+                text if isinstance(text, str) else text.text,
+                model=MANUAL if draft is None else draft.model,
+                rendering=setting.rendering,
+                base=None if draft is None else draft.base,
+                kind="repair" if repair else "rewrite",
+            )
+
+        return await self.plan(planner)
+
+    # -- the file as a whole -----------------------------------------------------------------------------
+
+    async def backup(self, target: Path, *, check: bool = False, replace: bool = False) -> Backup:
+        """Copy one state of the database to *target*, also while a host writes; whole, or no file at all.
+
+        *check* reads the whole copy again. *replace*: a file of that name is replaced; else it is refused.
+
+        Raises:
+            RefusedError: *target* is there, belongs to a database, or is the database.
+            DatabaseError: the database cannot be read, or *target* not be written; there is no room.
+        """
+        from lcm_core.change.backup import make_backup
+
+        return await asyncio.to_thread(make_backup, self.path, target, check=check, replace=replace)
+
+    async def plan_migration(self) -> Migration:
+        """What the file lacks of the present schema; false when it lacks nothing. `migrate` adds it.
+
+        Raises:
+            RefusedError: the 1.0 line wrote it, which has another schema.
+        """
+        from lcm_core.change.migrate import plan_migration
+
+        return await self._database.read(plan_migration)
+
+    # -- committing --------------------------------------------------------------------------------------
 
     async def commit(self, planned: Planned, *, wait: float = 5.0) -> list[Committed]:
         """Make a planned change: one short transaction for each of its plans, which is one but for a batch.

@@ -161,3 +161,14 @@ def test_a_cursor_of_another_list_is_refused(content: object, database_file: Dat
     cursor = base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
     result = run("messages", "list", "1", "--cursor", cursor, "--db", database_file("0.15.3"), "--json")
     assert (result.code, result.error["code"]) == (2, "INVALID_CURSOR")
+
+
+def test_previous_context_by_the_rules_of_another_engine(database_file: DatabaseFactory):
+    def given(*options: str) -> Any:
+        at = ("--db", database_file("0.1.2"), "--json")
+        return run("summaries", "previous", "sum_13178e4ecc66d9f4", *options, *at).data["asGiven"]["nodes"]
+
+    assert given() == given("--rules", "0.1") != []
+    assert given("--rules", "0.15") == []
+    refused = run("summaries", "previous", "sum_1", "--rules", "9", "--db", database_file("0.1.2"), "--json")
+    assert (refused.code, refused.error["details"]["option"]) == (2, "rules")

@@ -110,6 +110,18 @@ def test_the_beta_line_has_the_present_rules_but_for_what_it_never_had() -> None
         "names_sender",
         "prepares_compactions",
     }
+    assert RULES_PRESENT.is_migrated
+    assert not engine_rules(Schema(tables)).is_migrated
+
+
+def test_nothing_but_the_rules_asks_which_line_wrote_a_file() -> None:
+    asking = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("core/lcm_core", "lcm_tui")
+        for path in (ROOT / folder).rglob("*.py")
+        if "is_beta" in path.read_text()
+    }
+    assert asking == {"core/lcm_core/store/schema.py", "core/lcm_core/engine_rules.py"}
 
 
 @given(st.sets(st.sampled_from([one[1:] for one in FEATURES])), st.booleans())

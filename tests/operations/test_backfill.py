@@ -443,6 +443,9 @@ def test_what_is_there_already_is_compacted_when_asked(openclaw_home: Path) -> N
     known = "d029fad2-116d-483f-a14f-4b687e0df1b3"
     wishes = ("--recompact", "--fresh-tail", 4, "--leaf-chunk-tokens", 600, "--provider", "extractive")
     assert backfill(openclaw_home, "ops", known, *wishes, "--apply").code == 9  # nobody can be asked
+    for rules in ("0.1", "0.15"):
+        shown = backfill(openclaw_home, "ops", known, *wishes, "--rules", rules, "--json").data["compaction"]
+        assert shown["rules"] == rules
     done = backfill(openclaw_home, "ops", known, *wishes, "--apply", "--yes", "--json").data
     assert done["compaction"]["applied"] is True
     assert len(context_of(path, 7)) < 19

@@ -11,15 +11,18 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.dag.markers import BrokenKind, classify
 from lcm_core.dag.previous import NOTHING, PreviousChoice
+from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.records import MessageId, Summary, SummaryId, SummaryText
+from lcm_core.settings.engine import EngineSettings
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
+from lcm_core.store.schema import Schema
 from lcm_core.summarize.acceptance import DraftVerdict, judge, judge_text, without_wrapping
 from lcm_core.summarize.escalate import fallback, target_tokens
 from lcm_core.summarize.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
@@ -46,6 +49,22 @@ class DraftSetting:
 
     rendering: Rendering
     previous: bool = True  #: give leaves their previous context
+
+
+def draft_setting(
+    schema: Schema,
+    engine: EngineSettings,
+    zone: tzinfo | None,
+    *,
+    rules: str | None = None,
+    previous: bool = True,
+) -> DraftSetting:
+    """How summaries of a database of this schema are drafted.
+
+    *zone* is that of times in source texts, None this machine's; *rules* are those of an engine by name, None
+    of the one that the schema tells.
+    """
+    return DraftSetting(Rendering(configured(engine_rules(schema, rules), engine), zone), previous)
 
 
 @dataclass(frozen=True, slots=True)
