@@ -41,6 +41,7 @@ from lcm_core.records import (
     SummaryText,
 )
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
 
 if TYPE_CHECKING:
     from lcm_core.assemble.export import api_request
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from lcm_core.operations.transplant import plan_transplant
     from lcm_core.settings.engine import EngineSettings
     from lcm_core.settings.resolve import Options, Settings, resolve
-    from lcm_core.store.schema import Schema
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
     from lcm_core.summarize.request import Summarizer
 
