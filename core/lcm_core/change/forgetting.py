@@ -37,7 +37,7 @@ def forget_history(
 ) -> int:
     """Remove every operation from the journal that holds rows of a conversation; the number of them.
 
-    To be called while its rows still stand: they tell which operations those are. The snapshots of its
+    To be called while its rows are still there: they tell which operations those are. The snapshots of its
     assemblies go too. *stopped* says whether to give it up; it is asked until the lock is ours.
 
     Raises:
@@ -106,7 +106,7 @@ def _cells(edit: Edit) -> Iterable[Cells]:
 
 @dataclass(frozen=True, slots=True)
 class Scrubbed:
-    """What became of the places where deleted text may still stand."""
+    """What became of the places where deleted text may still be."""
 
     merged: tuple[str, ...]  #: full-text tables without deleted words
     rewritten: bool  #: the whole file was written anew
@@ -249,7 +249,7 @@ def prunable(
         AS wanted FROM {TABLE} ORDER BY rowid""",
         (before, before, conversation_id, conversation_id, keep, keep),
     )
-    first: dict[SqlValue, SqlValue] = {}  # of the chain of an operation; what it undoes stands before it
+    first: dict[SqlValue, SqlValue] = {}  # of the chain of an operation; what it undoes comes before it
     for row in rows:
         first[row["id"]] = first.get(row["undoes"], row["id"])
     kept = {first[row["id"]] for row in rows if not row["wanted"]}

@@ -86,7 +86,7 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
 
     Raises:
         CancelledError: *stopped* said so.
-        RefusedError: there is nothing to do, the 1.0 line wrote it, or rows stand in the way of an index.
+        RefusedError: there is nothing to do, the 1.0 line wrote it, or rows are in the way of an index.
         BusyError: another process kept the lock for *wait* seconds.
         DatabaseError: it cannot be written; then it is as it was.
     """

@@ -1,7 +1,7 @@
-"""Where a splice stands in a context that may have moved on since it was planned. Pure.
+"""Where a splice belongs in a context that may have moved on since it was planned. Pure.
 
-The rule: a run that stood in one place is found by what it stands for, whatever became of its neighbours. A
-run of which something stands elsewhere too, and an insertion, are found by their neighbours; a neighbour that
+The rule: a run that was in one place is found by what it stands for, whatever became of its neighbours. A
+run of which something is elsewhere too, and an insertion, are found by their neighbours; a neighbour that
 was compacted since is replaced by the one item whose coverage holds it. Where that leaves a doubt, there is
 no place.
 """
@@ -53,7 +53,7 @@ class Listing:
         return len(self.refs)
 
     def item(self, at: int, run: range = range(0)) -> Item | None:
-        """What stands at a place, counted without a *run*; None beyond the ends."""
+        """What is at a place, counted without a *run*; None beyond the ends."""
         if not 0 <= at < len(self.refs):
             return None
         ref = self.refs[at]
@@ -82,7 +82,7 @@ def _filled(ref: Ref, values: Values) -> Ref:
 
 
 def count_copies(refs: Sequence[Ref], run: Sequence[Ref]) -> int:
-    """How many items stand for what a run stands for: as many as it has, unless something stands twice."""
+    """How many items stand for what a run stands for: as many as it has, unless something is there twice."""
     wanted = set(run)
     return len([ref for ref in refs if ref in wanted])
 
@@ -115,7 +115,7 @@ def locate(listing: Listing, splice: Splice, covering: Covering) -> Place | str:
 
 
 def _starts(refs: Sequence[Ref], run: Sequence[Ref]) -> list[int]:
-    """Every index at which a run stands, item after item."""
+    """Every index at which a run begins, item after item."""
     found: list[int] = []
     at = -1
     while True:
@@ -156,9 +156,9 @@ def _is_between(refs: Sequence[Ref], start: int, splice: Splice, covering: Cover
 
 def _resolve(refs: Sequence[Ref], anchor: Item, run: range, covering: Covering) -> _Found | None:
     """The index of an anchor, or of the only item that was made from it since."""
-    standing = [at for at, ref in enumerate(refs) if ref == anchor.ref and at not in run]
-    if standing or anchor.copies > 1:
-        return _Found(standing[anchor.occurrence], True) if len(standing) == anchor.copies else None
+    places = [at for at, ref in enumerate(refs) if ref == anchor.ref and at not in run]
+    if places or anchor.copies > 1:
+        return _Found(places[anchor.occurrence], True) if len(places) == anchor.copies else None
     summaries = covering.get(anchor.ref, frozenset())
     found = [at for at, ref in enumerate(refs) if ref in summaries and at not in run]
     return _Found(found[0], False) if len(found) == 1 else None
@@ -190,13 +190,11 @@ def _place(listing: Listing, start: int, splice: Splice) -> Place:
     return Place(start, in_turn, 0 if behind is None else max(0, first + len(in_turn) - behind))
 
 
-def _translation(
-    standing: Sequence[int], ahead: int | None, behind: int | None, splice: Splice
-) -> int | None:
+def _translation(present: Sequence[int], ahead: int | None, behind: int | None, splice: Splice) -> int | None:
     """By how much the run has moved since it was planned; None when it is not the same any more."""
     planned = _planned(splice.removed)
     if planned:
-        deltas = {now - then for now, then in zip(standing, planned, strict=True)}
+        deltas = {now - then for now, then in zip(present, planned, strict=True)}
         return deltas.pop() if len(deltas) == 1 else None
     for now, then in ((ahead, splice.gap[0]), (behind, splice.gap[1])):
         if now is not None and then is not None:
@@ -205,7 +203,7 @@ def _translation(
 
 
 def _fits(ordinals: Sequence[int], shift: int, ahead: int | None, behind: int | None) -> bool:
-    """Whether everything still stands in order, and nothing behind is driven below zero."""
+    """Whether everything is still in order, and nothing behind gets an ordinal below zero."""
     line = [*([] if ahead is None else [ahead]), *ordinals]
     if behind is not None:
         if behind + shift < min(0, behind):
@@ -243,7 +241,7 @@ def carry_out(
     removed: Sequence[Cells],
     inserted: Sequence[Cells],
 ) -> Spliced:
-    """Splice a list; *removed* are the rows as they stand there."""
+    """Splice a list; *removed* are the rows as they are there."""
     run = range(place.start, place.start + len(removed))
     ordinals, old = listing.ordinals, listing.ordinals[run.stop :]
     # Row by row from the far end, so that no two rows ever share an ordinal.
@@ -254,11 +252,11 @@ def carry_out(
     gap = (ordinals[run.start - 1] if run.start else None, old[0] if old else None)
     after, before = listing.item(run.start - 1, run), listing.item(run.stop, run)
     refs = [ref_of(row) for row in rows]
-    standing = count_copies(listing.refs, listing.refs[run.start : run.stop])
+    gone = count_copies(listing.refs, listing.refs[run.start : run.stop])
     ordinals[run.start :] = [*place.ordinals, *[ordinal + place.shift for ordinal in old]]
     listing.refs[run.start : run.stop] = refs
     listing.rows[run.start : run.stop] = rows
-    copies = (standing, count_copies(listing.refs, refs))
+    copies = (gone, count_copies(listing.refs, refs))
     splice = Splice(conversation_id, after, before, tuple(removed), rows, place.shift, gap, copies)
     return Spliced(splice, shifts, rowids)
 
@@ -268,7 +266,7 @@ def splice_at(
 ) -> Splice:
     """Plan a splice and carry it out on *listing*, so that the next one can be planned on it.
 
-    *removed* are the whole rows that stand from *start* on. Inserted rows need no ordinal: they take those
+    *removed* are the whole rows from *start* on. Inserted rows need no ordinal: they take those
     from the first removed one on (or from the place they go to), and what follows shifts by the difference.
     """
     if start + len(removed) > len(listing):
@@ -322,8 +320,8 @@ def moves_from_zero(listing: Listing) -> Iterator[Move]:
 
 
 def _counted(listing: Listing, at: int, places: Mapping[Ref, list[int]]) -> Item:
-    standing = places[listing.refs[at]]
-    return Item(listing.refs[at], standing.index(at), len(standing))
+    copies = places[listing.refs[at]]
+    return Item(listing.refs[at], copies.index(at), len(copies))
 
 
 def _rowids(rows: Sequence[int | Cells]) -> tuple[int, ...] | None:

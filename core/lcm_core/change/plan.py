@@ -147,7 +147,7 @@ class Item:
 
     ref: Ref  #: message id or summary id
     occurrence: int = 0  #: counted from 0 in order of ordinal, not counting the run of a splice
-    copies: int = 1  #: how many stand in the context, not counting the run of a splice
+    copies: int = 1  #: how many are in the context, not counting the run of a splice
 
     @property
     def item_type(self) -> str:
@@ -171,7 +171,7 @@ class Splice:
     A run is looked up by identity, so the host may append, compact or prune around it. Rows are whole; their
     ordinals hold when the list still is as it was planned, else they move along.
 
-    With *moves* it is a `renumbering`. Its items are named one by one and without their rows, must stand at
+    With *moves* it is a `renumbering`. Its items are named one by one and without their rows, must be at
     their old ordinals, and keep their order. What was appended behind the last of them since it was planned
     moves along where it would be in the way.
 

@@ -1,8 +1,8 @@
 """Rebuild search tables from messages and summaries, or bring them in step row by row.
 
 Nothing of it is journaled: they hold nothing of their own. `resync` looks for what differs without a lock
-and mends it a few hundred rows at a time, each from what its row holds in that moment; so a host that writes
-waits no longer than for a turn of its own. A table that does not work is written anew (`reindex`).
+and corrects it a few hundred rows at a time, each from what its row holds in that moment; so a host that
+writes waits no longer than for a turn of its own. A table that does not work is written anew (`reindex`).
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def resync(
     done: list[Rebuilt] = []
     try:
         for table in dict.fromkeys(tables):
-            rows = _mend(path, table, wait, stopped)
+            rows = _resync_table(path, table, wait, stopped)
             if rows is None:
                 done += reindex(path, [table], wait=wait, stopped=stopped)
             elif rows >= 0:
@@ -193,7 +193,7 @@ def resync(
     return tuple(done)
 
 
-def _mend(path: Path, table: str, wait: float, stopped: Stop) -> int | None:
+def _resync_table(path: Path, table: str, wait: float, stopped: Stop) -> int | None:
     """How many rows were wrong; None: the table does not work; -1: there is none."""
     with open_writer(path, wait, stopped) as writer:
         schema = read_catalog(writer).schema
@@ -312,7 +312,7 @@ def _write(writer: Writer, rules: SearchRules, table: str, wrong: _Wrong) -> int
 
 
 def _still_theirs(writer: Writer, table: str, ref: int | str, rowids: Sequence[int]) -> Iterator[int]:
-    """Search rows that stand for it still: a host may have written them anew meanwhile."""
+    """Search rows that are still its own: a host may have written them anew meanwhile."""
     for rowid in rowids:
         if (
             table == MESSAGES

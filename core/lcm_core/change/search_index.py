@@ -1,7 +1,7 @@
 """Keep the search tables in step with what a commit changes, and rebuild them.
 
 They are derived from messages and summaries (docs/engine/search.md, "Upkeep"): never in edits, journal or
-undo. When one of them is broken the commit goes on and says `NOT_UPDATED`; `reindex` mends it.
+undo. When one of them is broken the commit goes on and says `NOT_UPDATED`; `reindex` corrects it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SearchEntries:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """Where the touched summaries stand in the search tables."""
+    """Where the touched summaries are in the search tables."""
 
     rowids: Mapping[tuple[str, SqlValue], tuple[int, ...]]  #: by table and summary
     broken: frozenset[str]  #: tables that could not be asked

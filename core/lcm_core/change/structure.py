@@ -185,7 +185,7 @@ def _misnumbered(listing: Listing, subjects: frozenset[Ref]) -> Broken:
 
 
 def _covered_twice(walks: Walks, present: frozenset[Ref], held: frozenset[Ref]) -> Broken:
-    """A6, A7: an item and a summary that covers it stand side by side, one of them among *present*."""
+    """A6, A7: an item and a summary that covers it are side by side, one of them among *present*."""
     for ref, over in walks.above([ref for ref in present if isinstance(ref, int | str)]).items():
         if (over - {ref}) & held and isinstance(ref, int | str):
             yield "A7" if isinstance(ref, str) else "A6", ref
@@ -207,7 +207,7 @@ def _uncovered(
     """A11, B13: what is in no context any more and not covered from there."""
     there = [ref for ref in absent if isinstance(ref, int | str) and ref in owners]
     for ref, over in walks.above(there).items():
-        # What is another conversation's (A5) stands where it belongs.
+        # What is another conversation's (A5) is where it belongs.
         if over or (owners[ref] != conversation_id and walks.in_context(owners[ref], ref)):
             continue
         if isinstance(ref, int):
@@ -217,7 +217,7 @@ def _uncovered(
 
 
 def _replaced(walks: Walks, summary_id: str, held: frozenset[Ref]) -> bool:
-    """Whether everything that a summary covers stands in the context in finer form."""
+    """Whether everything that a summary covers is in the context in finer form."""
     open_summaries, seen = {summary_id}, {summary_id}
     while open_summaries:
         further: set[str] = set()

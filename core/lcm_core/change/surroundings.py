@@ -1,4 +1,4 @@
-"""What stands around the rows of a plan, copied into memory: there a change is tried before it is made.
+"""What is around the rows of a plan, copied into memory: there a change is tried before it is made.
 
 The structural checks of a commit ask the database before a change and after it. So that the lock is held for
 the writing alone, "after" is asked of a copy: the rows that the checks can reach from those that the edits
@@ -9,8 +9,8 @@ What is loaded, for edits that name the summaries S and the messages M:
 
 - D: S and all below, with the edges to their sources (both ends of an edge that the edits make are in S);
 - the links of S to messages, and of D those that can matter: of leaves that a message was summarised in which
-  stands in a spliced context, and of summaries that have sources of both kinds. Nearly all messages below a
-  summary stand in no context any more, and there is no end to them;
+  is in a spliced context, and of summaries that have sources of both kinds. Nearly all messages below a
+  summary are in no context any more, and there is no end to them;
 - what else was made from the sources of what may be read twice (`concerned`): those lines and summaries;
 - U: S, what was made from M, those others, and all above; the edges between them;
 - the rows of U and of the sources of S and of what may be read twice, and of the messages that M or a line of
@@ -92,7 +92,7 @@ def _was_read_twice(key: str, before: frozenset[str]) -> bool:
 
 
 def try_change(writer: Writer, catalog: Catalog, verified: Verified, resolved: ResolvedEdits) -> Tried:
-    """Make the change in a copy of what stands around it, and ask the same before and after."""
+    """Make the change in a copy of what is around it, and ask the same before and after."""
     edits = resolved.edits
     lacking = missing_targets(writer, catalog, edits)
     with surroundings(writer, catalog, edits) as copy:
@@ -161,7 +161,7 @@ class Named:
 
 @contextlib.contextmanager
 def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> Iterator[MemoryCopy]:
-    """A copy in memory of what stands around the rows of resolved *edits*, as *writer* sees it now."""
+    """A copy in memory of what is around the rows of resolved *edits*, as *writer* sees it now."""
     with contextlib.closing(connect_memory()) as connection:
         connection.row_factory = sqlite3.Row
         memory = Writer(connection, 0.0)
@@ -293,10 +293,10 @@ class _Loading:
         self._contexts()
 
     def _links_below(self, below: set[str], made: set[str]) -> None:
-        """Of summaries under those that are named, the links that tell what of it stands in a context.
+        """Of summaries under those that are named, the links that show what of it is in a context.
 
-        Asked from the smaller side: of all of them, or of what stands in the spliced contexts. *made* are the
-        leaves of messages that are named. A leaf without a link in the copy covers nothing that stands
+        Asked from the smaller side: of all of them, or of what is in the spliced contexts. *made* are the
+        leaves of messages that are named. A leaf without a link in the copy covers nothing that is
         anywhere, as one that has links to other messages alone; so a leaf is copied whole or not at all, and
         a summary that has edges too, which would hide that, is always.
         """

@@ -297,7 +297,8 @@ def _first_inserted(edits: Sequence[Edit]) -> str | int | None:
 # -- what depends on an operation ----------------------------------------------------------------------
 
 
-#: Of so many operations at most it is tried which can be spared; of more, all that may stand on it are taken.
+#: Of so many operations at most it is tried which can be spared; of more, all that may depend on it are
+#: taken.
 TRIED = 24
 
 #: A row that edits name: the table it is in, and its key; items of contexts by what they stand for.
@@ -409,7 +410,7 @@ def _named(edits: Iterable[Edit]) -> Iterator[Named]:
 def _names(table: str, key: Cells, row: Cells) -> Iterator[Named]:
     yield table, key.cells
     for column, target in _NAMES.items():
-        # That two rows are of one conversation makes neither stand on the other.
+        # That two rows are of one conversation makes neither depend on the other.
         if column in row and row[column] is not None and (column != "conversation_id" or table == target):
             yield target, (row[column],)
 

@@ -349,35 +349,39 @@ class Engine:
         self, session: Session, hosts: Sequence[HostMessage], transcript: Path | None
     ) -> Ingested:
         rules = self._rules().ingest
-        standing = await self.database.read(stored_session, session)
+        stored_before = await self.database.read(stored_session, session)
         there = transcript is not None and await asyncio.to_thread(transcript.exists)
         file = await asyncio.to_thread(read_host_file, transcript) if there and transcript else None
         imported = 0
-        if file is not None and not standing.is_empty:
+        if file is not None and not stored_before.is_empty:
             found, imported = await self._transcripts.catch_up(
-                session, file, standing, rules, bootstraps=False
+                session, file, stored_before, rules, bootstraps=False
             )
             if not found.moves_on:
-                return Ingested(standing.conversation_id, imported, 0, len(hosts))
+                return Ingested(stored_before.conversation_id, imported, 0, len(hosts))
         stored = [message for _, message in stored_of(hosts, rules, ImportTally())]
         held = await self.database.read(overlap_of, session, stored)
         done = await self._admit(session, stored[held:])
         if file is not None:
             await self._transcripts.refresh(session, file)
-        elif transcript is not None and not standing.is_empty and standing.has_no_checkpoint:
+        elif transcript is not None and not stored_before.is_empty and stored_before.has_no_checkpoint:
             await self._appender.append(session, (), unread_checkpoint(transcript))
-        await self._prune_after(session, stored, standing, rules)
+        await self._prune_after(session, stored, stored_before, rules)
         skipped = len(hosts) - len(stored)
         return Ingested(done.conversation_id, done.stored + imported, done.known + held, skipped)
 
     async def _prune_after(
-        self, session: Session, stored: Sequence[StoredMessage], standing: StoredSession, rules: IngestRules
+        self,
+        session: Session,
+        stored: Sequence[StoredMessage],
+        stored_before: StoredSession,
+        rules: IngestRules,
     ) -> None:
         """Delete a turn of the host's timer again, whatever the settings, once it has ended."""
         named = any(names_heartbeats(one.content) for one in stored)
         ended = any(is_acknowledgement(one.role, one.content) for one in stored)
         if (named and ended) or (rules.prune_heartbeat_ok and ended):
-            await self._appender.prune(session, standing.newest.seq if standing.newest else 0)
+            await self._appender.prune(session, stored_before.newest.seq if stored_before.newest else 0)
 
     def _rules(self) -> EngineRules:
         return configured(engine_rules(self.database.schema), self._settings)

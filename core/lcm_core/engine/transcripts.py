@@ -73,20 +73,20 @@ class Transcripts:
 
     async def bootstrap(self, session: Session, path: Path, rules: IngestRules) -> Bootstrapped:
         """Bring a conversation up to its transcript, or begin it with its newest messages."""
-        standing = await self._database.read(stored_session, session)
-        if await asyncio.to_thread(_is_read, standing, path):
-            return Bootstrapped(standing.conversation_id, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
+        stored_before = await self._database.read(stored_session, session)
+        if await asyncio.to_thread(_is_read, stored_before, path):
+            return Bootstrapped(stored_before.conversation_id, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
         file = await asyncio.to_thread(read_host_file, path)
-        if not standing.is_empty and await asyncio.to_thread(_is_left_behind, standing, session):
-            found = await self._database.read(reconcile, session, file, standing)
+        if not stored_before.is_empty and await asyncio.to_thread(_is_left_behind, stored_before, session):
+            found = await self._database.read(reconcile, session, file, stored_before)
             if found.proof is AnchorProof.NONE:
                 await self._appender.archive(session)
-                standing = await self._database.read(stored_session, session)
-        if standing.is_empty:
+                stored_before = await self._database.read(stored_session, session)
+        if stored_before.is_empty:
             return await self._first(session, file, rules)
-        found, imported = await self.catch_up(session, file, standing, rules)
+        found, imported = await self.catch_up(session, file, stored_before, rules)
         return Bootstrapped(
-            standing.conversation_id,
+            stored_before.conversation_id,
             imported,
             found.left_out,
             file.bad_lines,
@@ -120,13 +120,13 @@ class Transcripts:
         self,
         session: Session,
         file: HostFile,
-        standing: StoredSession,
+        stored_before: StoredSession,
         rules: IngestRules,
         *,
         bootstraps: bool = True,
     ) -> tuple[Reconciled, int]:
         """Store what a transcript has and a conversation with messages lacks; say how many messages."""
-        found = await self._database.read(reconcile, session, file, standing)
+        found = await self._database.read(reconcile, session, file, stored_before)
         if found.adopted:
             await self._appender.adopt(session, found.adopted)
         if not found.new and not found.moves_on:
@@ -136,7 +136,7 @@ class Transcripts:
         stored = without_heartbeats(stored_of(hosts, rules, tally), tally)
         whole = checkpoint_of(file, bootstraps=bootstraps) if found.moves_on else None
         await self._import(session, file, stored, tally, whole)
-        before = standing.newest.seq if standing.newest is not None else 0
+        before = stored_before.newest.seq if stored_before.newest is not None else 0
         if rules.prune_heartbeat_ok and tally.stored:
             await self._appender.prune(session, before)
         return found, tally.stored
@@ -213,18 +213,18 @@ def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:
     return _Kept(count, last, tuple(reversed(kept)))
 
 
-def _is_read(standing: StoredSession, path: Path) -> bool:
+def _is_read(stored_before: StoredSession, path: Path) -> bool:
     try:
         found = path.stat()
     except OSError:
         return False
-    return is_up_to_date(standing, path, found.st_size, found.st_mtime_ns // 10**6)
+    return is_up_to_date(stored_before, path, found.st_size, found.st_mtime_ns // 10**6)
 
 
-def _is_left_behind(standing: StoredSession, session: Session) -> bool:
+def _is_left_behind(stored_before: StoredSession, session: Session) -> bool:
     """Whether the host continues under another session id, and the file of the former one is gone."""
-    if standing.holding is None or standing.holding.row.get("session_id") == session.session_id:
+    if stored_before.holding is None or stored_before.holding.row.get("session_id") == session.session_id:
         return False
-    state = standing.holding.checkpoint
+    state = stored_before.holding.checkpoint
     path = state.get("session_file_path") if state is not None else None
     return isinstance(path, str) and bool(path) and not Path(path).exists()

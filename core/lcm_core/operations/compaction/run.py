@@ -305,7 +305,7 @@ def compaction_setting(
     """How a database of this schema is compacted under a *budget* of tokens.
 
     *tail* (messages) and *chunk* (tokens) take the place of what is configured; *rules* are those of an
-    engine by name, None of the one that the schema tells.
+    engine by name, None of the one that left the schema.
     """
     found = configured(engine_rules(schema, rules), engine)
     if tail is not None:

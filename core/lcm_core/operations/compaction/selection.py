@@ -236,5 +236,5 @@ def prefix_tokens(context: WeighedContext, tail: int) -> int:
 
 def nearest_summaries(context: WeighedContext, before: int) -> list[str]:
     """The summaries before an index that a leaf pass of its own is given, in order."""
-    standing = [(at, ref) for at, ref in enumerate(context.refs[:before]) if isinstance(ref, str)][::-1]
-    return [standing[place][1] for place in reversed(given(context.blank[at] for at, _ in standing))]
+    summaries = [(at, ref) for at, ref in enumerate(context.refs[:before]) if isinstance(ref, str)][::-1]
+    return [summaries[place][1] for place in reversed(given(context.blank[at] for at, _ in summaries))]

@@ -62,14 +62,14 @@ def draft_setting(
     """How summaries of a database of this schema are drafted.
 
     *zone* is that of times in source texts, None this machine's; *rules* are those of an engine by name, None
-    of the one that the schema tells.
+    of the one that left the schema.
     """
     return DraftSetting(Rendering(configured(engine_rules(schema, rules), engine), zone), previous)
 
 
 @dataclass(frozen=True, slots=True)
 class DraftBase:
-    """What stood in the database when a draft was made; it is committed only over this."""
+    """What was in the database when a draft was made; it is committed only over this."""
 
     content: str
     source_digest: str  #: of what the summary is made from

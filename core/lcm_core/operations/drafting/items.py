@@ -40,7 +40,7 @@ class BatchItem:
     summary_id: SummaryId
     conversation_id: ConversationId
     depth: int
-    tokens: int  #: of the text that stood there when the batch was made
+    tokens: int  #: of the text that was there when the batch was made
     reason: str = ""  #: why it is in the batch: ``truncated``, ``contaminated`` ...
     after: tuple[SummaryId, ...] = ()  #: its sources in the batch: they come first
     state: ItemState = ItemState.WAITING

@@ -1,4 +1,4 @@
-"""Fixes: plans that mend findings of the doctor without a model."""
+"""Fixes: plans that fix findings of the doctor without a model."""
 
 from lcm_core.operations.fix.context import Keep
 from lcm_core.operations.fix.planning import Fixes, plan_fixes

@@ -23,7 +23,7 @@ from lcm_core.records import SummaryId
 
 
 class Keep(StrEnum):
-    """What stays where a summary and all that it covers stand side by side in a context."""
+    """What stays where a summary and all that it covers are side by side in a context."""
 
     SUMMARIES = "summaries"
     SOURCES = "sources"
@@ -34,7 +34,7 @@ class Entry:
     """An item of the new list."""
 
     ref: int | str | None
-    at: int | None  #: its place in the list as it stands; None: it comes
+    at: int | None  #: its place in the present list; None: it is new
 
 
 @dataclass(slots=True)
@@ -46,11 +46,11 @@ class NewContext:
     dangling: int = 0
     sources: int = 0  #: of summaries that are gone, in their place
     foreign: int = 0
-    repeated: int = 0  #: items for what stands there already
+    repeated: int = 0  #: items for what is there already
     covered: int = 0
     copies: tuple[int, ...] = ()  #: messages that were stored again
     restored: int = 0
-    moved: int = 0  #: items that stand elsewhere in the list, so that all are in order
+    moved: int = 0  #: items that are elsewhere in the list, so that all are in order
 
 
 #: The fixes that change a context.
@@ -194,16 +194,18 @@ def _covered(structure: Structure, entries: Sequence[Entry]) -> Iterator[int]:
 
 
 def _covering(structure: Structure, entries: Sequence[Entry]) -> set[str]:
-    """The summaries of a context all of whose messages stand in it in finer form."""
+    """The summaries of a context all of whose messages are in it in finer form."""
     held = {entry.ref for entry in entries}
     found: set[str] = set()
     for summary_id in structure.summaries_in_context:
-        if summary_id in held and _stands_finer(structure, summary_id, held):
+        if summary_id in held and _is_there_in_finer_form(structure, summary_id, held):
             found.add(summary_id)
     return found
 
 
-def _stands_finer(structure: Structure, summary_id: SummaryId, held: Collection[int | str | None]) -> bool:
+def _is_there_in_finer_form(
+    structure: Structure, summary_id: SummaryId, held: Collection[int | str | None]
+) -> bool:
     waiting, seen = [summary_id], {summary_id}
     while waiting:
         node = waiting.pop()

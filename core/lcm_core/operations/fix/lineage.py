@@ -156,7 +156,7 @@ class _Measure:
     fix: FixId  #: which fix writes it
     right: Callable[
         [Structure, StoredNode], StoredNode | None
-    ]  #: the node as it should be; None: it cannot be told
+    ]  #: the node as it should be; None: nothing shows it
 
 
 def _depth(structure: Structure, node: StoredNode) -> StoredNode | None:
@@ -230,7 +230,7 @@ def _is_wanted(work: Structure, node: StoredNode, wanted: Mapping[FixId, Chosen]
     if node.summary_id in chosen.keys:
         return True
     if fix is FixId.RECOMPUTE_DEPTH:
-        # A count below zero is one finding, whichever column it stands in.
+        # A count below zero is one finding, whichever column it is in.
         below_zero = node.depth is not None and node.depth < 0
         return chosen.everything or (below_zero and node.summary_id in wanted.get(_COUNTERS, NOTHING))
     return chosen.everything and sources_are_whole(work, node)
@@ -240,7 +240,7 @@ _COUNTERS: Final = FixId.RECOMPUTE_COUNTERS
 
 
 def _was_right(before: Structure, summary_id: SummaryId, measure: _Measure) -> bool:
-    """Whether it was right, or could not be told wrong."""
+    """Whether it was right, or nothing showed that it was wrong."""
     node = before.nodes[summary_id]
     right = measure.right(before, node)
     return right is None or _same(right, node)

@@ -1,4 +1,4 @@
-"""The edits that make a new list of context items out of the one that stands. Pure.
+"""The edits that make a new list of context items out of the present one. Pure.
 
 First the renumbering, if one is needed, so that everything after it counts on a list without holes; then one
 splice for each run that differs. Each is planned on the list as those before it leave it.
@@ -30,7 +30,7 @@ class _Hunk:
 def edits_of_list(
     conversation_id: int, rows: Sequence[Cells], entries: Sequence[Entry], *, renumbered: bool, stamp: str
 ) -> list[Splice]:
-    """What makes the list *entries* of the whole *rows*, which stand in order of their ordinals."""
+    """What makes the list *entries* of the whole *rows*, which are in order of their ordinals."""
     listing, edits = _spliced(conversation_id, rows, entries, stamp, ())
     if not renumbered or listing.ordinals == list(range(len(listing))):
         return edits  # what came took the only gaps

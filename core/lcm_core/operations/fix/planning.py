@@ -1,6 +1,6 @@
 """One plan for a set of findings, whatever they have in common.
 
-What a conversation is after all its fixes is worked out once, from the rows as they stand and not from the
+What a conversation is after all its fixes is worked out once, from the present rows and not from the
 findings, which name only some of them: links and edges first, then token counts, what follows from these
 upward, lists of files, and the context last. The edits are the difference.
 """
@@ -44,7 +44,7 @@ from lcm_core.wording import counted, phrase
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """What mends some findings."""
+    """What fixes some findings."""
 
     plan: Plan  #: without edits when no row has to change
     #: search tables to rebuild after it (`lcm_core.change.reindex`): no part of a plan
@@ -65,8 +65,8 @@ async def plan_fixes(
 ) -> Fixes:
     """One plan that makes all fixes which *findings* carry; findings without one are left alone.
 
-    It is made from what stands in the database now: a finding that is gone changes nothing. Where a summary
-    and what it covers stand side by side, *keep* says what stays; the sources only when all of them stand
+    It is made from what is in the database now: a finding that is gone changes nothing. Where a summary
+    and what it covers are side by side, *keep* says what stays; the sources only when all of them are
     there. *limits* as the checks had them.
     """
     requests = requests_of(findings)
@@ -113,7 +113,7 @@ class _Done:
     left: list[str] = field(default_factory=list)
     owners: set[int] = field(default_factory=set)
     counts: dict[tuple[str, str, str], int] = field(default_factory=dict)  #: by verb, noun and the rest
-    #: summaries that are gone and stand in a context all the same: their lines are what is left of them
+    #: summaries that are gone and are in a context all the same: their lines are what is left of them
     still_named: set[SummaryId] = field(default_factory=set)
 
     def count(self, verb: str, noun: str, number: int, rest: str = "") -> None:

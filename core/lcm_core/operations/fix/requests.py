@@ -55,7 +55,7 @@ class Requests:
 
 
 def requests_of(findings: Iterable[Finding]) -> Requests:
-    """Group some findings by what mends them; those without a fix are left out."""
+    """Group some findings by what fixes them; those without a fix are left out."""
     found: dict[ConversationId | None, dict[FixId, Chosen]] = {}
     search: dict[str, None] = {}
     splits: dict[ConversationId, None] = {}

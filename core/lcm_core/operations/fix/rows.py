@@ -93,14 +93,14 @@ async def _lines(
 ) -> list[Edit]:
     """Links or edges of some summaries: ordinals by what they lead to, before and after."""
     edits: list[Edit] = []
-    standing = {
+    present = {
         (row["summary_id"], row[column]): row for row in await rows_by(reader, table, "summary_id", changed)
     }
     for summary_id, (old, new) in changed.items():
-        gone = [standing[summary_id, one] for one in old.keys() - new.keys() if (summary_id, one) in standing]
+        gone = [present[summary_id, one] for one in old.keys() - new.keys() if (summary_id, one) in present]
         edits += delete(table, gone)
         for target, ordinal in new.items():
-            row = standing.get((summary_id, target))
+            row = present.get((summary_id, target))
             if row is None:
                 held = {"summary_id": summary_id, column: target, "ordinal": ordinal}
                 edits.append(insertion(table, Cells.of(held)))
