@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from lcm_tui.cli.declaring import Option
 from lcm_tui.cli.kinds import WholeNumber
-from lcm_tui.cli.options import CONVERSATION, Chunk, Tail
+from lcm_tui.cli.options import CONVERSATION, Chunk, Tail, rules_option
 
 if TYPE_CHECKING:
     from lcm_core.settings import EngineSettings
@@ -45,6 +45,8 @@ CondensedFanout: TypeAlias = Annotated[
 ]
 HardFanout: TypeAlias = Annotated[int | None, _number("--hard-fanout", "The same under pressure.", 2)]
 
+Rules: TypeAlias = Annotated[str | None, rules_option(section=_PANEL)]
+
 
 @dataclass(frozen=True, slots=True)
 class AfterImport:
@@ -60,6 +62,7 @@ class AfterImport:
     condensed_fanout: CondensedFanout = None
     hard_fanout: HardFanout = None
     tail: Tail = None
+    rules: Rules = None
 
     @property
     def compact(self) -> bool:

@@ -120,6 +120,7 @@ class Steps:
             tail=None,
             chunk=None,
             no_fallback=False,
+            rules=self.after.rules,
             adjust=lambda rules: configured(rules, self.after.settings()),
         )
 

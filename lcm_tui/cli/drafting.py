@@ -15,10 +15,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.change.journal import new_batch_id
-from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.operations.drafting.batch import Batch, BatchOptions
-from lcm_core.operations.drafting.draft import DraftSetting, read_material, request_for, retention_of
+from lcm_core.operations.drafting.draft import (
+    DraftSetting,
+    draft_setting,
+    read_material,
+    request_for,
+    retention_of,
+)
 from lcm_core.operations.drafting.items import BatchItem, ItemState, interrupted
 from lcm_core.operations.drafting.rules import EXAMPLES, AcceptanceRule, parse_rule
 from lcm_core.operations.drafting.saved import (
@@ -32,7 +37,6 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.cost import NOTHING_SPENT, CallBudget, total_forecast
 from lcm_core.summarize.models.writer import SummaryWriter, call_budget
-from lcm_core.summarize.source import Rendering
 from lcm_core.text import safe_text
 from lcm_core.times import iso_z
 from lcm_core.tokens import estimate
@@ -365,8 +369,7 @@ def setting_of(
     run: Run, schema: Schema, rules_name: str | None = None, *, previous: bool = True
 ) -> DraftSetting:
     """How summaries of a database of this schema are drafted, by its own rules or those of this name."""
-    rules = configured(engine_rules(schema, rules_name), run.settings.engine)
-    return DraftSetting(Rendering(rules, run.zone), previous)
+    return draft_setting(schema, run.settings.engine, run.zone, rules=rules_name, previous=previous)
 
 
 def _decision(question: str) -> str:

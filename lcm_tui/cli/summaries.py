@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lcm_core.dag.previous import PreviousChoice, PreviousContext
+from lcm_core.engine_rules import engine_rules
 from lcm_core.records import ConversationId, Message, MessageId
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
@@ -118,9 +119,9 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
     )
 
 
-def previous(run: Run, wanted: str) -> Answer:
-    """The previous context of one summary; *wanted* is its id or the beginning of it."""
-    found = run.read(_load_previous, wanted)
+def previous(run: Run, wanted: str, rules: str | None) -> Answer:
+    """The previous context of one summary by *rules*; *wanted* is its id or the beginning of it."""
+    found = run.read(_load_previous, wanted, rules)
     data: Document = {
         "summaryId": found.summary_id,
         "applies": found.applies,
@@ -133,8 +134,9 @@ def previous(run: Run, wanted: str) -> Answer:
     return run.answer("summaries.previous", data, _previous_blocks(found))
 
 
-async def _load_previous(reader: Reader, wanted: str) -> PreviousContext:
-    return await previous_of(reader, await summary_beginning(reader, wanted))
+async def _load_previous(reader: Reader, wanted: str, rules: str | None) -> PreviousContext:
+    summary_id = await summary_beginning(reader, wanted)
+    return await previous_of(reader, summary_id, engine_rules(reader.schema, rules))
 
 
 def _choice_document(choice: PreviousChoice) -> Document:

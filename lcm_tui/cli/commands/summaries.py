@@ -47,8 +47,8 @@ def show(run: Run, *, summary_id: options.SummaryArgument) -> Answer:
 
 
 @command("summaries previous", examples=("summaries previous sum_18ef3ddbebbf8c2e --json",))
-def previous(run: Run, *, summary_id: options.SummaryArgument) -> Answer:
+def previous(run: Run, *, summary_id: options.SummaryArgument, rules: options.RuleSet = None) -> Answer:
     """Show the previous context a summary was made with, reconstructed, and the one for a rewrite."""
     from lcm_tui.cli import summaries
 
-    return summaries.previous(run, summary_id)
+    return summaries.previous(run, summary_id, rules)
