@@ -84,6 +84,12 @@ def value(path: Path, sql: str, *parameters: object) -> Any:
     return next(iter(column(path, sql, *parameters)), None)
 
 
+def keeps_a_wal(path: Path) -> bool:
+    """Whether a database writes ahead; one that is opened as unchanging does not say."""
+    with connect(path) as connection:
+        return bool(connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
+
+
 def run(path: Path, *statements: str) -> Path:
     """Change a database behind everybody's back, each statement in a transaction of its own; *path* again."""
     with connect(path) as connection:

@@ -34,7 +34,7 @@ from lcm_core.store.opening import Access
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 
 from tests.change.support import context_of, dump, rows_of, search_faults
-from tests.databases import column, connect, run, value
+from tests.databases import column, connect, keeps_a_wal, run, value
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 KEY = Session("s1", "agent:main:main")
@@ -98,7 +98,7 @@ def test_a_new_database_has_the_present_schema(tmp_path: Path, database_file: Ca
     create_database(path)
     assert shape(path) == shape(database_file("0.15.3"))
     assert path.stat().st_mode & 0o777 == 0o600
-    assert value(path, "PRAGMA journal_mode") == "wal"
+    assert keeps_a_wal(path)
     assert value(path, "SELECT count(*) FROM lcm_migration_state") == 4
     with pytest.raises(RefusedError, match="is there already"):
         create_database(path)
