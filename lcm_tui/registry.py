@@ -123,11 +123,11 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
 
             return PreviousScreen(place.conversation, place.summary_id)
         case places.Files():
-            from lcm_tui.screens.files import FilesScreen
+            from lcm_tui.screens.files.screen import FilesScreen
 
             return FilesScreen(place.conversation)
         case places.Briefs():
-            from lcm_tui.screens.briefs import BriefsScreen
+            from lcm_tui.screens.briefs.screen import BriefsScreen
 
             return BriefsScreen(place.conversation)
         case places.Snapshots():
@@ -161,7 +161,7 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
                 place.conversation, place.name, place.document, place.item, place.seq, place.note
             )
         case places.FileText():
-            from lcm_tui.screens.file import FileScreen
+            from lcm_tui.screens.files.text import FileScreen
 
             return FileScreen(place.file)
         case places.OneSnapshot():
@@ -187,7 +187,7 @@ SOON: Final = (
         "dag",
         "context.screen",
         "context.item",
-        "files",
+        "files.screen",
         "previous",
         "preview.screen",
         "history.screen",

@@ -161,6 +161,7 @@ class Beside(Vertical):
     """A list and a text about what is selected: side by side where there is room, else below it."""
 
     BLANK: ClassVar[bool] = True
+    SCOPED_CSS = False  # how wide it is, is said of the screen around it
     DEFAULT_CSS = """
     Beside { layout: vertical; height: 1fr; }
     Beside > ListPane { height: 3fr; min-height: 3; }

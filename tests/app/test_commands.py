@@ -35,7 +35,7 @@ TABLE = {
     "c": "context",
     "s": "summaries",
     "p": "previous",
-    "f": "files",
+    "f": "files.screen",
     "plus": "budget-more",
     "minus": "budget-less",
     "m": "wrapped",

@@ -17,7 +17,7 @@ from lcm_core.text import cell_width
 from lcm_core.tokens import TokenCheck, Verdict
 from textual.pilot import Pilot
 
-from lcm_tui.screens.briefs import BriefsScreen
+from lcm_tui.screens.briefs.screen import BriefsScreen
 from lcm_tui.screens.context.item import ItemScreen
 from lcm_tui.screens.context.list import FIRST
 from lcm_tui.screens.context.screen import ContextScreen

@@ -20,7 +20,7 @@ from textual.pilot import Pilot
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.files import FilesScreen
+from lcm_tui.screens.files.screen import FilesScreen
 from lcm_tui.screens.previous import PreviousScreen
 from tests.app.host import Host
 from tests.app.support import (

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from lcm_tui.screens.file import SHOWN_BYTES, FileScreen
-from lcm_tui.screens.files import FilesScreen
-from lcm_tui.screens.listing import PAGE
+from lcm_tui.panes.listing import PAGE
+from lcm_tui.screens.files.reads import SHOWN_BYTES
+from lcm_tui.screens.files.screen import FilesScreen
+from lcm_tui.screens.files.text import FileScreen
 from tests.app.support import (
     NARROW,
     WIDE,
@@ -37,8 +38,8 @@ async def files_of(
     async with open_app(path or home / "lcm.db", state_dir=home, size=size) as pilot:
         chosen = None if conversation_id is None else conversation(pilot, conversation_id)
         screen = await go_to(pilot, FilesScreen(chosen))
-        await wait_for(pilot, lambda: screen.table.keys or "no large files" in screen.table.empty)
-        await wait_for(pilot, lambda: not screen._unsure & set(screen.table.visible_keys), "states")
+        await wait_for(pilot, lambda: screen.list.table.keys or "no large files" in screen.list.table.empty)
+        await wait_for(pilot, lambda: not screen.list.unsure & set(screen.list.table.visible_keys), "states")
         yield pilot, screen
 
 
@@ -54,10 +55,10 @@ def row_of(pilot: Pilot[int], file_id: str) -> str:
 async def test_all_files_of_a_conversation_with_what_is_recorded_of_them(openclaw_home: Path):
     async with files_of(openclaw_home, 3) as (pilot, screen):
         await wait_for_text(pilot, "Files of conversation 3")
-        assert len(screen.table.keys) == 6
+        assert len(screen.list.table.keys) == 6
         row = row_of(pilot, JSON).split()
         assert row == [JSON_NAME, "found", "20.1", "KB", "726", "2026-03-02", "11:26", JSON]
-        assert screen.table.keys[0] == CODE, "the newest comes first"
+        assert screen.list.table.keys[0] == CODE, "the newest comes first"
         await pilot.press("G")
         await wait_for_text(
             pilot, "20,061 bytes", "application/json", "Structured summary (JSON):", "Top-level"
@@ -78,7 +79,7 @@ async def test_a_path_of_another_machine_is_found_here_and_opens(openclaw_home: 
         await pilot.press("slash", *"rows", "enter")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
-        assert screen.table.selected == JSON
+        assert screen.list.table.selected == JSON
 
 
 async def test_an_image_is_described_and_not_dumped(openclaw_home: Path):
@@ -174,11 +175,11 @@ async def test_words_filter_the_list_and_escape_takes_the_filter_away(openclaw_h
         for _ in range(len("PRESIDENT")):
             await pilot.press("backspace")
         await wait_for_text(pilot, "2 of 6 /python")
-        assert all("scheduler.py" in row_of(pilot, key) for key in screen.table.keys)
+        assert all("scheduler.py" in row_of(pilot, key) for key in screen.list.table.keys)
         await pilot.press("enter", "j", "escape")
-        await wait_for(pilot, lambda: len(screen.table.keys) == 6)
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 6)
         assert pilot.app.screen is screen
-        assert screen.table.selected == "file_9bcd3a4617dc4952"
+        assert screen.list.table.selected == "file_9bcd3a4617dc4952"
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
 
@@ -190,16 +191,16 @@ async def test_in_the_text_at_the_side_the_same_key_searches(openclaw_home: Path
         await pilot.press("slash", *"TOP-LEVEL", "enter")
         await wait_for(pilot, lambda: screen.text.scroll_offset.y > 0)
         assert screen.text.has_focus
-        assert len(screen.table.keys) == 6
+        assert len(screen.list.table.keys) == 6
         await pilot.press("escape")
-        await wait_for(pilot, lambda: screen.table.has_focus)
+        await wait_for(pilot, lambda: screen.list.table.has_focus)
 
 
 async def test_the_files_of_all_conversations_name_theirs(openclaw_home: Path):
     async with files_of(openclaw_home, None) as (pilot, screen):
         await wait_for_text(pilot, "Files of all conversations  11")
         assert row_of(pilot, "file_56fa58c1f51044ba").split()[:2] == ["2", "user-image.png"]
-        assert len(screen.table.keys) == 11
+        assert len(screen.list.table.keys) == 11
 
 
 async def test_no_files_and_what_the_first_version_did_not_record_are_said_in_words(
@@ -223,15 +224,15 @@ async def test_files_are_read_by_the_page_and_only_those_in_sight_are_looked_for
         )
     async with files_of(openclaw_home, 3) as (pilot, screen):
         await wait_for_text(pilot, f"Files of conversation 3  main  {PAGE}+")
-        assert len(screen.table.keys) == PAGE
-        assert len(screen._states) < 100
+        assert len(screen.list.table.keys) == PAGE
+        assert len(screen.list.states) < 100
         await pilot.press("G")
         await wait_for_text(pilot, f"{PAGE + 56} ")
-        assert screen.table.selected == screen.table.keys[PAGE - 1], "the cursor stays on its file"
-        assert not screen.table._fresh, "older files are no news"
+        assert screen.list.table.selected == screen.list.table.keys[PAGE - 1], "the cursor stays on its file"
+        assert not screen.list.table._fresh, "older files are no news"
         await pilot.press("G")
-        await wait_for(pilot, lambda: JSON in screen._states)
-        assert len(screen._states) < 200
+        await wait_for(pilot, lambda: JSON in screen.list.states)
+        assert len(screen.list.states) < 200
 
 
 async def test_a_filter_goes_over_the_files_that_were_not_read_yet(openclaw_home: Path):
@@ -244,7 +245,7 @@ async def test_a_filter_goes_over_the_files_that_were_not_read_yet(openclaw_home
     async with files_of(openclaw_home, 3) as (pilot, screen):
         await pilot.press("slash", *JSON_NAME)
         await wait_for_text(pilot, f"1 of {PAGE + 6} /{JSON_NAME}")
-        assert list(screen.table.keys) == [JSON]
+        assert list(screen.list.table.keys) == [JSON]
         await pilot.press("enter", "escape")
-        await wait_for(pilot, lambda: len(screen.table.keys) > 1)
-        assert screen.table.selected == JSON
+        await wait_for(pilot, lambda: len(screen.list.table.keys) > 1)
+        assert screen.list.table.selected == JSON

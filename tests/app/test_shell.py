@@ -14,7 +14,7 @@ from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
 from lcm_tui.dialogs.help import HelpScreen
 from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
-from lcm_tui.screens.files import FilesScreen
+from lcm_tui.screens.files.screen import FilesScreen
 from lcm_tui.widgets.bars import KeyBar
 from lcm_tui.widgets.text import TextView
 from tests.app.screens import WAYS, open_screen

@@ -1,0 +1,130 @@
+"""All focus briefs of a conversation, and the text of the one that is selected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lcm_core.records import Conversation
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.actions.links import to
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.screens.briefs.panes import BriefList
+from lcm_tui.screens.briefs.reads import Briefs, load_briefs
+from lcm_tui.views.brief import brief_document, sent_document
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.text import TextView
+
+
+class BriefsScreen(DataScreen[Briefs]):
+    """The focus briefs of one conversation."""
+
+    HELP = """
+A focus brief is a text about one question, written from older parts of a conversation. While one is active,
+the engine sends it instead of the summaries that it covers; the others are kept as a record.
+
+● marks the brief in force. "covers to" is the time of the newest message that went into it. enter goes into
+the text, m switches to what the model gets.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "wrapped", "context"))
+    DEFAULT_CSS = """
+    BriefsScreen {
+        #chosen { height: 1fr; min-height: 4; }
+        #text { height: 2fr; border-top: solid $foreground 30%; }
+    }
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self.list = BriefList()
+        self.text = TextView(id="text")
+        self._in_text = TextFinder(self.text)
+        self._as_sent = False
+        self._shown: tuple[str, bool] | None = None  #: the brief whose text is shown, and whether as sent
+
+    def compose_body(self) -> ComposeResult:
+        """The list above, the text below."""
+        yield self.list
+        yield self.text
+
+    def actions(self) -> Sequence[Action]:
+        """Reading a brief, as it is stored and as it is sent."""
+        return (
+            Action("open", self.text.focus, self.list.why_none),
+            Action("wrapped", self._turn_form, self._why_not_sent),
+            to(self, "context", places.Context(self.conversation)),
+        )
+
+    def where(self) -> str:
+        """Whose briefs."""
+        return f"Focus briefs {self.conversation.conversation_id}  {self.conversation.lane}"
+
+    def main_widget(self) -> LineView[str]:
+        """The list."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The search in the text."""
+        return self._in_text
+
+    def step_back(self) -> bool:
+        """Leave the text first."""
+        if self.text.has_focus:
+            self.list.table.focus()
+            return True
+        return False
+
+    def selected_id(self) -> str | None:
+        """The brief's id."""
+        return self.list.table.selected
+
+    async def fetch(self) -> Briefs:
+        """The briefs."""
+        return await self.session.read(load_briefs, self.conversation.conversation_id, self.session.zone)
+
+    def show(self, data: Briefs) -> None:
+        """Show them; the selection stays on its brief."""
+        self.list.zone = self.session.zone
+        self.list.recorded = self.session.database.schema.has("focus_briefs")
+        self.list.show(data)
+        self.query_one(TitleBar).note = f"{len(data.by_id):,}" if data.by_id else ""
+        self._show_text()
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self._show_text()
+
+    def _show_text(self) -> None:
+        brief, briefs = self.list.selected, self.list.briefs
+        if brief is None or briefs is None:
+            self.text.show(())
+            return
+        overlay = briefs.overlay_of(brief.brief_id)
+        if self._as_sent and overlay is not None:
+            document = sent_document(overlay)
+        else:
+            document = brief_document(brief, overlay, self.session.zone)
+        shown = (brief.brief_id, self._as_sent)
+        self.text.show(document, keep_place=shown == self._shown)
+        self._shown = shown
+
+    def _why_not_sent(self) -> str | None:
+        """Only the brief in force is sent."""
+        brief, briefs = self.list.selected, self.list.briefs
+        if brief is None or briefs is None:
+            return "no brief is selected"
+        sent = self._as_sent or briefs.overlay_of(brief.brief_id) is not None
+        return None if sent else "this brief is not sent to the model"
+
+    def _turn_form(self) -> None:
+        """Switch between the text and what the model gets."""
+        self._as_sent = not self._as_sent
+        self._show_text()

@@ -1,0 +1,174 @@
+"""Files: the large payloads that the engine took out of messages, and where they are on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lcm_core.records import Conversation, FileId
+from lcm_core.store import files as store
+from lcm_core.store.files import FileReferences
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.panes.listing import BREAKPOINTS, Beside, Paging
+from lcm_tui.screens.files.panes import FileList
+from lcm_tui.screens.files.reads import FilePage, load_files, stored_file
+from lcm_tui.views.file import file_facts, reference_facts
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.text import Block, TextView, heading
+
+
+class FilesScreen(DataScreen[FilePage]):
+    """The large files of one conversation, or of all."""
+
+    HELP = """
+When a message is too large for a context, or holds an image, the engine writes the payload into a file and
+keeps a reference and a short description of it: its exploration summary. This is the list of those files,
+the newest first. – means: not recorded.
+
+"on disk" says what became of the file on this machine. The database holds the path of the machine that wrote
+it, so the file is also looked for in the configured folder of large files, by conversation and name. A file
+outside that folder is never opened, whatever the database says; neither is a link that leads out of it.
+
+enter opens a file that was found. Text is shown, of a large file the beginning; images and other binary files
+are described. / filters the list by words in any column or in the exploration summary; in the text at the
+side (tab) it searches.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
+    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
+
+    def __init__(self, conversation: Conversation | None) -> None:
+        super().__init__()
+        self._conversation = conversation
+        self.list = FileList(self._filtered, everywhere=conversation is None)
+        self.text = TextView(id="text")
+        self._in_text = TextFinder(self.text)
+        self._paging = Paging()
+        self._references: dict[FileId, FileReferences] = {}
+        self._described: FileId | None = None
+
+    def compose_body(self) -> ComposeResult:
+        """The list, and what is known of the selected file."""
+        yield Beside(self.list, self.text)
+
+    def actions(self) -> Sequence[Action]:
+        """Opening a file."""
+        return (Action("open", self._open_file, self.list.why_not_open),)
+
+    def where(self) -> str:
+        """Whose files."""
+        if self._conversation is None:
+            return "Files of all conversations"
+        return f"Files of conversation {self._conversation.conversation_id}  {self._conversation.lane}"
+
+    def main_widget(self) -> LineView[FileId]:
+        """The list."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The filter of the list, or the search in the text when the keys are there."""
+        return self._in_text if self.text.has_focus else self.list.filter
+
+    def step_back(self) -> bool:
+        """Leave the text, then take the filter away."""
+        if self.text.has_focus:
+            self.list.table.focus()
+            return True
+        return super().step_back()
+
+    def selected_id(self) -> str | None:
+        """The file's id."""
+        return self.list.table.selected or None
+
+    def _open_file(self) -> None:
+        if self.list.selected is not None:
+            self.open(places.FileText(self.list.selected))
+
+    # -- the list ----------------------------------------------------------------------------------------
+
+    async def fetch(self) -> FilePage:
+        """The files, as many as were asked for."""
+        chosen = self._conversation.conversation_id if self._conversation is not None else None
+        return await self.session.read(load_files, chosen, self._paging.limit(self.list))
+
+    def show(self, data: FilePage) -> None:
+        """Show the files, and look for those in sight."""
+        self.list.zone = self.session.zone
+        wanted = self._paging.take(self.list, len(data.files), more=data.more)
+        self.list.show(data)
+        self._listed()
+        if wanted:
+            self.load()
+
+    def _filtered(self) -> None:
+        self._listed()
+        if self._paging.more:
+            self.load()
+
+    def _listed(self) -> None:
+        self.query_one(TitleBar).note = self.list.counted(self._paging.count)
+        self._describe()
+        self._look_up()
+
+    @on(LineView.Scrolled, "#list")
+    def _scrolled(self) -> None:
+        self._look_up()
+        if self._paging.reached_end(self.list):
+            self.load()
+
+    # -- where the files are -----------------------------------------------------------------------------
+
+    def _look_up(self) -> None:
+        """Find out, off the event loop, what became of the files in sight."""
+        if keys := self.list.unsure_in_sight:
+            self.work_on("locate", self._locate, keys)
+
+    async def _locate(self, keys: Sequence[FileId]) -> None:
+        wanted = {key: self.list.files[key] for key in keys if key in self.list.files}
+        settings = self.session.settings
+        found = await asyncio.to_thread(lambda: [stored_file(file, settings) for file in wanted.values()])
+        self.list.learn(dict(zip(wanted, found, strict=True)))
+        self._describe()
+        self.refresh_bars()
+
+    # -- the selected file -------------------------------------------------------------------------------
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self._describe()
+        self._look_up()
+        if self.list.table.selected is not None:
+            self.work_on("refer", self._refer, self.list.table.selected)
+
+    async def _refer(self, key: FileId) -> None:
+        """Find what refers to the selected file."""
+        file = self.list.files.get(key)
+        if file is not None:
+            self._references[key] = await self.session.read(store.references_to, file)
+            self._describe()
+
+    def _describe(self) -> None:
+        """Say what is known of the selected file."""
+        key, file = self.list.table.selected, self.list.selected
+        if key is None or file is None:
+            self.text.show(())
+            return
+        document = (
+            *file_facts(file, self.list.states.get(key), self.session),
+            *reference_facts(self._references.get(key)),
+            Block(),
+            heading("Exploration summary"),
+            Block(file.exploration_summary)
+            if file.exploration_summary
+            else Block("There is none: the engine did not write one.", "dim"),
+        )
+        self.text.show(document, keep_place=self._described == key)
+        self._described = key

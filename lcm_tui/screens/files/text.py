@@ -1,0 +1,85 @@
+"""One large file, read from disk: its text, or what it is when it is no text."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from lcm_core.records import LargeFile
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui.commands import bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.screens.files.reads import OpenedFile, open_file
+from lcm_tui.views.file import file_facts
+from lcm_tui.views.units import size_text
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.text import Block, Document, TextView
+
+
+class FileScreen(DataScreen[OpenedFile]):
+    """The text of one large file."""
+
+    HELP = """
+The file as it is on this machine now: its text, of a large file the beginning (the title says how much of
+how much). A file that is not text is described and not shown. ctrl+r reads it again.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+
+    def __init__(self, file: LargeFile) -> None:
+        super().__init__()
+        self._file = file
+        self.text = TextView(empty="Reading the file …", id="text")
+        self._in_text = TextFinder(self.text)
+
+    def compose_body(self) -> ComposeResult:
+        """The text."""
+        yield self.text
+
+    def on_mount(self) -> None:
+        """Give the keys to the text."""
+        self.text.focus()
+
+    def where(self) -> str:
+        """Which file."""
+        return self._file.file_name or self._file.file_id
+
+    def finder(self) -> Finder:
+        """The search in the text."""
+        return self._in_text
+
+    def selected_id(self) -> str | None:
+        """The file's id."""
+        return self._file.file_id
+
+    def data_changed(self) -> None:
+        """A change of the database is none of the file."""
+        self.show_live()
+
+    async def fetch(self) -> OpenedFile:
+        """Find the file and read its beginning."""
+        return await asyncio.to_thread(open_file, self._file, self.session.settings)
+
+    def show(self, data: OpenedFile) -> None:
+        """Show the text, or say why there is none."""
+        note, document = _note_and_text(data)
+        if data.text is None or data.text.binary:
+            document = (*document, Block(), *file_facts(self._file, data.stored, self.session))
+        self.query_one(TitleBar).note = note
+        self.text.show(document, keep_place=True)
+
+
+def _note_and_text(data: OpenedFile) -> tuple[str, Document]:
+    """A word on the file for the title, and the text to show or the reason why there is none."""
+    if data.text is None:
+        return "cannot be shown", (Block(data.failure, "warn"),)
+    size = size_text(data.text.size)
+    if data.text.binary:
+        said = f"This file is not text and is not shown: {data.text.description}, {data.text.size:,} bytes."
+        return f"{data.text.description}, {size}", (Block(said),)
+    if not data.text.text:
+        return "empty", (Block("This file is empty.", "dim"),)
+    note = size if data.text.complete else f"the first {size_text(data.text.bytes_read)} of {size}"
+    return note, (Block(data.text.text),)

@@ -1,0 +1,35 @@
+"""A focus brief as a document: its text with what is recorded of it, or what the model gets."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from lcm_core.assemble.elements import FocusOverlay
+from lcm_core.records import FocusBrief
+
+from lcm_tui.views.units import moment_text
+from lcm_tui.widgets.spans import Span
+from lcm_tui.widgets.text import Block, Document, field, heading
+
+
+def brief_document(brief: FocusBrief, overlay: FocusOverlay | None, zone: tzinfo | None) -> Document:
+    """A brief with its text; *overlay*: what it is sent instead of."""
+    covered = "nothing of the context"
+    if overlay is not None:
+        covered = f"{', '.join(sorted(overlay.covered))} at ordinal {overlay.at_ordinal}"
+    seq = brief.covered_message_seq
+    covers_to = f"{moment_text(brief.covered_latest_at, zone)}, seq {'–' if seq is None else seq}"
+    return (
+        Block(spans=(Span(brief.brief_id, "title"), Span(f"  {brief.status}", "dim"))),
+        Block(brief.prompt, "brief"),
+        field("covers to", covers_to),
+        *([field("instead of", covered)] if brief.status == "active" else []),
+        field("made by", f"run {brief.generator_run_id or '–'}, {brief.generator_session_key or '–'}"),
+        Block(),
+        Block(brief.content) if brief.content.strip() else Block("It has no text.", "dim"),
+    )
+
+
+def sent_document(overlay: FocusOverlay) -> Document:
+    """The message that the model gets for a brief."""
+    return (heading("role: user"), Block(overlay.text))
