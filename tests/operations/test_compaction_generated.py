@@ -8,12 +8,10 @@ only what size each answer had in the end.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import tempfile
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.change.schema_new import create_database
 from lcm_core.checks import run_checks
 from lcm_core.operations.compaction.run import CompactionSetting, PassDone, Runner
 from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, PassMade, PassRefused, PassSkipped
@@ -32,7 +29,7 @@ from lcm_core.summarize.source import Rendering
 
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
 from tests.core.test_compaction_model import CALLERS, CONFIGS, OPERATIONS, operation_of, rules_of, told
-from tests.databases import connect
+from tests.databases import building, connect, new_database
 
 #: What a message or a summary may hold, and whether it says something.
 SAYING = {
@@ -134,51 +131,34 @@ class Summarizer:
 # -- the database ----------------------------------------------------------------------------------------
 
 
-@lru_cache
-def _empty() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "lcm.db"
-        create_database(path)
-        with connect(path) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")
-            connection.execute("INSERT INTO conversations (conversation_id, session_id) VALUES (1, 'one')")
-        return path.read_bytes()
-
-
 def store(path: Path, rows: Sequence[Row], ordinals: Sequence[int]) -> list[Item]:
     """Store a conversation, its context at these *ordinals*; its items as the model knows them."""
-    path.write_bytes(_empty())
+    new_database(path)
     items: list[Item] = []
-    with connect(path) as connection:
+    times = {"created_at": "2026-01-02 03:04:05"}
+    with building(path) as built:
+        built.conversation(1)
         for at, row in enumerate(rows):
             name: int | str = at + 1 if row.depth is None else f"sum_{at:016x}"
             if row.depth is None:
-                _store_message(connection, at + 1, row)
-            else:
-                connection.execute(
-                    "INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count, "
-                    "created_at) VALUES (?, 1, ?, ?, ?, ?, '2026-01-02 03:04:05')",
-                    (name, "condensed" if row.depth else "leaf", row.depth, row.content, row.stored),
+                built.message(
+                    1,
+                    row.content,
+                    role="user" if row.is_user else "assistant",
+                    in_context=False,
+                    message_id=at + 1,
+                    seq=at + 1,
+                    token_count=row.stored,
+                    openclaw_sender_metadata=row.sender and f'{{"senderName":"{row.sender}","other":1}}',
+                    **times,
                 )
-            kind = "message" if row.depth is None else "summary"
-            connection.execute(
-                f"INSERT INTO context_items (conversation_id, ordinal, item_type, {kind}_id) "
-                "VALUES (1, ?, ?, ?)",
-                (ordinals[at], kind, name),
-            )
+            else:
+                built.summary(1, str(name), row.content, depth=row.depth, token_count=row.stored, **times)
+            built.item(1, name, ordinals[at])
             items.append(
                 Item(name, row.stored, row.weight, row.is_user, row.depth or 0, not row.says_something)
             )
     return items
-
-
-def _store_message(connection: sqlite3.Connection, number: int, row: Row) -> None:
-    sender = f'{{"senderName":"{row.sender}","other":1}}' if row.sender else None
-    connection.execute(
-        "INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count, "
-        "openclaw_sender_metadata, created_at) VALUES (?, 1, ?, ?, ?, ?, ?, '2026-01-02 03:04:05')",
-        (number, number, "user" if row.is_user else "assistant", row.content, row.stored, sender),
-    )
 
 
 # -- both tellings ---------------------------------------------------------------------------------------
