@@ -27,7 +27,7 @@ from tests.change.support import (
     summary_row,
     update,
 )
-from tests.databases import column, connect, run, value
+from tests.databases import building, column, connect, run, value
 
 #: Conversation 1 of 0.15.3: summaries at ordinals 0 to 3 (depths 3, 3, 2, 1?), then raw messages.
 CONVERSATION = 1
@@ -158,12 +158,8 @@ def a9(path: Path):
 
 def uncovered(path: Path) -> int:
     """A message of conversation 1 that stands nowhere: made for the purpose."""
-    run(
-        path,
-        """INSERT INTO messages (conversation_id, seq, role, content, token_count)
-        VALUES (1, 90000, 'user', 'left out', 2)""",
-    )
-    return value(path, "SELECT max(message_id) FROM messages")
+    with building(path) as rows:
+        return rows.message(1, "left out", in_context=False)
 
 
 def a11(path: Path):

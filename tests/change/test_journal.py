@@ -39,7 +39,7 @@ from tests.change.support import (
     undo,
     update,
 )
-from tests.databases import column, run, value
+from tests.databases import building, column, run, value
 
 TABLE = "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'"
 
@@ -217,13 +217,10 @@ def test_undo_waits_for_nobody_and_finds_its_place_again(database_copy):
     first = dissolve(path)
     restored = [ref for _, ref in context_of(path, 1)][:2]
     last = context_of(path, 1)[-1]
+    with building(path) as rows:
+        rows.message(1, "x")
     run(
         path,
-        """INSERT INTO messages (conversation_id, seq, role, content, token_count)
-        VALUES (1, 9000, 'user', 'x', 1)""",
-        """INSERT INTO context_items (conversation_id, ordinal, item_type, message_id)
-        SELECT 1, max(ordinal) + 1, 'message', (SELECT max(message_id) FROM messages) FROM context_items
-        WHERE conversation_id = 1""",
         f"DELETE FROM context_items WHERE conversation_id = 1 AND ordinal = {last[0] - 3}",
         "UPDATE context_items SET ordinal = ordinal + 100 WHERE conversation_id = 1 AND ordinal > 5",
     )

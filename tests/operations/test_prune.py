@@ -58,7 +58,7 @@ from tests.change.support import (
     unpacked,
 )
 from tests.conftest import DatabaseFactory
-from tests.databases import column, connect, run, value
+from tests.databases import building, column, connect, run, value
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 
@@ -178,11 +178,8 @@ def test_what_undo_needs_stands_beside_the_database(path: Path):
 
 def test_a_host_that_appends_makes_it_stale(path: Path):
     plans = deletion(path, 7).plans
-    run(
-        path,
-        """INSERT INTO messages (conversation_id, seq, role, content, token_count)
-        VALUES (7, 9999, 'user', 'still here', 3)""",
-    )
+    with building(path) as rows:
+        rows.message(7, "still here", in_context=False)
     before = dump(path)
     with pytest.raises(StalePlanError, match="it has grown"):
         carry_out(path, plans)
@@ -196,11 +193,8 @@ def test_a_host_that_appends_between_pieces_loses_nothing(path: Path, monkeypatc
     first, *rest = deletion(path, 3).plans
     carry_out(path, [first])
     exported = export(path, 3)
-    run(
-        path,
-        """INSERT INTO messages (conversation_id, seq, role, content, token_count)
-        VALUES (3, 9999, 'user', 'still here', 3)""",
-    )
+    with building(path) as rows:
+        rows.message(3, "still here", in_context=False)
     with pytest.raises(StalePlanError):
         carry_out(path, rest)
     assert value(path, "SELECT content FROM messages WHERE conversation_id = 3 ORDER BY seq DESC") == (
@@ -544,11 +538,8 @@ def test_a_host_that_appends_all_the_while_stops_no_import(path: Path, monkeypat
     texts = without_file_ids(column(path, said))
     plans = imported(path, file.path)  # all of it under new ids
     for number, plan in enumerate(plans):
-        run(
-            path,
-            f"""INSERT INTO messages (conversation_id, seq, role, content, token_count)
-            VALUES (1, {9000 + number}, 'user', 'host {number}', 3)""",
-        )
+        with building(path) as rows:
+            rows.message(1, f"host {number}", in_context=False)
         commit(path, plan)
     new = plans[0].conversation_id
     assert new not in (None, 3)
