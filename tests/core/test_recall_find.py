@@ -174,6 +174,16 @@ async def test_what_stands_behind_a_nul_is_found(tmp_path: Path) -> None:
     assert {hit.id for hit in (await found(path, "needle")).hits} == {"1", "2"}
 
 
+async def test_a_search_without_time_says_that_nothing_was_searched(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        rows.message(rows.conversation(), "needle")
+    answer = await found(path, "needle", seconds=0)
+    assert answer.total == 0
+    assert dict(answer.coverage.searched)[DocumentKind.MESSAGE] == 0
+    assert any(gap.startswith("messages before") for gap in answer.coverage.not_searched)
+
+
 async def test_no_hit_says_which_term_is_nowhere_and_what_looks_like_it(tmp_path: Path) -> None:
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:

@@ -172,14 +172,19 @@ class _Search:
         """The documents that may hold the needles, kind by kind, newest first, until the time is over."""
         for kind in self.wanted.wanted:
             self.looked_at[kind] = 0
+            reached: int | None = None
             for window in self.rows.windows(kind):
                 if self.is_over:
                     self.gaps[f"{NAMES[kind]} before the newest ones: the time was over"] = None
                     break
-                documents = self.rows.within(kind, window, self.wanted, needles)
-                self.looked_at[kind] += self.rows.counted(kind, window, self.wanted)
-                for document in documents:
+                reached = window[0]
+                for document in self.rows.within(kind, window, self.wanted, needles):
                     yield self.with_file(document) if kind is DocumentKind.FILE else document
+            else:
+                self.looked_at[kind] = self.rows.counted(kind, self.wanted, None)
+                continue
+            if reached is not None:
+                self.looked_at[kind] = self.rows.counted(kind, self.wanted, reached)
 
     def with_file(self, document: Document) -> Document:
         text, gap = file_text(self.rows, document.id, self.settings)

@@ -45,9 +45,12 @@ class Parameters:
     def number(self, name: str) -> int | None:
         """A number without its fraction; None when none was given."""
         value = self.given.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        return math.trunc(value)
+        try:  # all numbers of that language are doubles
+            return math.trunc(value) if math.isfinite(float(value)) else None
+        except OverflowError:
+            return None
 
     def flag(self, name: str) -> bool:
         """Whether exactly *true* was given."""

@@ -80,14 +80,22 @@ def syntax_in(query: str) -> str | None:
 
 def match_expression(query: str) -> str:
     """The expression for FTS5: every word and every phrase in quotes, all of them wanted."""
+    return " ".join(f'"{one}"' for one in _phrases_and_words(query)) or '""'
+
+
+def file_terms(query: str) -> tuple[str, ...]:
+    """The phrases and words that all have to occur in a file, in lower case."""
+    return tuple(one.lower() for one in _phrases_and_words(query))
+
+
+def _phrases_and_words(query: str) -> list[str]:
     found: list[str] = []
     at = 0
     for phrase in _PHRASE.finditer(query):
         found += _words(query[at : phrase.start()])
         found += [inside] if (inside := trimmed(phrase[1])) else []
         at = phrase.end()
-    found += _words(query[at:])
-    return " ".join(f'"{one}"' for one in found) or '""'
+    return found + _words(query[at:])
 
 
 def _words(text: str) -> list[str]:

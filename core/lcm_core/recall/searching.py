@@ -16,6 +16,7 @@ from lcm_core.recall.answer import ToolError
 from lcm_core.recall.patterns import EnginePattern, compiled, units
 from lcm_core.recall.queries import (
     LikePlan,
+    file_terms,
     has_ideographs,
     like_plan,
     match_expression,
@@ -197,8 +198,8 @@ def search_files(
         ToolError: the pattern took longer than it may.
     """
     pattern = None if search.full_text else compiled(search.pattern)
-    plan = like_plan(search.pattern) if search.full_text else None
-    if pattern is None and (plan is None or not plan.terms):
+    terms = file_terms(search.pattern) if search.full_text else ()
+    if pattern is None and not terms:
         return []
     found: list[FileHit] = []
     for file in _files(rows, search, file_ids):
@@ -209,7 +210,7 @@ def search_files(
             continue
         text = read.data.decode("utf-8", "replace")
         searched = units(text)
-        places = _pattern_places(pattern, text, clock) if pattern else _word_places(plan, searched)
+        places = _pattern_places(pattern, text, clock) if pattern else _word_places(terms, searched)
         newlines = _Lines(searched)
         for start, end in places[: min(_HITS_PER_FILE, search.limit - len(found))]:
             found.append(_file_hit(file, searched, newlines, start, end, read.cut))
@@ -271,10 +272,10 @@ def _pattern_places(pattern: EnginePattern, text: str, clock: Clock) -> list[tup
     return places
 
 
-def _word_places(plan: LikePlan | None, searched: str) -> list[tuple[int, int]]:
+def _word_places(words: Sequence[str], searched: str) -> list[tuple[int, int]]:
     lower = searched.lower()
-    terms = [] if plan is None else [units(term) for term in plan.terms]
-    if not terms or not all(term in lower for term in terms):
+    terms = [units(word) for word in words]
+    if not all(term in lower for term in terms):
         return []
     places: list[tuple[int, int]] = []
     at = lower.find(terms[0])

@@ -95,13 +95,7 @@ class SearchedRows:
             return
         high = self._one(f"SELECT max(rowid) FROM {table}", ())
         while high is not None:
-            low = self._one(
-                f"""SELECT min(id) FROM (SELECT rowid AS id FROM {table} WHERE rowid <= ?
-                ORDER BY rowid DESC LIMIT {WINDOW})""",
-                (high,),
-            )
-            if low is None:
-                return
+            low = high - WINDOW + 1
             yield low, high
             high = self._one(f"SELECT max(rowid) FROM {table} WHERE rowid < ?", (low,))
 
@@ -118,13 +112,17 @@ class SearchedRows:
             arguments += [contains_pattern(needle)] * count
         return self._documents(kind, " AND ".join(conditions), arguments)
 
-    def counted(self, kind: DocumentKind, window: tuple[int, int], wanted: Filter) -> int:
-        """How many documents of a window are in scope."""
-        conditions, arguments = self._conditions(kind, wanted)
-        conditions.append("t.rowid BETWEEN ? AND ?")
+    def counted(self, kind: DocumentKind, wanted: Filter, from_row: int | None) -> int:
+        """How many documents are in scope, all of them or those from a row id on."""
         table, _ = _TABLES[kind]
-        where = " AND ".join(conditions)
-        return self._one(f"SELECT count(*) FROM {table} AS t WHERE {where}", (*arguments, *window)) or 0
+        if not self.schema.has(table):
+            return 0
+        conditions, arguments = self._conditions(kind, wanted)
+        if from_row is not None:
+            conditions.append("t.rowid >= ?")
+            arguments.append(from_row)
+        where = " AND ".join(conditions) or "1"
+        return self._one(f"SELECT count(*) FROM {table} AS t WHERE {where}", arguments) or 0
 
     def some(self, kind: DocumentKind, ids: Iterable[str]) -> list[Document]:
         """Documents by their ids, in no order."""
