@@ -115,7 +115,7 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
 
             return ContextScreen(place.conversation, select=place.select)
         case places.Summaries():
-            from lcm_tui.screens.dag import DagScreen
+            from lcm_tui.screens.dag.screen import DagScreen
 
             return DagScreen(place.conversation, select=place.select)
         case places.Previous():
@@ -184,7 +184,7 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
 SOON: Final = (
     *(
         "conversation",
-        "dag",
+        "dag.screen",
         "context.screen",
         "context.item",
         "files.screen",

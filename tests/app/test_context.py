@@ -22,7 +22,7 @@ from lcm_tui.screens.context.item import ItemScreen
 from lcm_tui.screens.context.list import FIRST
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.previous import PreviousScreen
 from lcm_tui.views.context import columns, number, tokens_cell
 from lcm_tui.views.context_text import COUNTED_AS_STORED

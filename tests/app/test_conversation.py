@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.frame import Prompt
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.message_list import WINDOW
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.files.screen import FilesScreen
 from lcm_tui.screens.previous import PreviousScreen
 from tests.app.host import Host
@@ -77,7 +77,7 @@ async def dag_of(
             conversation(pilot, conversation_id), select=None if select is None else SummaryId(select)
         )
         await go_to(pilot, screen)
-        await wait_for(pilot, lambda: screen.surveyed.is_set(), "the whole graph")
+        await wait_for(pilot, lambda: screen.lines.surveyed.is_set(), "the whole graph")
         await settled(pilot)
         yield pilot, screen
 
@@ -137,7 +137,7 @@ async def test_rows_and_folding_need_nothing_but_what_is_in_sight(
     async with open_app(database_file("0.15.3-damaged")) as pilot:
         screen = await go_to(pilot, DagScreen(conversation(pilot, 1)))
         await wait_for_text(pilot, f"▸ {ROOTS[0]}", "reading all …", "10:11→11:29")
-        assert not screen.surveyed.is_set()
+        assert not screen.lines.surveyed.is_set()
         await pilot.press("enter")
         await wait_for_text(pilot, f"▾ {ROOTS[0]}", f"▸ {D1}")
         await pilot.press("l")  # into what is there: before that it would stay where it is
@@ -169,7 +169,7 @@ async def test_opening_reads_as_little_of_a_large_graph_as_of_a_small_one(databa
             await settled(pilot)
             before = database.statements
             screen = await go_to(pilot, DagScreen(conversation(pilot, 1)))
-            await wait_for(pilot, lambda screen=screen: screen.surveyed.is_set())
+            await wait_for(pilot, lambda screen=screen: screen.lines.surveyed.is_set())
             await settled(pilot)
             counts.append(database.statements - before)
             await pilot.press("Z", "Z")
@@ -190,7 +190,7 @@ async def test_all_summaries_can_be_seen_and_broken_ones_say_how(database_file: 
         owners = query(path, "SELECT summary_id, conversation_id FROM summaries")
         for owner in sorted({owner for summary_id, owner in owners if summary_id in edited}):
             screen = await go_to(pilot, DagScreen(conversation(pilot, owner)))
-            await wait_for(pilot, lambda screen=screen: screen.surveyed.is_set())
+            await wait_for(pilot, lambda screen=screen: screen.lines.surveyed.is_set())
             await pilot.press("Z", "Z")
             await settled(pilot)
             made = query(path, "SELECT summary_id FROM summaries WHERE conversation_id = ?", owner)
@@ -424,7 +424,7 @@ async def test_summaries_of_any_depth_can_be_stood_on(database_file: DatabaseFac
     async with open_app(path) as pilot:
         for [summary_id] in ids[::30]:
             screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(summary_id)))
-            await wait_for(pilot, lambda screen=screen: screen.surveyed.is_set())
+            await wait_for(pilot, lambda screen=screen: screen.lines.surveyed.is_set())
             await wait_for(pilot, lambda screen=screen, wanted=summary_id: selected(screen) == wanted)
             await pilot.press("escape")
 

@@ -14,8 +14,8 @@ from lcm_core.store.database import Database
 from lcm_core.store.lineage import messages_under
 from lcm_core.store.summaries import load_graph
 
-from lcm_tui.screens.dag_known import Known, survey
-from lcm_tui.screens.dag_rows import Place, Section, Tree
+from lcm_tui.screens.dag.known import Known, survey
+from lcm_tui.screens.dag.tree import Place, Section, Tree
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
 

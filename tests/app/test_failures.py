@@ -337,7 +337,7 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
         done.append("rests")
 
     monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 0)
-    monkeypatch.setattr("lcm_tui.app.importlib.import_module", broken)
+    monkeypatch.setattr("lcm_tui.registry.importlib.import_module", broken)
     monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: done.append("frozen"))
     monkeypatch.setattr(LcmApp, "_collect_at_rest", rest)
     async with open_app(database_file("0.15.3")) as pilot:
@@ -345,7 +345,7 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
         await pilot.app._warm_up()
     assert len(tried) > 10
     assert done == ["frozen", "rests"]
-    assert "dag cannot be imported" in caplog.text
+    assert "dag.screen cannot be imported" in caplog.text
 
 
 def test_the_way_to_the_error_is_still_there_in_textual():

@@ -29,7 +29,7 @@ from lcm_tui.screens import health_run
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.health import HealthScreen
 from lcm_tui.screens.health_fix import SearchOnly

@@ -26,7 +26,7 @@ from lcm_tui.changes.change import Change, Choice
 from lcm_tui.dialogs.backup_offer import BackupOffer
 from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.preview import screen as plan_module
 from lcm_tui.screens.preview.screen import PlanScreen
 from tests.app.host import Host

@@ -10,7 +10,7 @@ from pathlib import Path
 from lcm_core.records import SummaryId
 from textual.pilot import Pilot
 
-from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.previous import PreviousScreen
 from tests.app.support import (
     NARROW,

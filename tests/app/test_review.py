@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from lcm_tui.dialogs.ask_again import AskAgain
 from lcm_tui.dialogs.question import Question
-from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.editor.screen import EditScreen
 from lcm_tui.screens.history.screen import HistoryScreen
@@ -56,7 +56,7 @@ def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def review_of(pilot: Pilot[int], summary_id: str, conversation_id: int) -> ReviewScreen:
     """The review of a summary, its draft measured."""
     dag = await go_to(pilot, DagScreen(conversation(pilot, conversation_id), select=SummaryId(summary_id)))
-    await wait_for(pilot, lambda: dag.rewritable() == summary_id, "the summary")
+    await wait_for(pilot, lambda: dag.lines.summary == summary_id, "the summary")
     await pilot.press("r")
     await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen), "a review")
     screen = pilot.app.screen
@@ -69,7 +69,7 @@ async def review_of(pilot: Pilot[int], summary_id: str, conversation_id: int) ->
 async def queue_of(pilot: Pilot[int], conversation_id: int, *keys: str) -> DraftingScreen:
     """The queue that some keys of the DAG lead to, its batch estimated."""
     dag = await go_to(pilot, DagScreen(conversation(pilot, conversation_id), select=SummaryId(NODE)))
-    await wait_for(pilot, lambda: dag.rewritable() == NODE, "the summary")
+    await wait_for(pilot, lambda: dag.lines.summary == NODE, "the summary")
     for key in keys:
         await pilot.press(key)
         await pilot.pause()
@@ -325,7 +325,7 @@ async def test_who_costs_something_is_asked_only_after_a_question(
     monkeypatch.setenv("LCM_TUI_SUMMARY_API_KEY", "sk-ant-test-0123456789abcdef")
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         dag = await go_to(pilot, DagScreen(conversation(pilot, 8), select=SummaryId(LEAF)))
-        await wait_for(pilot, lambda: dag.rewritable() == LEAF)
+        await wait_for(pilot, lambda: dag.lines.summary == LEAF)
         await pilot.press("r")
         await wait_for_text(pilot, "Ask this model?", "claude-haiku-4-5", "1 call", "LCM_TUI_SUMMARY_API_KEY")
         assert "0123456789" not in shown(pilot)

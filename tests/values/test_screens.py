@@ -11,7 +11,7 @@ import pytest
 
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.health import HealthScreen
 from tests.app.support import conversation, go_to, open_app, settled
 from tests.conftest import WRITTEN, DatabaseFactory

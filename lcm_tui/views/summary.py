@@ -1,4 +1,4 @@
-"""A summary (or a message) as a document to read: its text, then everything that is recorded about it."""
+"""A summary, or a message it was made from: in the words of a list, and as a document with all of it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from datetime import UTC, tzinfo
 
 from lcm_core.dag.markers import BrokenKind, is_capped
 from lcm_core.ingest.content import ContentPart
-from lcm_core.records import SummaryText, Timestamp
+from lcm_core.records import Summary, SummaryText, Timestamp
 from lcm_core.store.lineage import Relative, SourceMessage, SummaryDetail
 from lcm_core.store.messages import MessageEntry
 from lcm_core.store.schema import Schema
+from lcm_core.store.summaries import SummaryEntry
+from lcm_core.text import safe_line
 from lcm_core.times import format_local, parse_utc
 from lcm_core.tokens import estimate_utf16, estimate_weighted, estimator_of
 
-from lcm_tui.screens.dag_draw import broken_text, message_preview, time_range
-from lcm_tui.screens.dag_known import badge_of
+from lcm_tui.views.message import parts_of
 from lcm_tui.widgets.spans import Span, depth_style, role_style
 from lcm_tui.widgets.text import Block, Document, field, heading
 
 UNRECORDED = "not recorded by this version"
 NULL = "NULL"
+#: In a cell, for what is not there.
+NONE = "–"
 
 BROKEN_MEANS = {
     BrokenKind.OLD: "Not a summary: it begins with the fallback marker, as the oldest versions wrote it.",
@@ -30,6 +33,47 @@ BROKEN_MEANS = {
     BrokenKind.EMERGENCY: "Not a summary: no model could be found, so a cut of the source was stored.",
     BrokenKind.EMPTY: "The text is empty.",
 }
+
+
+def badge_of(kind: str, depth: int) -> str:
+    """Kind and depth in two or three letters: L, D1, D2; a leaf that has a depth shows it (B9)."""
+    if kind == "leaf":
+        return "L" if depth == 0 else f"L{depth}"
+    return f"D{depth}"
+
+
+def message_preview(found: SourceMessage) -> str:
+    """The beginning of what a message says, on one line."""
+    return safe_line(found.preview.strip())
+
+
+def broken_text(kind: BrokenKind) -> str:
+    """What is wrong with a summary's text, in a word."""
+    return f"✗ {kind.value}"
+
+
+def below_text(entry: SummaryEntry) -> str:
+    """How many summaries stand below, as stored; of a leaf, how many messages."""
+    summary = entry.summary
+    if summary.kind == "leaf":
+        return f"{entry.source_messages:,} msg"
+    return NONE if summary.descendant_count is None else f"{summary.descendant_count:,}"
+
+
+def model_text(summary: Summary) -> str:
+    """The model without its provider."""
+    return NONE if summary.model is None else safe_line(summary.model).rsplit("/", 1)[-1]
+
+
+def time_range(first: Timestamp | None, last: Timestamp | None, zone: tzinfo | None) -> str:
+    """From when to when, in at most 22 cells: times within a day, days across several."""
+    start, end = parse_utc(first), parse_utc(last)
+    if start is None or end is None:
+        return NONE if first is None and last is None else safe_line(first or last or "")
+    begun, ended = format_local(start, zone)[:16], format_local(end, zone)[:16]
+    if begun[:10] != ended[:10]:
+        return f"{begun[:10]}→{ended[:10]}"
+    return begun if begun == ended else f"{begun}→{ended[11:]}"
 
 
 def summary_document(detail: SummaryDetail, *, zone: tzinfo | None, schema: Schema) -> Document:
@@ -191,8 +235,6 @@ def _files(stored: str) -> list[Block]:
 
 def message_document(entry: MessageEntry, *, zone: tzinfo | None) -> Document:
     """Everything about a message: a headline, then its parts."""
-    from lcm_tui.views.message import parts_of
-
     message = entry.message
     said = format_local(parse_utc(message.created_at), zone) or message.created_at
     blocks = [

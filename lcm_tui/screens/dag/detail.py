@@ -10,10 +10,10 @@ from lcm_core.store import lineage
 from lcm_core.store import summaries as store
 from lcm_core.store.messages import get_message
 
-from lcm_tui.screens.dag_known import Known
-from lcm_tui.screens.dag_rows import Place, Section
-from lcm_tui.screens.summary_detail import message_document, summary_document
+from lcm_tui.screens.dag.known import Known
+from lcm_tui.screens.dag.tree import Place, Section
 from lcm_tui.session import Session
+from lcm_tui.views.summary import message_document, summary_document
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, heading
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Set
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import lru_cache
 
-from lcm_core.dag.markers import BrokenKind
-from lcm_core.records import Summary, SummaryId, Timestamp
-from lcm_core.store.lineage import SourceMessage
+from lcm_core.records import SummaryId
 from lcm_core.store.summaries import SummaryEntry
 from lcm_core.text import cell_width, clip, safe_line
 from lcm_core.times import format_local, parse_utc
 
-from lcm_tui.screens.dag_known import Known, badge_of
-from lcm_tui.screens.dag_rows import Place, Section, Tree
+from lcm_tui.screens.dag.known import Known
+from lcm_tui.screens.dag.tree import Place, Section, Tree
+from lcm_tui.views.summary import badge_of, below_text, broken_text, message_preview, model_text, time_range
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
 
 PENDING = "…"
-UNRECORDED = "–"
 #: Cells of a summary id as the engine makes it, of the fold mark before it, and of the mark behind it.
 ID_CELLS = 20
 MARK_CELLS = 2
@@ -62,7 +60,7 @@ class Painter:
     tree: Tree
     zone: tzinfo | None
     marks: Container[SummaryId] = ()  #: those that wear a mark
-    stale: Container[SummaryId] = ()  #: those that were made from texts that were replaced since
+    stale: Set[SummaryId] = frozenset()  #: those that were made from texts that were replaced since
 
     def line(self, place: Place, width: int) -> Line:
         """The row of a place."""
@@ -164,40 +162,6 @@ class Painter:
         cells = {"tree": Span(tree, role_style(message.role)), "tokens": Span(f"{message.tokens:,}")}
         said = format_local(parse_utc(message.created_at), self.zone)[:16] or safe_line(message.created_at)
         return (*row_of(head, cells), Span(f" {said} ", "dim"), Span(message_preview(found)))
-
-
-def message_preview(found: SourceMessage) -> str:
-    """The beginning of what a message says, on one line."""
-    return safe_line(found.preview.strip())
-
-
-def broken_text(kind: BrokenKind) -> str:
-    """What is wrong with a summary's text, in a word."""
-    return f"✗ {kind.value}"
-
-
-def below_text(entry: SummaryEntry) -> str:
-    """How many summaries stand below, as stored; of a leaf, how many messages."""
-    summary = entry.summary
-    if summary.kind == "leaf":
-        return f"{entry.source_messages:,} msg"
-    return UNRECORDED if summary.descendant_count is None else f"{summary.descendant_count:,}"
-
-
-def model_text(summary: Summary) -> str:
-    """The model without its provider."""
-    return UNRECORDED if summary.model is None else safe_line(summary.model).rsplit("/", 1)[-1]
-
-
-def time_range(first: Timestamp | None, last: Timestamp | None, zone: tzinfo | None) -> str:
-    """From when to when, in at most 22 cells: times within a day, days across several."""
-    start, end = parse_utc(first), parse_utc(last)
-    if start is None or end is None:
-        return UNRECORDED if first is None and last is None else safe_line(first or last or "")
-    begun, ended = format_local(start, zone)[:16], format_local(end, zone)[:16]
-    if begun[:10] != ended[:10]:
-        return f"{begun[:10]}→{ended[:10]}"
-    return begun if begun == ended else f"{begun}→{ended[11:]}"
 
 
 def _context_cell(ordinals: tuple[int, ...]) -> Span:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Collection, Container, Sequence
+from dataclasses import replace
+from datetime import tzinfo
 
 from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.lineage import SourceMessage
 from lcm_core.store.summaries import SummaryEntry
 
-from lcm_tui.screens.dag_draw import Painter
-from lcm_tui.screens.dag_known import Known, Match, Survey
-from lcm_tui.screens.dag_rows import Place, Section, Tree, Way
+from lcm_tui.screens.dag.drawing import Painter
+from lcm_tui.screens.dag.known import Known, Match, Survey
+from lcm_tui.screens.dag.tree import Place, Section, Tree, Way
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
 
@@ -18,14 +22,29 @@ FEW = 5
 
 
 class SummaryTree(LineView[Place]):
-    """The rows of one conversation's summaries; what it knows of them is told to it."""
+    """The rows of one conversation's summaries; it reads nothing and says what it needs."""
 
-    def __init__(self, conversation_id: ConversationId, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(self._draw_place, empty="Reading …", id=id)
+    def __init__(self, conversation_id: ConversationId, marks: Container[SummaryId] = ()) -> None:
+        """*marks*: the summaries that the operator has marked."""
+        super().__init__(self._draw_place, empty="Reading …", id="lines")
         self.known = Known(conversation_id)
         self.unfolding = Tree()
-        self.painter = Painter(self.known, self.unfolding, None)
+        self.surveyed = asyncio.Event()  #: the whole graph is known
+        self._painter = Painter(self.known, self.unfolding, None, marks)
         self._sections: set[Section] = set()  #: headings that were there before
+
+    # -- what is selected ----------------------------------------------------------------------------------
+
+    @property
+    def summary(self) -> SummaryId | None:
+        """The selected summary."""
+        place = self.selected
+        return SummaryId(place.step) if place is not None and isinstance(place.step, str) else None
+
+    @property
+    def message(self) -> SourceMessage | None:
+        """The selected message."""
+        return self.known.message_of(self.selected) if self.selected is not None else None
 
     # -- what it shows -------------------------------------------------------------------------------------
 
@@ -51,10 +70,23 @@ class SummaryTree(LineView[Place]):
             path = None
         return None if path is None else self.unfolded_to(path)
 
+    def show_times_in(self, zone: tzinfo | None) -> None:
+        """Write times in a time zone; None: that of the machine."""
+        self._painter = replace(self._painter, zone=zone)
+
+    def show_stale(self, stale: set[SummaryId]) -> None:
+        """Say of these that they were made from texts that were replaced since."""
+        changed = stale ^ self._painter.stale
+        self._painter = replace(self._painter, stale=stale)
+        if changed:
+            self.redraw(self.places_of(changed))
+
     def take_survey(self, found: Survey) -> None:
         """Take the whole graph; what was unfolded below a root stays so when something was made from it."""
         roots = self.known.roots
         self.known.learn_survey(found)
+        self.surveyed.set()
+        self.empty = "This conversation has no summaries."
         for section, nodes in found.sections.items():
             if section not in self._sections and (len(nodes) <= FEW or not found.graph.roots):
                 self.unfolding.unfolded.add(self.unfolding.at((section,)))
@@ -207,4 +239,4 @@ class SummaryTree(LineView[Place]):
         return True
 
     def _draw_place(self, place: Place, width: int) -> Sequence[Line]:
-        return (self.painter.line(place, width),)
+        return (self._painter.line(place, width),)

@@ -10,7 +10,8 @@ from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.lineage import ContextSummary, SourceMessage, TreeOpening
 from lcm_core.store.summaries import SummaryEntry
 
-from lcm_tui.screens.dag_rows import Place, Section, Step, Way
+from lcm_tui.screens.dag.tree import Place, Section, Step, Way
+from lcm_tui.views.summary import badge_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +168,6 @@ class Known:
         entry = self.entries.get(summary_id)
         return None if entry is None else entry.summary.kind == "leaf"
 
-    def depth_of(self, summary_id: SummaryId) -> int | None:
-        """The stored depth of a summary; None: not known yet."""
-        node = self.survey.graph.nodes.get(summary_id) if self.survey else None
-        if node is not None:
-            return node.depth
-        entry = self.entries.get(summary_id)
-        return None if entry is None else entry.summary.depth
-
     def can_unfold(self, step: Step) -> bool:
         """Whether something stands below a step, or may do so before it has been read."""
         if not isinstance(step, str):
@@ -290,10 +283,3 @@ class Known:
 def _words(message: SourceMessage) -> str:
     found = message.message
     return f"m{message.message_id}" if found is None else f"m{message.message_id} #{found.seq} {found.role}"
-
-
-def badge_of(kind: str, depth: int) -> str:
-    """Kind and depth in two or three letters: L, D1, D2; a leaf that has a depth shows it (B9)."""
-    if kind == "leaf":
-        return "L" if depth == 0 else f"L{depth}"
-    return f"D{depth}"

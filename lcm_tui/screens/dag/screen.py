@@ -1,0 +1,386 @@
+"""The summary DAG of a conversation: an expandable tree, and beside it what the selected row says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import ClassVar
+
+from lcm_core.records import Conversation, SummaryId
+from lcm_core.store import lineage
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.actions.dissolve import dissolve_actions, why_not_dissolved
+from lcm_tui.actions.drafts import rewrite_actions
+from lcm_tui.actions.links import bound, conversation_links
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.panes.marks import Marks
+from lcm_tui.screens.dag.behind import ReadBehind
+from lcm_tui.screens.dag.detail import detail_of
+from lcm_tui.screens.dag.drawing import columns_for
+from lcm_tui.screens.dag.finding import TreeFinder
+from lcm_tui.screens.dag.panes import SummaryTree
+from lcm_tui.screens.dag.reads import Reading, read_all, read_opening, read_stale
+from lcm_tui.screens.dag.tree import Place, Section
+from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.panes import Rows
+from lcm_tui.widgets.text import TextView
+
+#: Cells from which the detail stands beside the tree and not below it.
+WIDE = 110
+#: A cursor that runs on reads nothing.
+DETAIL_SECONDS = 0.06
+#: Reading the whole graph again takes at most one part in so many of the time.
+SHARE = 5
+LONGEST_WAIT = 0.6
+
+
+class DagScreen(DataScreen[Reading]):
+    """The summaries of one conversation, from the newest consumers down to leaves and their messages."""
+
+    HELP = """
+What the model sees of the older part of this conversation, and what that was made from. The rows at the left
+margin are the summaries that the context holds and that nothing was made from, the newest first; below each
+stand its sources in the order in which they were condensed, and below a leaf its messages. enter or l
+unfolds, h folds or goes to the consumer, Z unfolds everything below the selected row (once more: everything),
+z folds all. Messages are unfolded leaf by leaf; enter on one opens the conversation there.
+
+L is a leaf, D1 D2 … a condensed summary of that depth. "below" counts the summaries below it as stored, or a
+leaf's messages; "context" is the ordinal at which it stands in the context; "broken" names the failure that
+the engine left in its text, or says stale: a source was rewritten since. ×2 says that a summary was made
+into two others: O goes to its next place. Headings at the end hold what no row in the context leads to:
+orphans, cycles, and ids that have no row.
+
+d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
+(●), and d takes the marked set: several of the context, or one and what it was made from. U shows what was
+changed, and takes it back. r asks for another text of a summary and shows what it would change, W for all
+that lies below too, R lists what is broken.
+
+/ searches ids, models, failures and the text of all summaries, or the text beside the tree when that has the
+focus (tab); n and N go on from match to match.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *("open", "rewrite", "rewrite-subtree", "dissolve", "repair", "context", "previous", "compact"),
+            *("mark", "health", "history", "files", "elsewhere", "fold-all", "unfold-all"),
+        )
+    )
+    DEFAULT_CSS = """
+    DagScreen {
+        & #panes { height: 1fr; layout: vertical; }
+        & #tree-pane { height: 3fr; }
+        & #text { height: 2fr; border-top: solid $foreground 30%; padding-left: 1; }
+        & #text:focus { border-top: solid $accent; }
+        &.-wide #panes { layout: horizontal; }
+        &.-wide #tree-pane { width: 62.5%; min-width: 80; height: 1fr; }
+        &.-wide #text { width: 1fr; height: 1fr; border-top: none; border-left: solid $foreground 30%; }
+        &.-wide #text:focus { border-left: solid $accent; }
+    }
+    """
+
+    def __init__(self, conversation: Conversation, *, select: SummaryId | None = None) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
+        self.conversation = conversation
+        self.conversation_id = conversation.conversation_id
+        self.marks = Marks[SummaryId](self._marks_changed)
+        self.lines = SummaryTree(self.conversation_id, self.marks)
+        self.text = TextView(id="text")
+        self._in_tree = TreeFinder(self.lines, self._texts_with, self._match_selected)
+        self._in_text = TextFinder(self.text)
+        self._behind = ReadBehind(self, self.lines)
+        self._wanted = select  #: where to stand as soon as the way there is known
+        self._openings = 0
+        self._graph_seconds = 0.0
+        self._shown: Place | None = None  #: whose detail is shown
+        self._unfold_later: Place | None = None
+
+    # -- what it is made of --------------------------------------------------------------------------------
+
+    def compose_body(self) -> ComposeResult:
+        """The tree under its heading, and the detail."""
+        with Rows(id="panes"):
+            with Rows(id="tree-pane"):
+                yield Heading(columns_for, id="heading")
+                yield self.lines
+            yield self.text
+
+    def on_mount(self) -> None:
+        """Write times as the operator wants them."""
+        self.lines.show_times_in(self.session.zone)
+
+    def where(self) -> str:
+        """Whose summaries."""
+        return f"Summary DAG of {self.conversation_id}  {self.conversation.lane}"
+
+    def main_widget(self) -> SummaryTree:
+        """The tree."""
+        return self.lines
+
+    def finder(self) -> Finder:
+        """The text when it has the focus, else the tree."""
+        return self._in_text if self.text.has_focus else self._in_tree
+
+    def selected_id(self) -> str | None:
+        """The id of the summary, or of the message."""
+        place = self.lines.selected
+        return None if place is None or isinstance(place.step, Section) else str(place.step)
+
+    def step_back(self) -> bool:
+        """Leave the text first."""
+        if not self.text.has_focus:
+            return super().step_back()
+        self.lines.focus()
+        return True
+
+    def actions(self) -> Sequence[Action]:
+        """Unfolding, where a row leads, and what can be done with a summary."""
+        return bound(
+            self,
+            *conversation_links(self, self.conversation),
+            *rewrite_actions(self, self.conversation, self._rewritable),
+            *dissolve_actions(
+                self,
+                self.conversation,
+                self.marks,
+                selected=lambda: self.lines.summary,
+                why_not=self._why_not_dissolved,
+            ),
+            Action("open", self._open_row, self._why_not_open),
+            Action("context", self._open_context),
+            Action("previous", self._open_previous, self._why_no_previous),
+            Action("elsewhere", self._go_elsewhere, self._why_not_elsewhere),
+            Action("fold-all", self._fold_all),
+            Action("unfold-all", self._unfold_all),
+        )
+
+    # -- the tree ----------------------------------------------------------------------------------------
+
+    async def fetch(self) -> Reading:
+        """The context's references; once the whole graph was read, all of it again, but not all the time."""
+        known = self.lines.known.survey
+        if known is not None:
+            await asyncio.sleep(min(LONGEST_WAIT, (SHARE - 1) * self._graph_seconds))
+            return await read_all(self.session, self.conversation_id, known)
+        unfolded = [place.step for place in self.lines.unfolding.unfolded if isinstance(place.step, str)]
+        ids = [SummaryId(step) for step in unfolded]
+        return await read_opening(self.session, self.conversation_id, select=self._wanted, unfolded=ids)
+
+    def show(self, data: Reading) -> None:
+        """Show the tree as it is now; selection, unfolding and place stay by path."""
+        known = self.lines.known
+        if data.survey is None and known.survey is not None:
+            return  # the graph has overtaken it
+        self._graph_seconds = data.seconds
+        again = known.survey is not None or (data.survey is None and self._openings > 0)
+        if again:
+            known.grow_old()
+            self._want_detail()
+        if data.survey is None or data.survey is not known.survey:
+            self._show_tree(data, again=again)
+        self._read_on()
+
+    def _show_tree(self, data: Reading, *, again: bool) -> None:
+        """Lay the rows anew and mark those of summaries that were not there before."""
+        lines, known = self.lines, self.lines.known
+        before = known.ids
+        known.learn_opening(data.opening)
+        if data.survey is None:
+            self._openings += 1
+        else:
+            lines.take_survey(data.survey)
+        lines.lay_rows(self._place_wanted(data.opening.way))
+        if again:
+            lines.mark_fresh(lines.places_of(known.ids - before))
+
+    def _place_wanted(self, way: tuple[SummaryId, ...]) -> Place | None:
+        """The place of the summary that was asked for, once the way there is known."""
+        wanted, known = self._wanted, self.lines.known
+        if wanted is None:
+            return None
+        path = way or known.path_to(wanted)
+        if path:
+            self._wanted = None
+            return self.lines.unfolded_to(path)
+        if known.survey is not None:
+            self._wanted = None
+            self.app.notify(f"{wanted} does not stand in this conversation.", severity="warning")
+        return None
+
+    def _read_on(self) -> None:
+        """Start what a new state of the tree calls for."""
+        if self.lines.known.survey is None:
+            self._behind.start("graph", self._read_graph)
+        elif (later := self._unfold_later) is not None:
+            self._unfold_later = None
+            self.lines.unfold_below(later)
+        self._behind.fill()
+        self._say_count()
+        self.work_on("stale", self._read_stale)
+
+    async def _read_graph(self) -> None:
+        """Read the whole graph for the first time, behind the first rows."""
+        openings = self._openings
+        self.post_message(self.Loaded(await read_all(self.session, self.conversation_id, None)))
+        if self._openings != openings:  # the file changed meanwhile
+            self.load()
+
+    async def _read_stale(self) -> None:
+        self.lines.show_stale(await read_stale(self.session, self.conversation_id))
+
+    @on(LineView.Scrolled, "#lines")
+    def _scrolled(self) -> None:
+        self._behind.fill_rows()
+
+    def stand_on(self, ref: str | int) -> None:
+        """Stand on a summary as soon as the way there is known."""
+        if isinstance(ref, str):
+            self._wanted = SummaryId(ref)
+            self.load()
+
+    def _say_count(self) -> None:
+        """How many are marked and found, and how many there are."""
+        known = self.lines.known
+        counts = [self.marks.text, self._in_tree.place]
+        if known.survey is not None:
+            counts.append(f"{len(known.survey.graph.nodes):,} summaries")
+        counts.append(f"{len(known.ordinals):,} in the context")
+        if known.survey is None:
+            counts.append("reading all …")
+        self.query_one(TitleBar).note = " · ".join(filter(None, counts))
+
+    # -- the detail ----------------------------------------------------------------------------------------
+
+    @on(LineView.Highlighted, "#lines")
+    def _want_detail(self) -> None:
+        self.work_on("detail", self._read_detail, self.lines.selected)
+
+    async def _read_detail(self, place: Place | None) -> None:
+        """Read the detail of a row; the one before stays until it is there."""
+        await asyncio.sleep(DETAIL_SECONDS)
+        document = await detail_of(self.session, self.lines.known, place)
+        await self.text.load(document, keep_place=place is self._shown)
+        self._shown = place
+
+    # -- searching -----------------------------------------------------------------------------------------
+
+    async def _texts_with(self, needle: str) -> Collection[SummaryId]:
+        return await self.session.read(lineage.summaries_with, self.conversation_id, needle)
+
+    def _match_selected(self) -> None:
+        self._behind.fill()
+        self._say_count()
+
+    # -- folding -------------------------------------------------------------------------------------------
+
+    @on(LineView.Sided, "#lines")
+    def _sided(self, event: LineView.Sided) -> None:
+        place = self.lines.selected
+        if place is not None:
+            (self.lines.step_out if event.side < 0 else self.lines.step_in)(place)
+            self._behind.fill()
+
+    def _why_not_open(self) -> str | None:
+        place = self.lines.selected
+        if place is None:
+            return "nothing is selected"
+        if self.text.has_focus:
+            return "the text has the focus: esc goes back to the tree"
+        if isinstance(place.step, int):
+            source = self.lines.message
+            if source is None or source.message is None:
+                return "the message's row is gone"
+            owner = source.message.conversation_id
+            return None if owner == self.conversation_id else f"the message is of conversation {owner}"
+        if place.repeats:
+            return "it stands above already: this is a cycle"
+        return None if self.lines.can_unfold(place) else "nothing that it was made from is recorded"
+
+    def _open_row(self) -> None:
+        """Unfold or fold a summary or a heading; open the conversation at a message."""
+        place, source = self.lines.selected, self.lines.message
+        if source is not None and source.message is not None:
+            self.open(places.Messages(self.conversation, seq=source.message.seq))
+        elif place is not None:
+            self.lines.toggle(place)
+            self._behind.fill()
+
+    def _fold_all(self) -> None:
+        self.lines.fold_all()
+        self._behind.fill()
+
+    def _unfold_all(self) -> None:
+        """Unfold everything below the selected row; a leaf shows its messages."""
+        lines, place = self.lines, self.lines.selected
+        if place is None:
+            return
+        leaf = lines.summary is not None and lines.known.is_leaf(lines.summary)
+        if leaf and lines.can_unfold(place) and not lines.is_unfolded(place):
+            lines.toggle(place)
+        elif lines.known.survey is None:
+            self._unfold_later = place
+            return
+        else:
+            lines.unfold_below(place)
+        self._behind.fill()
+
+    def _why_not_elsewhere(self) -> str | None:
+        place = self.lines.selected
+        there = place is not None and self.lines.known.elsewhere(place) is not None
+        return None if there else "it stands nowhere else"
+
+    def _go_elsewhere(self) -> None:
+        """Go to the next place where this summary stands."""
+        place = self.lines.selected
+        path = self.lines.known.elsewhere(place) if place is not None else None
+        if path is not None:
+            self.lines.reveal(path)
+            self._behind.fill()
+
+    # -- going on ------------------------------------------------------------------------------------------
+
+    def _open_context(self) -> None:
+        """Show the context, at the nearest consumer of the selected row that it holds."""
+        place, ordinals = self.lines.selected, self.lines.known.ordinals
+        above = place.upward() if place is not None else ()
+        held = (SummaryId(found.step) for found in above if isinstance(found.step, str))
+        found = next((summary_id for summary_id in held if summary_id in ordinals), None)
+        select = ("summary", found) if found is not None else None
+        self.open(places.Context(self.conversation, select=select))
+
+    def _why_no_previous(self) -> str | None:
+        summary_id, known = self.lines.summary, self.lines.known
+        if summary_id is None:
+            return "no summary is selected"
+        if summary_id in known.gone:
+            return "its row is gone"
+        return "only leaves were given a previous context" if known.is_leaf(summary_id) is False else None
+
+    def _open_previous(self) -> None:
+        if (summary_id := self.lines.summary) is not None:
+            self.open(places.Previous(self.conversation, summary_id))
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def _rewritable(self) -> SummaryId | None:
+        """The selected summary, when it has a row."""
+        selected = self.lines.summary
+        return None if selected in self.lines.known.gone else selected
+
+    def _why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+        """What the tree knows of it: a leaf, gone, or not in the context."""
+        known = self.lines.known
+        if summary_id in known.gone:
+            return "its row is gone"
+        return why_not_dissolved(known.is_leaf(summary_id), len(known.ordinals.get(summary_id, ())), below)
+
+    def _marks_changed(self, summary_ids: Sequence[SummaryId]) -> None:
+        """Draw their rows again."""
+        self.lines.redraw(self.lines.places_of(summary_ids))
+        self._say_count()
