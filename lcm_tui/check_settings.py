@@ -26,5 +26,5 @@ def folders_of(settings: Settings) -> Folders:
         named = settings.large_files_dir.source is not SettingSource.DEFAULT
         files = settings.large_files_dir.value if named else None
         sessions = settings.sessions.value if settings.sessions.source is not SettingSource.DEFAULT else None
-        return Folders(files, None, sessions)
-    return Folders(settings.large_files_dir.value, state.value, settings.sessions.value)
+        return Folders(files, None, sessions, settings.engine)
+    return Folders(settings.large_files_dir.value, state.value, settings.sessions.value, settings.engine)

@@ -135,7 +135,7 @@ class CheckScope(StrEnum):
 class Check:
     """A question that the doctor asks of a database."""
 
-    id: str  #: ``A1`` to ``G19``
+    id: str  #: ``A1`` to ``H2``
     severity: Severity
     title: str
     question: str  #: one sentence; "yes" means that there is a finding

@@ -197,7 +197,7 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         await pilot.press("G")
         await pilot.pause()
         assert screen.table.selected == ("group", "not run")
-        assert "▸ – not run  7 checks" in shown(pilot)
+        assert "▸ – not run  9 checks" in shown(pilot)
         assert "▸ · by design, no damage  11" in shown(pilot)
         assert not any(key == ("finding", "A11:2:messages:146") for key in screen.table.keys)
         await pilot.press("l", "G")

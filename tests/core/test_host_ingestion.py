@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.checks import Folders, run_checks
 from lcm_core.errors import ExitCode
 from lcm_core.host.ingestion import Ingestion, ingestions
 from lcm_core.host.listing import list_sessions
@@ -21,6 +22,7 @@ from tests.core.host_home import START_MS, AgentFolder, Story
 from tests.databases import building, connect, new_database
 
 KEY = "agent:main:main"
+OUTBOX = "INSERT INTO context_engine_turn_outbox VALUES ('k', 'lossless-claw', 'one', '{}', 7, NULL, ?, ?)"
 
 
 class Host:
@@ -216,9 +218,8 @@ async def test_turns_in_the_outbox_need_a_look(host: Host) -> None:
     host.publish()
     host.store(stored)
     host.agent.write(
-        "INSERT INTO context_engine_turn_outbox VALUES "
-        "('k', 'lossless-claw', 'one', '{}', 7, NULL, 'no such table', ?)",
-        [(START_MS,)],
+        OUTBOX,
+        [("no such table", START_MS)],
     )
     found = await host.one()
     assert (found.behind, found.needs_a_look) == (0, True)
@@ -257,3 +258,37 @@ def test_a_host_that_is_kept_up_with_does_not_fail(host: Host) -> None:
     host.store(stored)
     found = status(host, "--fail-on", "behind=1s")
     assert (found.code, found.data["ingestion"]["behind"]) == (ExitCode.DONE, 0)
+
+
+async def test_the_doctor_finds_what_is_missing_and_what_waits(host: Host) -> None:
+    stored = host.turn(1)
+    host.turn(2)
+    host.publish()
+    host.store(stored)
+    host.agent.write(
+        OUTBOX,
+        [("no room", START_MS)],
+    )
+    folders = Folders(sessions=host.folder / "agents")
+    async with await Database.open(host.database) as database:
+        report = await run_checks(database, only=["H"], folders=folders)
+        elsewhere = await run_checks(database, only=["H"], folders=Folders(sessions=host.folder))
+    found = {one.check: (one.conversation_id, one.sentence) for one in report.findings()}
+    assert found == {
+        "H1": (1, f"2 messages of session {KEY} are missing, since 2026-03-02T08:27:10.000Z."),
+        "H2": (
+            1,
+            f"1 turn of session {KEY} waits for the engine, tried 7 times; the last error is: no room.",
+        ),
+    }
+    assert {one.reason for one in elsewhere.not_run} == {"no database of the host is there"}
+
+
+async def test_the_doctor_is_content_with_an_engine_that_keeps_up(host: Host) -> None:
+    stored = host.turn(1)
+    host.publish()
+    host.store(stored)
+    async with await Database.open(host.database) as database:
+        report = await run_checks(database, only=["H"], folders=Folders(sessions=host.folder / "agents"))
+    assert list(report.findings()) == []
+    assert report.not_run == ()

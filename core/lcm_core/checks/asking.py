@@ -16,6 +16,7 @@ from lcm_core.checks.check import Limits, ReadingRule, Rule, finding_of
 from lcm_core.errors import LcmError
 from lcm_core.findings import Finding, Progress, RowRef
 from lcm_core.records import ConversationId
+from lcm_core.settings import EngineSettings
 from lcm_core.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Folders:
     large_files: Path | None = None
     state: Path | None = None
     sessions: Path | None = None  #: a sessions folder, an agent's folder or a folder of agents
+    engine: EngineSettings | None = None  #: which sessions the engine is told to leave out; None: none
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from lcm_core.checks import (
     context,
     database,
     files,
+    host,
     lineage,
     loose_ends,
     messages,
@@ -72,6 +73,7 @@ _ALL: Final[tuple[Check, ...]] = (
     *loose_ends.LINES,
     *loose_ends.PARTS,
     *files.CHECKS,
+    *host.CHECKS,
 )
 #: All checks by id, in the order in which people count.
 CHECKS: Final[Mapping[str, Check]] = {check.id: check for check in sorted(_ALL, key=lambda one: one.order)}
@@ -83,6 +85,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "E": "messages, parts and files",
     "F": "search tables",
     "G": "conversations and state",
+    "H": "the host",
 }
 
 
@@ -101,6 +104,7 @@ TEXTS: Final = frozenset(CHECKS) - STRUCTURE - WHOLE_FILE
 
 _IN_LARGE_FILES: Final = frozenset({"E16", "E17", "E19"})
 _IN_SESSIONS: Final = frozenset({"G6", "G7"})
+_IN_HOST: Final = _ids(host.CHECKS)
 
 
 def choose(wanted: Collection[str] | None) -> list[Check]:
@@ -115,7 +119,7 @@ def choose(wanted: Collection[str] | None) -> list[Check]:
     unknown = sorted(name for name in names if name not in CHECKS and name not in FAMILIES)
     if unknown:
         raise UsageError(
-            f"There is no check {unknown[0]}; ids go from A1 to G19, and a letter from A to G means a family."
+            f"There is no check {unknown[0]}; ids go from A1 to H2, and a letter from A to H means a family."
         )
     return [check for check in CHECKS.values() if check.id in names or check.family in names]
 
@@ -205,9 +209,12 @@ def _why_not(
             if folders.large_files
             else "no folder of large files is known"
         )
+    in_host = folders.sessions is not None and bool(host_databases(folders.sessions))
+    if check.id in _IN_HOST and not in_host:
+        return "no database of the host is there" if folders.sessions else "no folder of sessions is known"
     if check.id in _IN_SESSIONS and not (folders.sessions is not None and folders.sessions.is_dir()):
         return "the folder of sessions is not there" if folders.sessions else "no folder of sessions is known"
-    if check.id in _IN_SESSIONS and folders.sessions is not None and host_databases(folders.sessions):
+    if check.id in _IN_SESSIONS and in_host:
         return SESSIONS_IN_HOST_DATABASE
     return ""
 
@@ -313,6 +320,7 @@ _STAGES: Final[tuple[tuple[str, frozenset[str], Callable[[Run], Awaitable[None]]
     ("state", _ids(_OF_STATE), state.read_state),
     ("schema", _ids(_OF_SCHEMA), database.read_schema),
     ("large files", _ids(files.CHECKS), files.read_files),
+    ("sessions of the host", _IN_HOST, host.read_host_sessions),
     ("search tables", _ids(search.CHECKS), search.read_search),
     ("pages of the file", _ids(database.PAGES), database.read_pages),
 )

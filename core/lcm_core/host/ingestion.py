@@ -93,7 +93,7 @@ class _Tail:
 
 
 async def ingestions(
-    reader: Reader, sessions: Sequence[HostSession], settings: EngineSettings
+    reader: Reader, sessions: Sequence[HostSession], settings: EngineSettings | None
 ) -> list[Ingestion]:
     """Compare the sessions of a host's tables with their conversations; others are left out.
 
@@ -112,8 +112,10 @@ async def ingestions(
     return [_compared(one, end, tails[one]) for one, end in wanted.items()]
 
 
-def is_ignored(session: HostSession, settings: EngineSettings) -> bool:
+def is_ignored(session: HostSession, settings: EngineSettings | None) -> bool:
     """Whether the engine is told to store nothing of a session."""
+    if settings is None:
+        return False
     name = session.session_key or session.session_id
     if matches_any(settings.ignore_session_patterns.value, name):
         return True

@@ -230,7 +230,7 @@ async def test_values_of_the_wrong_type_are_read_and_not_stumbled_over(
         report = await run_checks(
             database, limits=LIMITS, folders=Folders(path.parent, path.parent, path.parent)
         )
-    assert {result.check.id for result in report.not_run} == {"G16", "G17"}
+    assert {result.check.id for result in report.not_run} == {"G16", "G17", "H1", "H2"}
     assert list(report.findings(Confidence.BROKEN))
 
 
@@ -282,6 +282,9 @@ async def test_rows_of_a_table_that_is_gone_have_no_fix(database_copy: DatabaseF
 
 
 def test_every_check_has_damage_that_it_finds() -> None:
-    """Those of files and transcripts are held by `test_recorded.py`, that of space by `test_state.py`."""
-    elsewhere = {"E16", "E17", "E19", "G6", "G7", "G14"}
+    """Those of files and transcripts are held by `test_recorded.py`, that of space by `test_state.py`.
+
+    Those of the host are held by `test_host_ingestion.py`.
+    """
+    elsewhere = {"E16", "E17", "E19", "G6", "G7", "G14", "H1", "H2"}
     assert {plant.check for plant in DAMAGES} | elsewhere == set(CHECKS)
