@@ -138,7 +138,7 @@ def _only_reasoning(blocks: Sequence[Block]) -> bool:
 # -- tool pairing ------------------------------------------------------------------------------------------
 
 
-#: What a tool call without a result is answered with.
+#: What a tool call without a result is answered with (docs/engine/assembly.md, "Tool pairing").
 MISSING_RESULT: Final = (
     "[lossless-claw] missing tool result in session history; "
     "inserted synthetic error result for transcript repair."

@@ -10,6 +10,7 @@ from lcm_core.checks.check import (
     BY_DESIGN,
     ERROR,
     INFO,
+    OTHER_TOOL,
     SUSPICIOUS,
     WARNING,
     FaultRows,
@@ -37,8 +38,6 @@ from lcm_core.context_items import ContextItems, repeated
 from lcm_core.findings import FixId, RowRef
 from lcm_core.records import SummaryId
 from lcm_core.wording import counted, phrase, some
-
-_OTHER_TOOL: Final = "Another tool wrote it, and only that can tell what was meant."
 
 
 def _at(structure: Structure, limits: Limits, places: Iterable[int]) -> FaultRows:
@@ -458,7 +457,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         why="An item says whether it is a message or a summary, and names one of that kind. Only other "
         "tools can write it otherwise.",
         needs=("context_items",),
-        unfixed=f"{_OTHER_TOOL} The context has to be mended by it, or from a backup.",
+        unfixed=f"{OTHER_TOOL} The context has to be mended by it, or from a backup.",
         find=_wrong_type,
     ),
 )

@@ -13,6 +13,7 @@ from lcm_core.checks.check import (
     BY_DESIGN,
     ERROR,
     INFO,
+    OTHER_TOOL,
     SUSPICIOUS,
     WARNING,
     FaultRows,
@@ -39,7 +40,6 @@ from lcm_core.findings import FixId, RowRef
 from lcm_core.records import Edge, SummaryId
 from lcm_core.wording import counted, phrase, some
 
-_OTHER_TOOL: Final = "Another tool wrote it, and only that can tell what was meant."
 _RECALL_ONLY: Final = (
     "The text is whole and the model reads it; only recall from it finds nothing. A backup from before it "
     "would tell."
@@ -463,7 +463,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Has a leaf summaries as sources, or a condensed summary messages?",
         why="A leaf is made from messages, a condensed summary from summaries, and never from both.",
         needs=("summaries", "summary_parents"),
-        unfixed=f"Either the kind or the line is wrong. {_OTHER_TOOL}",
+        unfixed=f"Either the kind or the line is wrong. {OTHER_TOOL}",
         broken="summary {ref} has sources that its kind does not have",
         find=_wrong_kind_of_source,
     ),
@@ -594,7 +594,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Is an id NULL or of another form than the engine's?",
         why="The engine's ids are sum_ and 16 hexadecimal digits. Others cannot be expanded by the model.",
         needs=("summaries",),
-        unfixed=f"Another id would have to be chosen for all that refers to it. {_OTHER_TOOL}",
+        unfixed=f"Another id would have to be chosen for all that refers to it. {OTHER_TOOL}",
         find=_abnormal_ids,
     ),
     Rule(

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from lcm_core.assemble.rebuild import tokens_as_sent
+from lcm_core.assemble.repair import MISSING_RESULT
 from lcm_core.checks.asking import Run
 from lcm_core.checks.check import (
     BROKEN,
@@ -46,11 +47,6 @@ from lcm_core.store.messages import whole_messages
 from lcm_core.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, utf16_length
 from lcm_core.wording import counted, phrase
 
-#: What the assembler puts in place of a missing tool result (docs/engine/assembly.md, "Tool pairing").
-SYNTHETIC_RESULT: Final = (
-    "[lossless-claw] missing tool result in session history; "
-    "inserted synthetic error result for transcript repair."
-)
 _FILE_ID: Final = re.compile(r"\bfile_[0-9a-f]{16}\b")
 _REFERENCE: Final = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|\| LCM file: file_")
 _HEARTBEAT: Final = re.compile(
@@ -181,7 +177,7 @@ def _payload(message: MessageText, limits: Limits) -> Found:
 
 
 def _stand_in(message: MessageText, limits: Limits) -> Found:
-    return ((_STAND_IN, message.body.message_id),) if message.body.content.strip() == SYNTHETIC_RESULT else ()
+    return ((_STAND_IN, message.body.message_id),) if message.body.content.strip() == MISSING_RESULT else ()
 
 
 def _uncounted(message: MessageText, limits: Limits) -> Found:

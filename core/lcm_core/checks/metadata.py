@@ -24,6 +24,7 @@ from lcm_core.checks.check import (
     hit,
     summary_row,
 )
+from lcm_core.checks.placing import known_day
 from lcm_core.checks.proofs import (
     descendant_count_of,
     descendant_tokens_of,
@@ -190,18 +191,14 @@ def _time_out_of_place(structure: Structure, limits: Limits) -> Iterator[Hit]:
     late = (messages.ids[place] for place, day in enumerate(messages.days) if day > latest)
     future, early = FaultRows(limits, "messages", late), FaultRows(limits)
     for node in structure.nodes.values():
-        if max(_day(node.latest), node.created) > latest:
+        if max(known_day(node.latest), node.created) > latest:
             future.add("summaries", node.summary_id)
-        elif _day(node.latest) > node.created + _TOLERANCE:
+        elif known_day(node.latest) > node.created + _TOLERANCE:
             early.add("summaries", node.summary_id)
     words = "lie more than a day in the future."
     yield from future.hits(SUSPICIOUS, "row", structure.id, words)
     words = "cover messages of a later time than the time of making."
     yield from early.hits(SUSPICIOUS, "summary", structure.id, words)
-
-
-def _day(value: float | None) -> float:
-    return 0.0 if value is None or math.isnan(value) else value
 
 
 def _unreadable_times(structure: Structure, limits: Limits) -> Iterator[Hit]:

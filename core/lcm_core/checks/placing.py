@@ -296,14 +296,15 @@ def behind_newer(
             span = structure.spans.get(node.summary_id)
             if span is not None and span[1] < structure.copied:
                 continue
-            ends, back = _day(node.latest), False
+            ends, back = known_day(node.latest), False
         else:
             continue
         if back or (ends and ends < newest_start):
             yield at
         if node is not None:
-            newest_start = max(newest_start, _day(node.earliest))
+            newest_start = max(newest_start, known_day(node.earliest))
 
 
-def _day(value: float | None) -> float:
+def known_day(value: float | None) -> float:
+    """A time in days; 0 when there is none or it cannot be read."""
     return 0.0 if value is None or math.isnan(value) else value

@@ -16,15 +16,16 @@ _MAX_REFUSAL: Final = 1_500
 _MIN_OPENING: Final = 12
 
 _HEADER: Final = re.compile(r"^\[[0-9]{4}-[0-9]{2}-[0-9]{2}[^\]\n]{0,120}\][ \t]*$", re.MULTILINE)
-_THOUGHTS: Final = "think|thinking|thought|analysis|reasoning|scratchpad|antthinking"
+#: Tags, as alternatives of a pattern, between which models leave their reasoning.
+THOUGHT_TAGS: Final = "think|thinking|thought|analysis|reasoning|scratchpad|antthinking"
 _REASONING: Final = re.compile(
-    rf"\s*(?:<\s*(?:{_THOUGHTS})\s*>"
+    rf"\s*(?:<\s*(?:{THOUGHT_TAGS})\s*>"
     r"|(?:(?:sure|certainly|okay|ok|of course|absolutely)[,.!]?\s+)?here(?:'s|’s|\sis)\s+"
     r"(?:the|a|an|your|my)\s+(?:[\w-]+\s+){0,3}summar(?:y|ization)\b"
     r"|(?:okay|alright)[,.]?\s+(?:let me|i need to|i'll|the user wants)\b)",
     re.IGNORECASE,
 )
-_REASONING_END: Final = re.compile(rf"</\s*(?:{_THOUGHTS})\s*>", re.IGNORECASE)
+_REASONING_END: Final = re.compile(rf"</\s*(?:{THOUGHT_TAGS})\s*>", re.IGNORECASE)
 _INJECTED: Final = re.compile(
     r"</?\s*(?:active_memory_plugin|relevant-memories|relevant_memories|hindsight_memories)\b", re.IGNORECASE
 )

@@ -375,7 +375,7 @@ def _walked_page(rows: HostRows, session_id: str, wanted: _Wanted, cancelled: Ca
     gone = _Gone(path, start, stop, scan)
     ids = {number: entry_id for entry_id, number in scan.numbers.items()}
     off = [ids[number] for number in gone.numbers() if number in ids]
-    return _page(entries, start, len(path), off, [*problems, *scan.problems, *found])
+    return _page(entries, start, len(path), off, [*problems, *scan.problems.kept, *found])
 
 
 def _tree(rows: HostRows, session_id: str) -> tuple[TranscriptScan, list[LineProblem]]:
@@ -539,7 +539,7 @@ def _streamed(source: _Source, wanted: _Wanted, cancelled: Cancelled) -> Session
         elif line.number in lines_off:
             off += [entry_id] if (entry_id := entry_of_line(line).entry_id) is not None else []
     in_order = [entries[at] for at in sorted(entries)]
-    return _page(in_order, start, len(path), off, [*problems, *scan.problems], scan.problem_count)
+    return _page(in_order, start, len(path), off, [*problems, *scan.problems.kept], scan.problems.count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,20 +17,25 @@ from typing import BinaryIO, Final
 
 from lcm_core import frozen
 from lcm_core.ingest.jsonl import (
+    CIRCLE,
     EPOCH,
-    PROBLEM_LIMIT,
+    INCOMPLETE,
+    NO_OBJECT,
     BadLineError,
     Cancelled,
     FileStamp,
     LineProblem,
+    LineProblems,
     RawLine,
     TranscriptChangedError,
     TranscriptError,
     TranscriptHeader,
     check_cancelled,
+    missing_parent,
     never_cancelled,
     open_transcript,
     read_header,
+    repeated_id,
     scan_lines,
     stamp_of,
 )
@@ -208,7 +213,7 @@ def read_line(data: bytes) -> JsonObject:
     except MemoryError as error:
         raise BadLineError("too large for the memory of this machine") from error
     if not isinstance(value, dict):
-        raise BadLineError(_NO_OBJECT)
+        raise BadLineError(NO_OBJECT)
     return value
 
 
@@ -314,8 +319,7 @@ class _Reading:
     header: TranscriptHeader | None = None
     began: bool = False
     bad_lines: int = 0
-    problem_count: int = 0
-    problems: list[LineProblem] = field(default_factory=list)
+    problems: LineProblems = field(default_factory=LineProblems)
     plain: list[HostEntry] = field(default_factory=list)
     plain_bad_at: list[int] = field(default_factory=list)
 
@@ -351,7 +355,7 @@ class _Reading:
     def take(self, value: Json, line: RawLine, *, plain: bool = True) -> None:
         """Note one entry; *line* is where it is, without data for one of a JSON list."""
         if not isinstance(value, dict):
-            self._bad(line, _NO_OBJECT)
+            self._bad(line, NO_OBJECT)
             return
         first, self.began = not self.began, True
         if first and line.data:
@@ -364,14 +368,14 @@ class _Reading:
         if entry.node is not None:
             if entry.node in self.numbers:
                 before = self.entries[self.numbers[entry.node]].line
-                self._problem(line.number, f"its id {_short(entry.node)} already stands in line {before}")
+                self.problems.add(line.number, repeated_id(entry.node, before))
             self.numbers[entry.node] = len(self.entries)
         self.entries.append(entry)
 
     def _bad(self, line: RawLine, reason: str) -> None:
         self.began = True
         self.bad_lines += line.ended
-        self._problem(line.number, reason if line.ended else _INCOMPLETE)
+        self.problems.add(line.number, reason if line.ended else INCOMPLETE)
 
     def file(self, path: Path, stamp: FileStamp) -> HostFile:
         """What was read."""
@@ -380,7 +384,7 @@ class _Reading:
             numbers = list(range(len(self.entries)))
         entries = self.entries
         nodes = frozenset(node for at in numbers if (node := entries[at].node) is not None)
-        self.problems.sort(key=lambda problem: problem.line)
+        problems = sorted(self.problems.kept, key=lambda problem: problem.line)
         return HostFile(
             path,
             stamp,
@@ -390,8 +394,8 @@ class _Reading:
             nodes,
             len(entries) - len(numbers),
             self.bad_lines,
-            self.problem_count,
-            tuple(self.problems[:PROBLEM_LIMIT]),
+            self.problems.count,
+            tuple(problems),
             tuple(self.plain),
             tuple(self.plain_bad_at),
         )
@@ -405,7 +409,7 @@ class _Reading:
         at = len(self.entries) - 1
         while True:
             if at in passed:
-                self._problem(self.entries[at].line, f"its parents form a circle{_FILE_ORDER}")
+                self.problems.add(self.entries[at].line, f"{CIRCLE}{_FILE_ORDER}")
                 return None
             passed.add(at)
             steps.append(at)
@@ -414,24 +418,12 @@ class _Reading:
                 return steps[::-1]
             found = self.numbers.get(parent)
             if found is None:
-                reason = f"its parent {_short(parent)} is not in the file{_FILE_ORDER}"
-                self._problem(self.entries[at].line, reason)
+                self.problems.add(self.entries[at].line, f"{missing_parent(parent)}{_FILE_ORDER}")
                 return None
             at = found
 
-    def _problem(self, line: int, reason: str) -> None:
-        self.problem_count += 1
-        if len(self.problems) < PROBLEM_LIMIT:
-            self.problems.append(LineProblem(line, reason))
 
-
-_NO_OBJECT: Final = "a JSON value, but not an object"
-_INCOMPLETE: Final = "the file ends within it; the host may be writing it"
 _FILE_ORDER: Final = "; all messages count, in the order of the file"
-
-
-def _short(entry_id: str) -> str:
-    return entry_id if len(entry_id) <= 80 else f"{entry_id[:79]}…"
 
 
 # -- when a message was said -------------------------------------------------------------------------------

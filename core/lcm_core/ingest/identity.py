@@ -137,12 +137,6 @@ def _canonical(content: str) -> str:
     return prelude + "\n\n".join([*blocks, rest])
 
 
-def _is_whole(value: Json) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return isinstance(value, int) or value.is_integer()
-
-
 def _framed(content: str, start: int, heading: str) -> tuple[Json, int] | None:
     """The JSON in the block under a heading at *start*, and where the block ends."""
     if not content.startswith(heading, start):

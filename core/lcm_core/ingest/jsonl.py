@@ -14,7 +14,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, NoReturn, TypeAlias
@@ -220,7 +220,7 @@ def decode_object(data: bytes | str) -> JsonObject:
     except RecursionError as error:
         raise BadLineError("not JSON that can be read here: it is nested too deeply") from error
     if not isinstance(value, dict):
-        raise BadLineError("a JSON value, but not an object")
+        raise BadLineError(NO_OBJECT)
     return value
 
 
@@ -287,6 +287,43 @@ class LineProblem:
 
     line: int  #: from 1
     reason: str  #: what follows "line N:" in a sentence; may hold text of the file
+
+
+@dataclass(slots=True)
+class LineProblems:
+    """What is wrong with the lines of a transcript: all counted, the first `PROBLEM_LIMIT` kept."""
+
+    count: int = 0
+    kept: list[LineProblem] = field(default_factory=list)
+
+    def add(self, line: int, reason: str) -> None:
+        """Note one."""
+        self.count += 1
+        if len(self.kept) < PROBLEM_LIMIT:
+            self.kept.append(LineProblem(line, reason))
+
+    def copied(self) -> LineProblems:
+        """The same, free to grow."""
+        return LineProblems(self.count, list(self.kept))
+
+
+NO_OBJECT = "a JSON value, but not an object"
+INCOMPLETE = "the file ends within it; the host may be writing it"
+CIRCLE = "its parents form a circle"
+
+
+def repeated_id(entry_id: str, line: int) -> str:
+    """What is wrong with an entry whose id another line, *line*, had before."""
+    return f"its id {_short(entry_id)} already stands in line {line}"
+
+
+def missing_parent(entry_id: str) -> str:
+    """What is wrong with an entry whose parent, *entry_id*, is nowhere."""
+    return f"its parent {_short(entry_id)} is not in the file"
+
+
+def _short(entry_id: str) -> str:
+    return entry_id if len(entry_id) <= 80 else f"{entry_id[:79]}…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,16 @@ from lcm_core.ingest.content import (
     shorten,
 )
 from lcm_core.ingest.jsonl import (
+    CIRCLE,
     HEAD_BYTES,
+    INCOMPLETE,
     LINE_LIMIT,
     PROBLEM_LIMIT,
     BadLineError,
     Cancelled,
     FileStamp,
     LineProblem,
+    LineProblems,
     RawLine,
     TranscriptChangedError,
     TranscriptHeader,
@@ -38,11 +41,13 @@ from lcm_core.ingest.jsonl import (
     compact_json,
     decode_object,
     fingerprint,
+    missing_parent,
     never_cancelled,
     open_transcript,
     peek_object,
     read_header,
     read_moment,
+    repeated_id,
     scan_lines,
     stamp_of,
     string,
@@ -207,11 +212,11 @@ def _indexed(
     ):
         scan.take(line)
     shown, found = scan.path()
-    problems = sorted((*scan.problems, *found), key=lambda problem: problem.line)
+    problems = sorted((*scan.problems.kept, *found), key=lambda problem: problem.line)
     return TranscriptIndex(
         path=path,
         line_limit=limit,
-        problem_count=scan.problem_count + len(found),
+        problem_count=scan.problems.count + len(found),
         problems=tuple(problems[:PROBLEM_LIMIT]),
         stamp=stamp,
         scan=scan,
@@ -270,8 +275,7 @@ class TranscriptScan:
     markers: set[int] = field(default_factory=set)  #: entries that only say where the path goes on
     header: TranscriptHeader | None = None
     bad_lines: int = 0
-    problem_count: int = 0
-    problems: list[LineProblem] = field(default_factory=list)
+    problems: LineProblems = field(default_factory=LineProblems)
     end_offset: int = 0
     end_line: int = 1
     open_line: bool = False  #: the last line was taken although no newline ends it
@@ -286,8 +290,7 @@ class TranscriptScan:
             set(self.markers),
             self.header,
             self.bad_lines,
-            self.problem_count,
-            list(self.problems),
+            self.problems.copied(),
             self.end_offset,
             self.end_line,
         )
@@ -305,7 +308,7 @@ class TranscriptScan:
         except BadLineError as error:
             if line.ended:
                 self.bad_lines += 1
-                self._problem(line.number, str(error))
+                self.problems.add(line.number, str(error))
             else:
                 self.incomplete = line.number
             return
@@ -319,11 +322,11 @@ class TranscriptScan:
         if self.header is None:
             self.header = read_header(value)
         else:
-            self._problem(line.number, "another session header; the first one counts")
+            self.problems.add(line.number, "another session header; the first one counts")
 
     def _take_entry(self, line: RawLine, value: JsonObject) -> None:
         if line.too_long:
-            self._problem(line.number, f"too long ({line.size:,} bytes) to be read with the others")
+            self.problems.add(line.number, f"too long ({line.size:,} bytes) to be read with the others")
         self.columns.offset.append(line.offset)
         self.columns.size.append(line.size)
         self.columns.check.append(fingerprint(line.data))
@@ -341,7 +344,7 @@ class TranscriptScan:
         if entry_id is not None:
             if entry_id in self.numbers:
                 first = columns.line[self.numbers[entry_id]]
-                self._problem(line, f"its id {_short(entry_id)} already stands in line {first}")
+                self.problems.add(line, repeated_id(entry_id, first))
             self.numbers[entry_id] = number
             for waiting in self.waiting.pop(entry_id, ()):
                 columns.origin[waiting] = number
@@ -357,11 +360,6 @@ class TranscriptScan:
             self.waiting.setdefault(origin, []).append(number)
             return MISSING
         return self.numbers[origin]
-
-    def _problem(self, line: int, reason: str) -> None:
-        self.problem_count += 1
-        if len(self.problems) < PROBLEM_LIMIT:
-            self.problems.append(LineProblem(line, reason))
 
     def path(self) -> tuple[array[int], list[LineProblem]]:
         """The entries from a root to the last one, and what is wrong as long as no more lines come."""
@@ -379,20 +377,14 @@ class TranscriptScan:
         steps.reverse()
         if at >= 0 and steps:
             line = columns.line[steps[0]]
-            found.append(LineProblem(line, "its parents form a circle; the path begins here"))
+            found.append(LineProblem(line, f"{CIRCLE}; the path begins here"))
         for origin, numbers in self.waiting.items():
             for number in numbers:
                 begins = "; what the host sees begins here" if number in steps[:1] else ""
-                reason = f"its parent {_short(origin)} is not in the file{begins}"
-                found.append(LineProblem(columns.line[number], reason))
+                found.append(LineProblem(columns.line[number], f"{missing_parent(origin)}{begins}"))
         if self.incomplete is not None:
-            reason = "the file ends within it; the host may be writing it"
-            found.append(LineProblem(self.incomplete, reason))
+            found.append(LineProblem(self.incomplete, INCOMPLETE))
         return steps, found
-
-
-def _short(entry_id: str) -> str:
-    return entry_id if len(entry_id) <= 80 else f"{entry_id[:79]}…"
 
 
 # -- one line as a record ----------------------------------------------------------------------------------

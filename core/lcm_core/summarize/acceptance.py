@@ -16,7 +16,7 @@ from typing import Final
 from lcm_core.checks import texts
 from lcm_core.dag.markers import MARKER_LIKE, is_capped
 from lcm_core.javascript import BLANKS
-from lcm_core.summarize.request import HELD_KEY, SummaryReply, SummaryRequest
+from lcm_core.summarize.request import HELD_KEY, StopReason, SummaryReply, SummaryRequest
 from lcm_core.summarize.rulebook import Reversal, Rulebook
 from lcm_core.tokens import Estimator, estimate
 
@@ -124,7 +124,7 @@ def _without_tags(text: str) -> str:
 
 
 _REASONING_TAG: Final = re.compile(
-    r"</?\s*(?:think|thinking|thought|analysis|reasoning|scratchpad|antthinking|reflection)\s*>",
+    rf"</?\s*(?:{texts.THOUGHT_TAGS}|reflection)\s*>",
     re.IGNORECASE,
 )
 
@@ -190,7 +190,7 @@ def judge_text(
     target_tokens: int,
     estimator: Estimator,
     finished: bool = True,
-    stop_reason: str = "end_turn",
+    stop_reason: str = StopReason.END_TURN,
     previous: str = "",
 ) -> DraftVerdict:
     """Whether *text*, by a model or by hand, can be a draft for *source*.
@@ -202,7 +202,7 @@ def judge_text(
     if stop_reason == HELD_KEY:
         said = "The answer held the key that it was asked with, and is not kept: the source may hold it too."
         return DraftVerdict(tokens, (DraftFault.HELD_KEY,), (), (said,))
-    if stop_reason == "refusal":
+    if stop_reason == StopReason.REFUSAL:
         faults.append((DraftFault.REFUSED, "The model refused to answer."))
     elif not finished:
         faults.append((DraftFault.CUT_OFF, f"The model did not finish ({stop_reason}): the end is missing."))

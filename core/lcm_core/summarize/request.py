@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import ClassVar, Final, Protocol
 
 from lcm_core.errors import ConfigurationError, ExitCode, LcmError
@@ -55,6 +56,15 @@ NO_USAGE = Usage(cost_usd=0.0)
 HELD_KEY: Final = "held our key"
 
 
+class StopReason(StrEnum):
+    """How an answer ended, in the words of the Messages API; servers have others beside them."""
+
+    END_TURN = "end_turn"
+    STOP_SEQUENCE = "stop_sequence"
+    MAX_TOKENS = "max_tokens"
+    REFUSAL = "refusal"
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryReply:
     """What came back. It is a proposal: what is accepted is decided by who asked."""
@@ -62,7 +72,7 @@ class SummaryReply:
     text: str  #: reasoning already taken out; may be empty; halves of characters are U+FFFD, as in a file
     model: str = "unknown"  #: what ``summaries.model`` records: ``provider/model``, ``extractive`` ...
     finished: bool = True  #: the model ended by itself (``end_turn``), it was not cut off
-    stop_reason: str = "end_turn"
+    stop_reason: str = StopReason.END_TURN
     usage: Usage = NO_USAGE
     is_missing: bool = False  #: a model was asked and said nothing that can be used
     as_came: str = field(default="", init=False)  #: the text with its halves of characters

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from lcm_core.checks.texts import gives_orders, says_something
+from lcm_core.checks.texts import THOUGHT_TAGS, gives_orders, says_something
 from lcm_core.dag.markers import MARKER_LIKE
 from lcm_core.summarize.cost import FREE, NO_FORECAST, CallMeter, Forecast
 from lcm_core.summarize.identifiers import Identifier, IdentifierKind, identifiers
@@ -66,9 +66,7 @@ _TELLING: Final = frozenset(
     }
 )
 _BULLETS: Final = re.compile(r"^(?:[-*•]\s+)+")
-_TAGS: Final = re.compile(
-    r"</?\s*(?:think|thinking|thought|analysis|reasoning|scratchpad|antthinking)\s*>", re.I
-)
+_TAGS: Final = re.compile(rf"</?\s*(?:{THOUGHT_TAGS})\s*>", re.IGNORECASE)
 _OWN_LINES: Final = re.compile(r"^\W*(?:files?\b[^:\n]{0,40}:|expand for details\b).*$", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d\b[^-]*")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lcm_core.errors import ConfigurationError
 from lcm_core.settings.values import Json
 from lcm_core.summarize.models.providers import ModelChoice, host_of
-from lcm_core.summarize.models.wire import FailureKind, WireError
+from lcm_core.summarize.models.wire import FailureKind, WireError, no_answer
 
 if TYPE_CHECKING:
     import httpx2
@@ -170,7 +170,7 @@ def _parsed(text: str) -> Mapping[str, Json]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        raise WireError(FailureKind.MALFORMED, "what came back is no answer (not JSON)") from None
+        raise no_answer("not JSON") from None
     if not isinstance(document, Mapping):
-        raise WireError(FailureKind.MALFORMED, "what came back is no answer (not an object)")
+        raise no_answer("not an object")
     return document

@@ -24,10 +24,12 @@ from lcm_core.summarize.models.wire import (
     ServerMessage,
     WireError,
     failure_kind,
+    no_answer,
     retry_after,
     server_message,
     tokens_in,
 )
+from lcm_core.summarize.request import StopReason
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -58,9 +60,7 @@ async def wire_errors(sdk: str) -> AsyncIterator[None]:
     except (names.APIError, httpx2.HTTPError, httpx2.StreamError) as error:
         raise WireError(FailureKind.LOST, f"the connection broke ({type(error).__name__})") from None
     except (ValueError, TypeError, AttributeError, LookupError) as error:
-        raise WireError(
-            FailureKind.MALFORMED, f"what came back is no answer ({type(error).__name__})"
-        ) from None
+        raise no_answer(type(error).__name__) from None
 
 
 def _of_connection(cause: BaseException) -> WireError:
@@ -157,7 +157,7 @@ class AnthropicWire:
                 if _added(document, collected):
                     return collected.answer()
         if collected.is_empty and collected.stop_reason is None and collected.input_tokens is None:
-            raise WireError(FailureKind.MALFORMED, "what came back is no answer")
+            raise no_answer()
         return collected.answer()
 
     async def aclose(self) -> None:
@@ -175,7 +175,9 @@ def _added(document: Mapping[str, Json], collected: AnswerBuilder) -> bool:
             for block in _objects(document.get("content")):
                 _begin(block, collected)
             _count(document.get("usage"), collected)
-            collected.stop_reason = _text(document.get("stop_reason")) or "end_turn"  # it is there as a whole
+            collected.stop_reason = (
+                _text(document.get("stop_reason")) or StopReason.END_TURN
+            )  # it is there as a whole
         case "message_start":  # what it says of the answer is only its beginning
             collected.count(tokens_in(object_or_empty(document.get("message")).get("usage"), *_INPUT), None)
         case "content_block_start":
@@ -212,7 +214,11 @@ def _text(value: Json) -> str | None:
 
 
 #: Their words for how an answer ended, in those of the Messages API.
-_ENDS: Final = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+_ENDS: Final = {
+    "stop": StopReason.END_TURN,
+    "length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.REFUSAL,
+}
 
 
 class OpenAIWire:
@@ -252,7 +258,7 @@ class OpenAIWire:
             http: Any = stream.response
             await _collect(http, collected)
         if collected.is_empty and collected.stop_reason is None:
-            raise WireError(FailureKind.MALFORMED, "what came back is no answer")
+            raise no_answer()
         return collected.answer()
 
     async def _stream(self, question: ModelQuestion) -> AsyncStream[ChatCompletionChunk]:
@@ -314,7 +320,7 @@ def _add(document: Mapping[str, Json], collected: AnswerBuilder) -> None:
             stop = "content_filter"
         if is_whole and not isinstance(stop, str):
             stop = "stop"  # it is there as a whole
-    if isinstance(stop, str) and stop and collected.stop_reason != "refusal":
+    if isinstance(stop, str) and stop and collected.stop_reason != StopReason.REFUSAL:
         collected.stop_reason = _ENDS.get(stop, stop)
 
 

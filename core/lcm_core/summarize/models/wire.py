@@ -92,6 +92,11 @@ class WireError(Exception):
         return self.unsent or self.status is not None
 
 
+def no_answer(why: str = "") -> WireError:
+    """What came back is no answer; *why* in a few words, if there is more to say."""
+    return WireError(FailureKind.MALFORMED, f"what came back is no answer{why and f' ({why})'}")
+
+
 class Wire(Protocol):
     """A connection to one provider with one key."""
 
@@ -129,7 +134,7 @@ class AnswerBuilder:
         if text is None:
             return
         if not isinstance(text, str):
-            raise WireError(FailureKind.MALFORMED, "what came back is no answer (a text was expected)")
+            raise no_answer("a text was expected")
         self._room -= len(text)
         if self._room < 0:
             raise WireError(FailureKind.TOO_LONG, "the answer is longer than any that was asked for")

@@ -57,6 +57,7 @@ from lcm_core.summarize.request import (
     NotServedError,
     ProviderAuthError,
     ProviderUnavailableError,
+    StopReason,
     SummarizerError,
     SummaryReply,
     SummaryRequest,
@@ -258,7 +259,7 @@ class ModelSummarizer:
         return SummaryReply(
             text=text,
             model=self.choice.model,
-            finished=stop in ("end_turn", "stop_sequence"),
+            finished=stop in (StopReason.END_TURN, StopReason.STOP_SEQUENCE),
             stop_reason=stop,
             usage=usage,
             is_missing=not text.strip(BLANKS),
