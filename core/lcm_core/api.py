@@ -573,7 +573,7 @@ class LcmDatabase:
         """Make a planned change: one short transaction for each of its plans, which is one but for a batch.
 
         *wait*: seconds for which another process's lock is waited for. If a later plan of a batch fails, the
-        earlier ones stand, and `plan_undo_batch` takes them back.
+        earlier ones stay, and `plan_undo_batch` takes them back.
 
         Raises:
             StalePlanError: the database moved on since it was planned; plan again.

@@ -289,7 +289,7 @@ def _waiting(context: ContextMessages, settings: AssemblySettings, rules: Engine
 
     Such a call is sent, unless its result is anywhere else in the context.
     """
-    if not rules.assembly.mends_messages:
+    if not rules.assembly.drops_unusable:
         return []
     tail = _tail(context, settings, rules)
     known = {item.sent.call_id for item in context.items if item.sent.role is Role.TOOL_RESULT}

@@ -3,7 +3,7 @@
 from typing import Final
 
 #: What counts as blank there: `trim` takes these off, and ``\\s`` of its patterns means them. All of them are
-#: single characters that may stand in a class of a pattern.
+#: single characters that may be used in a class of a pattern.
 BLANKS: Final = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"

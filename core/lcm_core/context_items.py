@@ -23,7 +23,7 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Ordinals at which nothing stands; legitimate after a prune by the host."""
+    """Ordinals without an item; legitimate after a prune by the host."""
 
     place: int  #: of the item that follows, counted from 0
     first: int
@@ -88,7 +88,7 @@ class ContextItems:
         )
 
     def begins_with(self, other: ContextItems) -> bool:
-        """Whether all items of another list stand here, too, before the rest and as they stand there."""
+        """Whether all items of another list are here, too, before the rest and as they are there."""
         known = len(other)
         return (
             self.ordinals[:known] == other.ordinals
@@ -98,7 +98,7 @@ class ContextItems:
         )
 
     def named(self) -> Iterator[tuple[MessageId | None, SummaryId | None]]:
-        """What each item names, as it stands: only one of the two, unless it is damaged."""
+        """What each item names, as it is stored: only one of the two, unless it is damaged."""
         return zip(self.message_ids, self.summary_ids, strict=True)
 
     @cached_property
@@ -110,7 +110,7 @@ class ContextItems:
 
     @cached_property
     def repeated(self) -> Mapping[ItemId, tuple[int, ...]]:
-        """The places of what stands more than once, by what it is."""
+        """The places of what occurs more than once, by what it is."""
         return repeated(self.refs)
 
     @cached_property
@@ -147,7 +147,7 @@ class ContextItems:
 
 
 def repeated(values: Sequence[_Value]) -> dict[_Value, tuple[int, ...]]:
-    """The places of what stands in a column more than once, in order; None is nothing."""
+    """The places of what occurs in a column more than once, in order; None is nothing."""
     counts = Counter(values)
     if len(counts) == len(values):
         return {}

@@ -36,7 +36,7 @@ class ItemFault(StrEnum):
     """What can be wrong with an item of a context (docs/engine/doctor.md, "Family A: the context")."""
 
     DANGLING = "dangling"  #: its row is gone
-    DUPLICATE = "duplicate"  #: the same row stands elsewhere too
+    DUPLICATE = "duplicate"  #: the same row is elsewhere too
     FOREIGN = "foreign"  #: its row belongs to another conversation
     ORDINAL = "ordinal"  #: negative or huge
     TYPE = "type"  #: the type does not say what it refers to
@@ -115,7 +115,7 @@ def findings_at(
 
 
 def _elsewhere(items: ContextItems, place: int) -> str:
-    """Where else an item stands; of very many places the first ones."""
+    """Where else an item is; of very many places the first ones."""
     places = items.repeated[items.refs[place]]
     others = [other for other in places[: MOST_NAMED + 1] if other != place][:MOST_NAMED]
     more = len(places) - 1 - len(others)
@@ -260,7 +260,7 @@ def fresh_tail_of(
 
 # -- as lines of a list ----------------------------------------------------------------------------------
 
-#: What a line of the list stands for, and which: ``("summary", id, occurrence)``, ``("message", id,
+#: What a line of the list shows, and which: ``("summary", id, occurrence)``, ``("message", id,
 #: occurrence)``, ``("item", ordinal, 0)`` for one that refers to nothing, and between items
 #: ``("gap", first missing ordinal, 0)``, ``("brief", id, 0)`` and ``("tail", 0, 0)``.
 RowKey = tuple[str, int | str, int]
@@ -271,7 +271,7 @@ ITEM_KINDS = frozenset({"summary", "message", "item"})
 
 @dataclass(frozen=True, slots=True)
 class ContextView:
-    """A context as the lines of a list: its items, and what stands between them."""
+    """A context as the lines of a list: its items, and what is between them."""
 
     items: ContextItems = field(default_factory=ContextItems)
     tail: FreshTail | None = None  #: None: not known yet
@@ -439,11 +439,11 @@ class KnownContext:
         return findings_at(self.view.items, place, weight, self.conversation_id)
 
     def gap(self, key: RowKey) -> Gap | None:
-        """The gap that a line stands for."""
+        """The gap that a line shows."""
         return next((gap for gap in self.view.items.gaps if gap.first == key[1]), None)
 
     def is_covered(self, item: ItemId) -> bool:
-        """Whether the active focus brief stands in place of an item."""
+        """Whether the active focus brief replaces an item."""
         overlay = self.view.overlay
         return overlay is not None and item in overlay.covered
 
@@ -469,7 +469,7 @@ class KnownContext:
 
 
 def stands_for_item(key: RowKey) -> bool:
-    """Whether a line shows an item, not what stands between items."""
+    """Whether a line shows an item, not what is between items."""
     return key[0] in ITEM_KINDS
 
 
@@ -602,14 +602,14 @@ def _places(
     fresh: Sequence[RowKey],
     selected: int | None,
 ) -> list[int]:
-    """Where the items stand whose entries are read: those in sight and new ones; at first the beginning."""
+    """Where the items are whose entries are read: those in sight and new ones; at first the beginning."""
     if not len(before.items):
         start = max(0, (selected or 0) - SIGHT // 2)
         held = range(len(view.items))
         return list(dict.fromkeys(place for place in view.places[start : start + SIGHT] if place in held))
     ids = view.items.refs
     wanted = {*sight, *(key[1] for key in fresh[-SIGHT:])}
-    # Most stand where they stood, or were appended.
+    # Most are where they were, or were appended.
     likely = {*sight.values(), *range(max(0, len(ids) - SIGHT), len(ids))}
     found = [place for place in sorted(likely) if place < len(ids) and ids[place] in wanted]
     if {ids[place] for place in found} != wanted:

@@ -407,7 +407,7 @@ def _compared(
 def _anchors(
     olds: Sequence[int], news: Sequence[int], a: Sequence[int], b: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Lines that stand once on each side, as many as keep their order (patience)."""
+    """Lines that occur once on each side, as many as keep their order (patience)."""
     in_old, in_new = Counter(a[at] for at in olds), Counter(b[at] for at in news)
     place = {b[at]: j for j, at in enumerate(news) if in_new[b[at]] == 1}
     candidates = [(i, place[a[at]]) for i, at in enumerate(olds) if in_old[a[at]] == 1 and a[at] in place]

@@ -40,7 +40,7 @@ class TailRules:
 
 @dataclass(frozen=True, slots=True)
 class WrapperRules:
-    """What stands around a summary that is sent."""
+    """What is put around a summary that is sent."""
 
     has_trust: bool  #: ``trust="untrusted"``
     escapes: bool  #: the text is XML-escaped
@@ -55,7 +55,7 @@ class AssemblyRules:
     estimator: Estimator  #: of what is sent
     prompt_aware: bool  #: it can choose by the prompt
     stubs_payloads: bool  #: it can send a reference for a large tool result; a setting, too
-    mends_messages: bool  #: what says nothing, calls without a result and repeated calls go; else they stay
+    drops_unusable: bool  #: what says nothing, calls without a result and repeated calls go; else they stay
     rebuilds_tools: bool  #: calls and results are made anew from columns; else the host's block is sent
     names_results: bool  #: what metadata say of a result counts: its call, its tool, whether that failed
     names_authors: bool  #: the model that wrote an answer, and who in a group said something, are sent
@@ -74,7 +74,7 @@ class SourceRules:
     names_role: bool  #: the header of a message says its role
     names_sender: bool  #: and who sent it
     meaningful_only: bool  #: payloads, injected context and blank lines go, and messages that are left empty
-    reads_structure: bool  #: parts stand in for blank content, and JSON is reduced to what it says
+    reads_structure: bool  #: parts replace blank content, and JSON is reduced to what it says
     strip_injected_context_tags: tuple[str, ...]  #: elements that memory plugins inject, to be left out
 
 
@@ -103,7 +103,7 @@ class CompactionRules:
     leaf_trigger: bool  #: raw tokens outside the tail set off a sweep that is not forced, not only the total
     bounded: bool  #: by iterations and time
     has_prefix_target: bool  #: condensation goes on only while the summaries are over a target
-    skips_empty: bool  #: a chunk that says nothing is passed over; else a mark of zero tokens stands for it
+    skips_empty: bool  #: a chunk that says nothing is passed over; else a mark of zero tokens takes its place
     meaningful_fanout: bool  #: leaves that say nothing do not count towards the fan-out
     running_total: bool  #: each pass is reckoned with its weights; else the database is added up each time
     outlives_refusal: bool  #: a refused key ends a phase of a sweep; else it ends the operation
@@ -145,9 +145,9 @@ class CompactionRules:
 class IngestRules:
     """What becomes of a host's message (docs/engine/ingest.md)."""
 
-    as_present: bool  #: all as that page tells of the present; the other flags are then not asked
+    as_present: bool  #: all as that page describes the present; the other flags are then not asked
     calls_are_tools: bool  #: a tool call is a ``tool`` part with its columns; else an ``agent`` part
-    results_are_named: bool  #: a result's tool, and whether it failed, stand in its part
+    results_are_named: bool  #: a result's tool, and whether it failed, are in its part
     images_become_files: bool  #: inline images are stored in files
     payloads_become_files: bool  #: large tool results and other large payloads too
     opens_signatures: bool  #: sealed reasoning is counted as the provider's own block
@@ -160,7 +160,7 @@ class IngestRules:
 
 @dataclass(frozen=True, slots=True)
 class SearchRules:
-    """What of a message stands in ``messages_fts`` (docs/engine/search.md)."""
+    """What of a message is in ``messages_fts`` (docs/engine/search.md)."""
 
     indexes_blank: bool  #: messages without text have a row
     shortens_references: bool  #: of a reference to a stored payload its first line and its summary
@@ -169,7 +169,7 @@ class SearchRules:
 
 @dataclass(frozen=True, slots=True)
 class LockRules:
-    """How the engine stands beside another writer (docs/engine/versions.md, "Locks")."""
+    """How the engine works beside another writer (docs/engine/versions.md, "Locks")."""
 
     waits: bool  #: for a lock; else its own write fails at once
     notes_compactions: bool  #: while it compacts, the file says so
@@ -178,7 +178,7 @@ class LockRules:
 
 @dataclass(frozen=True, slots=True)
 class EngineRules:
-    """How the engine of a file treats it; an operator's settings stand above that (`configured`)."""
+    """How the engine of a file treats it; an operator's settings override that (`configured`)."""
 
     name: str  #: for people, and for ``--rules``
     estimator: Estimator  #: by which rows are counted that are written: always that of the file
@@ -196,7 +196,7 @@ class EngineRules:
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
-    """What the engine's versions left in a schema, oldest first; tags tell where each was first seen."""
+    """What the engine's versions left in a schema, oldest first; tags show where each was first seen."""
 
     token_sums: bool = False  #: 0.3.0
     bootstrap_state: bool = False  #: 0.5.0
@@ -257,7 +257,7 @@ def _name(marks: _Marks) -> str:
 
 
 def _rules(marks: _Marks) -> EngineRules:
-    """Each value beside the mark that it depends on; how else versions between differed, nothing tells."""
+    """Each value beside the mark that it depends on; how else versions between differed is not known."""
     estimator = Estimator.WEIGHTED if marks.migration_state else Estimator.UTF16
     return EngineRules(
         name=_name(marks),
@@ -310,7 +310,7 @@ def _assembly(marks: _Marks, estimator: Estimator) -> AssemblyRules:
         estimator=estimator,
         prompt_aware=marks.active,
         stubs_payloads=marks.large_content,
-        mends_messages=marks.active,
+        drops_unusable=marks.active,
         rebuilds_tools=marks.active,
         names_results=marks.active,
         names_authors=marks.active,
@@ -407,7 +407,7 @@ def engine_rules(schema: Tables, name: str | None = None) -> EngineRules:
 def configured(rules: EngineRules, given: EngineSettings) -> EngineRules:
     """*rules* with what an operator set in place of their own values; every setting has the same name there.
 
-    docs/engine/settings.md, "Settings and defaults"; what stands in no rule is read where it is used.
+    docs/engine/settings.md, "Settings and defaults"; what is in no rule is read where it is used.
     """
     tail, source, escalation, compaction = rules.tail, rules.source, rules.escalation, rules.compaction
     ingest, chunk = rules.ingest, given.leaf_chunk_tokens

@@ -1,7 +1,7 @@
 """What the checks of a database ask, find and report.
 
 A check is a question with an id of its own (docs/decisions.md, "Checks"). A finding is one answer of it:
-rows, a sentence for people, how sure it is, and the name of the fix that could mend it without a model.
+rows, a sentence for people, how sure it is, and the name of the fix that could repair it without a model.
 Severity says what such damage would mean; confidence says whether this is damage at all.
 """
 
@@ -47,7 +47,7 @@ class Confidence(StrEnum):
 
 
 class FixId(StrEnum):
-    """The kinds of change that mend a finding without a model."""
+    """The kinds of change that repair a finding without a model."""
 
     effect: str  #: what it does, for people
 
@@ -146,7 +146,7 @@ class Check:
     #: why a finding may have no fix, and what somebody can do about it, in sentences
     unfixed: str = "It would have to guess, or there is nothing to mend."
     broken: str = (
-        ""  #: what a change would break or has mended, with ``{kind}``, ``{ref}``, ``{conversation}``
+        ""  #: what a change would break or has repaired, with ``{kind}``, ``{ref}``, ``{conversation}``
     )
 
     @property

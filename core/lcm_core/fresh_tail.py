@@ -18,7 +18,7 @@ class TailItem(Protocol):
 
     @property
     def is_message(self) -> bool:
-        """Whether it stands for a raw message whose row exists."""
+        """Whether it is a raw message whose row exists."""
 
     @property
     def role(self) -> str | None:

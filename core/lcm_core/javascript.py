@@ -33,7 +33,7 @@ def trimmed(text: str) -> str:
 
 
 def paired(text: str) -> str:
-    """A text in which two halves of a pair that stand side by side are one character, as there."""
+    """A text in which two halves of a pair that are side by side are one character, as there."""
     if not has_surrogates(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -316,7 +316,7 @@ def js_number(number: int | float) -> str:
 
 
 def first_units(text: str, length: int) -> str:
-    """The first *length* units; half a pair may stand at its end."""
+    """The first *length* units; half a pair may be at its end."""
     if text.isascii():
         return text[:length]
     start = text[:length].encode("utf-16-le", "surrogatepass")
@@ -324,7 +324,7 @@ def first_units(text: str, length: int) -> str:
 
 
 def last_units(text: str, length: int) -> str:
-    """The last *length* units (more than none); half a pair may stand at its beginning."""
+    """The last *length* units (more than none); half a pair may be at its beginning."""
     if text.isascii():
         return text[-length:]
     end = text[-length:].encode("utf-16-le", "surrogatepass")

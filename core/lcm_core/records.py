@@ -1,7 +1,7 @@
 """The rows of an LCM database as frozen values.
 
 Every record names the table it comes from. A field is None when the row holds NULL or when this version
-of the schema does not record it; `Schema.has` tells the two apart. Token counts are the stored estimates
+of the schema does not record it; `Schema.has` distinguishes the two. Token counts are the stored estimates
 of the engine. Text is kept as stored (invalid UTF-8 as surrogate escapes): make it safe before showing it.
 """
 
@@ -150,7 +150,7 @@ class LargeFile:
 
 @dataclass(frozen=True, slots=True)
 class FocusBrief:
-    """A text that stands over the summaries it covers. Source: table ``focus_briefs`` (since 0.11.0)."""
+    """A text that replaces the summaries it covers. Source: table ``focus_briefs`` (since 0.11.0)."""
 
     brief_id: str
     conversation_id: ConversationId

@@ -101,7 +101,7 @@ def _as_noted(one: Snapshot, whole: Assembled) -> tuple[Assembled, tuple[int | N
 
 
 def _kept(items: Sequence[SnapshotItem], messages: Sequence[SentMessage]) -> list[int]:
-    """The places of the messages that stand for *items*, found from the newest back."""
+    """The places of the messages that *items* became, found from the newest back."""
     found: list[int] = []
     end = len(messages)
     for item in reversed(items):  # a result that was made up has the ordinal of its call

@@ -1,6 +1,6 @@
 """Reads and writes the timestamps of LCM databases.
 
-Two formats stand side by side in one column (docs/format.md, "Times"): ``YYYY-MM-DD HH:MM:SS`` in UTC without
+Two formats are in one column (docs/format.md, "Times"): ``YYYY-MM-DD HH:MM:SS`` in UTC without
 saying so (SQLite's default) and ISO with milliseconds and ``Z``. As text they sort wrongly against each
 other, so nothing may compare them as text; here they become aware datetimes in UTC.
 """

@@ -27,7 +27,7 @@ class Estimator(StrEnum):
 _WIDE_BMP: Final = r"[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff00-\uffef]+"
 _WIDE_ASTRAL: Final = r"[\U00020000-\U0002a6df\U0002a700-\U0002ebef]+"
 _ESCAPED: Final = re.compile(r"[\udc80-\udcff]+")
-#: What is not counted as a quarter, or not as it stands: wide and astral characters, and escaped bytes.
+#: What is not counted as a quarter, or not as it is written: wide and astral characters, and escaped bytes.
 _UNEVEN: Final = re.compile("[\u3000-\U0010ffff]+")
 #: Tokens that a character has by either rule, at most.
 MOST_PER_CHARACTER: Final = 2
@@ -194,7 +194,7 @@ _GAP: Final = re.compile(r"[ \t\n\r]*[{,:]?[ \t\n\r]*")
 
 
 def raw_block(metadata: str | None) -> str | None:
-    """The JSON text of ``raw`` in a part's metadata as it stands there; None without one or when unreadable.
+    """The JSON text of ``raw`` in a part's metadata as it is there; None without one or when unreadable.
 
     Cut out and not parsed and written again: numbers and escapes keep the length that was counted.
     """

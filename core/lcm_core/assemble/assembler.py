@@ -170,12 +170,12 @@ def _repaired(
 ) -> list[SentMessage]:
     """The chosen messages as a provider accepts them."""
     found = [item.sent for item in choice.items]
-    if rules.assembly.mends_messages:
+    if rules.assembly.drops_unusable:
         results = (item.sent for item in context.items if item.sent.role is Role.TOOL_RESULT)
         answered = context.answered_unread.union(one.call_id for one in results if one.call_id)
         found = without_unanswered_calls(found, choice.tail.first_ordinal, answered, repairs)
         found = without_silence(found, repairs)
-    return pair_tools(found, repairs, calls_once=rules.assembly.mends_messages)
+    return pair_tools(found, repairs, calls_once=rules.assembly.drops_unusable)
 
 
 def _last_cut(

@@ -49,7 +49,7 @@ class CachePolicy:
 
 UNOBSERVED = CachePolicy(CacheState.UNKNOWN, False, "this file holds no cache telemetry")
 
-#: How long a provider keeps what it was told to keep long; the short one is a setting.
+#: How long a provider keeps what it was asked to keep long; the short one is a setting.
 _LONG_RETENTION = timedelta(hours=1)
 _SHORT_RETENTION = timedelta(seconds=300)
 

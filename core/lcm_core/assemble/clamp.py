@@ -15,7 +15,7 @@ from lcm_core.frozen import dataclass
 from lcm_core.javascript import BLANKS, Json, stringify
 from lcm_core.tokens import Estimator, estimate, quarters, utf16_length
 
-#: What a payload that is no text counts beside the words that stand for it.
+#: What a payload that is no text counts beside the words that replace it.
 OPAQUE_TOKENS: Final = 1_600
 _OPAQUE: Final = "[opaque binary payload]"
 _OPAQUE_KEYS: Final = frozenset({"data", "image", "imageData", "image_data", "base64", "bytes", "source"})

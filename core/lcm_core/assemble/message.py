@@ -129,7 +129,7 @@ class SentMessage:
     sender: JsonObject | None = None  #: of a user's message: who in a group said it
     given: JsonObject | None = field(default=None, repr=False)  #: as the host holds it; sent as it is
     #: What the JSON of its blocks weighs, in quarters of a token, once it was counted; None: not counted, or
-    #: a payload may stand in it.
+    #: a payload may be in it.
     quarters: int | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -157,7 +157,7 @@ def pair_tools(
     """Put every result right behind its call; make up those that are missing, drop those of no call.
 
     *calls_once*: as the present engine does, which also removes calls whose id was used before and finds
-    results that stand elsewhere; else as 0.1. Where nothing is dropped, moved or made up, the messages stay
+    results that are elsewhere; else as 0.1. Where nothing is dropped, moved or made up, the messages stay
     as they are.
     """
     out = _Out(messages)
@@ -285,7 +285,7 @@ class _Present:
         return _Span(at, answers, tuple(kept), at if first_kept is None else first_kept)
 
     def _behind(self, span: _Span, names: dict[str, str | None]) -> dict[str, int]:
-        """Results that stand behind the span, for calls that have none in it or one that was made up."""
+        """Results that come behind the span, for calls that have none in it or one that was made up."""
         found: dict[str, int] = {}
         if span.end == len(self.messages):
             return found

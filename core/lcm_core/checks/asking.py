@@ -133,7 +133,7 @@ class Run:
     async def patient(self, checks: Iterable[str], where: str = "") -> AsyncIterator[None]:
         """`guarded`, and what gets no further for `Limits.seconds` is interrupted and stops these checks.
 
-        One may stand within another: then the inner one's time alone runs.
+        One may be inside another: then the inner one's time alone runs.
         """
         outer, clock = self.clock, asyncio.timeout(self.limits.seconds or None)
         if outer is not None and not outer.expired():

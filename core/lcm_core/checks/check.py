@@ -177,7 +177,7 @@ class Fault:
 class TextRule(Check, Generic[Seen]):
     """A check that is asked of one text after the other, which are not kept."""
 
-    faults: tuple[Fault, ...] = ()  #: in the order in which they are told
+    faults: tuple[Fault, ...] = ()  #: in the order in which they are reported
     find: Callable[[Seen, Limits], Iterable[Hit | tuple[Fault, KeyPart]]] = field(kw_only=True)
 
 

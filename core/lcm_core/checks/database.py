@@ -38,7 +38,7 @@ _MOST_FAULTS: Final = 100
 _MOST_VIOLATIONS: Final = 100_000
 _STEPS: Final = ("backfillSummaryDepths", "backfillSummaryMetadata", "backfillToolCallColumns")
 _IDENTITY_STEP: Final = "repairOpenClawMetadataIdentityState"
-#: What mends rows of a table that refer to nothing.
+#: What removes rows of a table that refer to nothing.
 _FIXES: Final = {
     "message_parts": FixId.DELETE_ORPHAN_PARTS,
     "summary_messages": FixId.DELETE_ORPHAN_LINKS,
@@ -276,7 +276,7 @@ PAGES: Final[tuple[ReadingRule, ...]] = (
 
 
 async def read_schema(run: Run) -> None:
-    """G12, G14 to G17: what can be told of the file without reading it."""
+    """G12, G14 to G17: what is known of the file without reading it."""
     if run.wants(("G14",)):
         known = run.database.state
         space = await run.database.read(_load_space, 0 if known is None else known.wal_size)

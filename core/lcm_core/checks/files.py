@@ -60,7 +60,7 @@ class Uses:
 
     def __init__(self, known: frozenset[str]) -> None:
         self.known = known  #: ids of all files that the database knows
-        self.named: set[str] = set()  #: ids that stand anywhere
+        self.named: set[str] = set()  #: ids that are named anywhere
         self.unknown: dict[ConversationId, list[int]] = {}  #: messages that refer to a file that is unknown
 
     def take_message(self, message_id: int, owner: int, text: str, large_content: str | None) -> None:

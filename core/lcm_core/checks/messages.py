@@ -316,7 +316,7 @@ class Messages:
             self._before = (place, body)
 
     def _identify(self, place: int, role: str, body: MessageBody) -> str | None:
-        """Note what tells a message apart; its digest, where that was made."""
+        """Note what identifies a message; its digest, where that was made."""
         stored, digest = body.identity_hash, None
         if stored is None or "E6" in self._wanted:
             digest = sha256(f"{role}\0{body.content}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -363,7 +363,7 @@ class Messages:
 
     @property
     def keys(self) -> Keys:
-        """What tells the messages apart."""
+        """What distinguishes the messages."""
         return Keys(self._texts, self._call_keys, bytes(self._weights))
 
     def repetitions(self) -> list[Repetition]:
@@ -654,7 +654,7 @@ async def repetitions_of(database: Database, conversation_id: ConversationId) ->
 
 
 async def load_messages(reader: Reader, structure: Structure) -> Messages:
-    """What tells the repetitions of a conversation and its copies, all in one transaction."""
+    """What shows the repetitions of a conversation and its copies, all in one transaction."""
     seen = _for_repetitions(structure)
     for first, last in _batches(structure.messages):
         bodies = await _bodies_between(reader, structure.conversation, first, last)

@@ -94,7 +94,7 @@ def _fix_of(
     proven: Mapping[SummaryId, FixId],
     otherwise: FixId = FixId.RECOMPUTE_COUNTERS,
 ) -> FixId | None:
-    """What mends a number: what it proves; what only shows a loss stays as it is."""
+    """What corrects a number: what it proves; what only shows a loss stays as it is."""
     if node.summary_id in proven:
         return proven[node.summary_id]
     return otherwise if _can_be_made(structure, node) else None

@@ -222,7 +222,7 @@ def _has_links(structure: Structure, block: CoverageBlock) -> bool:
 
 
 def true_order(structure: Structure) -> list[int] | None:
-    """Places in the list as the items belong; None: nothing tells."""
+    """Places in the list as the items belong; None: nothing shows it."""
     items = structure.items
     possible = list(dict.fromkeys(_orders(items.ordinals)))
     if len(possible) == 1:
@@ -234,7 +234,7 @@ def true_order(structure: Structure) -> list[int] | None:
 
 
 def _orders(ordinals: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The orders that an interrupted renumbering may have come from; first as it stands."""
+    """The orders that an interrupted renumbering may have come from; first as it is."""
     places = range(len(ordinals))
     yield tuple(places)
     if ordinals and ordinals[-1] >= ABNORMAL_ORDINAL:
@@ -247,7 +247,7 @@ def _orders(ordinals: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _doubtful(structure: Structure) -> frozenset[int]:
-    """Places of items that tell nothing: what stands twice, and what a summary beside it covers."""
+    """Places of items that show nothing: what occurs twice, and what a summary beside it covers."""
     found = {at for places in structure.items.repeated.values() for at in places}
     for at, place in enumerate(structure.message_places(structure.items)):
         if place is not None and structure.linked[place] == 2:
@@ -256,13 +256,13 @@ def _doubtful(structure: Structure) -> frozenset[int]:
 
 
 def _ascends(spans: Iterable[tuple[int, int] | None]) -> bool:
-    """Whether items begin no earlier than those before them; what covers nothing stands anywhere."""
+    """Whether items begin no earlier than those before them; what covers nothing may be anywhere."""
     starts = [span[0] for span in spans if span is not None]
     return all(before <= after for before, after in pairwise(starts))
 
 
 def known_order(structure: Structure, items: ContextItems) -> list[int] | None:
-    """Places in *items* as they belong by what they cover; None where that does not tell one order.
+    """Places in *items* as they belong by what they cover; None where that does not give one order.
 
     It does when each covers something, none covers what lies within another one's run of messages, and the
     recorded times say the same as seq.
@@ -280,9 +280,9 @@ def known_order(structure: Structure, items: ContextItems) -> list[int] | None:
 def behind_newer(
     structure: Structure, items: ContextItems, order: Sequence[int] | None = None
 ) -> Iterator[int]:
-    """The places of the items that stand behind something newer: by time, and messages also by seq.
+    """The places of the items that come behind something newer: by time, and messages also by seq.
 
-    What a transplant copied stands in front of the rest, whenever it was said.
+    What a transplant copied comes before the rest, whenever it was said.
     """
     newest_start, last_place = 0.0, -1
     places = structure.message_places(items)

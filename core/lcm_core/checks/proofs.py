@@ -219,7 +219,7 @@ def _at(by_time: list[tuple[float, int]], moment: float | None) -> list[int]:
 
 
 T = TypeVar("T", bound=Hashable)
-#: More doubtful lines of one summary than this are not told apart: each doubles the choices.
+#: More doubtful lines of one summary than this are not distinguished: each doubles the choices.
 _MOST: Final = 8
 
 
@@ -390,7 +390,7 @@ def links_in_order(structure: Structure, leaf: SummaryId) -> Links | None:
 
 
 def edges_in_order(structure: Structure, consumer: SummaryId) -> tuple[Edge, ...] | None:
-    """The edges of a condensed summary as they belong; None where one may be lost, or nothing tells."""
+    """The edges of a condensed summary as they belong; None where one may be lost, or nothing shows it."""
     order = sources_in_order(structure, consumer)
     held = structure.edges[consumer]
     if order is None or len(set(order)) < len(held):

@@ -76,14 +76,14 @@ class Repetition:
     flood: bool
     certain: bool
     tokens: int  #: stored estimate of the copies
-    in_context: tuple[int, ...]  #: the copies that stand in the context themselves
+    in_context: tuple[int, ...]  #: the copies that are in the context themselves
     spare: tuple[int, ...]  #: those of them whose originals the context reaches too: they can go
     summarised: int  #: how many copies went into a summary
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What tells the messages of a conversation apart, by place."""
+    """What distinguishes the messages of a conversation, by place."""
 
     texts: array[int]  #: 64 bits of the identity of role and text
     calls: array[int]  #: 64 bits of the tool call ids; 0 without any
@@ -244,7 +244,7 @@ def _in_sight(structure: Structure, repeats: Sequence[_Repeat]) -> Mapping[int, 
         copy: original for one in repeats if one.proof is not Proof.LENGTH for original, copy in one.pairs
     }
     found: dict[int, int] = {}
-    for copy, original in sorted(origins.items()):  # an original stands before its copies
+    for copy, original in sorted(origins.items()):  # an original comes before its copies
         if structure.raw[original] or structure.linked[original] == 2 or original in found:
             found[copy] = original
     return found

@@ -41,7 +41,7 @@ from lcm_core.wording import counted, phrase
 #: Messages that two conversations share by more than chance, and their share of the smaller one.
 _MIN_SHARED: Final = 20
 _MIN_SHARE: Final = 0.5
-#: A text that stands in more conversations than this tells nothing about any two of them.
+#: A text that is in more conversations than this shows nothing about any two of them.
 _MOST_OWNERS: Final = 8
 #: Rows of an index that one transaction groups.
 _STEP: Final = 100_000
@@ -363,7 +363,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries of transcripts that stand for more than one message."""
+    """Entries of transcripts that name more than one message."""
 
     #: by conversation and column, messages that claim the same entry, or the same event
     collisions: Sequence[tuple[ConversationId, str, Sequence[int]]]
@@ -633,7 +633,7 @@ async def _shared_messages(run: Run, state: State) -> list[Shared]:
 
 
 async def _shared_entries(run: Run, state: State) -> list[Shared]:
-    """Pairs of conversations in which entries of one transcript stand for the same message."""
+    """Pairs of conversations in which entries of one transcript name the same message."""
     entries: dict[tuple[int, int], list[str]] = {}
     ranges = _ranges(state)
     for step, (low, high) in enumerate(ranges, 1):
@@ -647,7 +647,7 @@ async def _shared_entries(run: Run, state: State) -> list[Shared]:
         one, other = (known.get(owner) for owner in pair)
         if len(shared) < _MIN_SHARED_ENTRIES or one is None or other is None:
             continue
-        # Ids are short, so some are equal by chance: only those count that stand for the same text.
+        # Ids are short, so some are equal by chance: only those count that name the same text.
         count = await run.database.read(_same_texts, pair, shared)
         if count >= _MIN_SHARED_ENTRIES:
             found.append(Shared(one, other, count, min(one.messages, other.messages)))
@@ -662,7 +662,7 @@ def _ranges(state: State) -> list[tuple[str, str]]:
 
 
 async def _owners(reader: Reader, column: str, low: str, high: str) -> list[tuple[str, list[int]]]:
-    """The values of an indexed column that stand in a few conversations, with these, ascending."""
+    """The values of an indexed column that a few conversations have, with these, ascending."""
     rows = await reader.rows(
         f"""SELECT value, json_group_array(owner) AS owners FROM (
             SELECT DISTINCT {column} AS value, conversation_id AS owner FROM messages
@@ -675,7 +675,7 @@ async def _owners(reader: Reader, column: str, low: str, high: str) -> list[tupl
 
 
 async def _same_texts(reader: Reader, pair: tuple[int, int], entries: list[str]) -> int:
-    """How many entries stand for messages with the same identity in both conversations."""
+    """How many entries name messages with the same identity in both conversations."""
     rows = await reader.rows_in(
         """SELECT count(*) AS n FROM messages AS one JOIN messages AS other
         ON other.transcript_entry_id = one.transcript_entry_id AND other.identity_hash = one.identity_hash

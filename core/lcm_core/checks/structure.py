@@ -141,7 +141,7 @@ class Structure:
 
     @cached_property
     def summaries_in_context(self) -> tuple[SummaryId, ...]:
-        """The summaries of this conversation that stand in its context, each once, in order."""
+        """The summaries of this conversation that are in its context, each once, in order."""
         return tuple(one for one in dict.fromkeys(self.graph.in_context) if one in self.nodes)
 
     @property
@@ -150,7 +150,7 @@ class Structure:
         return self.graph.orphans[::-1]
 
     def places(self, summary_id: SummaryId) -> Iterator[int]:
-        """Where the messages that a summary is itself linked to stand; missing and foreign ones are none."""
+        """Where the messages are that a summary is itself linked to; missing and foreign ones are none."""
         position = self.messages.position
         for message_id in self.links.get(summary_id, NO_LINKS).message_ids:
             place = position.get(message_id)
@@ -158,7 +158,7 @@ class Structure:
                 yield place
 
     def message_places(self, items: ContextItems) -> list[int | None]:
-        """Where the message of each item stands; None of a summary, and of a message that is not ours."""
+        """Where the message of each item is; None of a summary, and of a message that is not ours."""
         position = self.messages.position
         return [None if one is None else position.get(one) for one in items.message_ids]
 
@@ -174,7 +174,7 @@ class Structure:
 
     @cached_property
     def raw(self) -> bytes:
-        """By place: 1 where the message stands in the context itself."""
+        """By place: 1 where the message is in the context itself."""
         found = bytearray(len(self.messages))
         for place in self.message_places(self.items):
             if place is not None:

@@ -60,7 +60,7 @@ _TOLERANCE: Final = 1
 MOST_CHARACTERS: Final = 10_000_000
 #: Summaries of one batch.
 BATCH: Final = 100
-#: Characters of a first source that tell whether a summary may be a copy of it.
+#: Characters of a first source that show whether a summary may be a copy of it.
 _OPENING: Final = 400
 #: Characters of sources that are compared with a suspected copy; no engine cuts a longer run.
 _MOST_SOURCE: Final = 2_000_000

@@ -107,12 +107,12 @@ def has_reasoning(content: str) -> bool:
 
 
 def has_injected_context(content: str) -> bool:
-    """Whether tags of injected memory stand in a text."""
+    """Whether a text has tags of injected memory."""
     return _INJECTED.search(content) is not None
 
 
 def has_binary(content: str) -> bool:
-    """Whether base64, a data URL or a media line stands in a text."""
+    """Whether a text has base64, a data URL or a media line."""
     if ("MEDIA:" in content or ";base64," in content) and _MEDIA.search(content):
         return True
     return any(len(word) >= _LONG_WORD and _BASE64.search(word) for word in content.split())

@@ -2,7 +2,7 @@
 
 The rules and their order are those of the engine's own doctor (docs/engine/doctor.md, "Order of the
 markers"), by position: a marker that a summary merely quotes is no fault. Positions count UTF-16 units, as
-JavaScript does. What the doctor does not see (empty text, hard caps) is told apart from what it does.
+JavaScript does. What the doctor does not see (empty text, hard caps) is distinguished from what it does.
 """
 
 from __future__ import annotations
@@ -78,5 +78,5 @@ def _first_is_within(content: str, marker: str, window: int) -> bool:
 
 
 def is_capped(content: str) -> bool:
-    """Whether the text was cut at the hard cap (docs/engine/texts.md, "Escalation"); no doctor tells."""
+    """Whether the text was cut at the hard cap (docs/engine/texts.md, "Escalation"); no doctor reports it."""
     return _CAPPED.search(content, max(len(content) - 200, 0)) is not None

@@ -1,9 +1,9 @@
 """Previous context: which earlier summaries the engine gave to the model when it made a summary.
 
 One rule for compaction, rewrite and repair (docs/engine/texts.md, "Previous context"). Nothing in the
-database records what was given. It is reconstructed from what does stand there: the row that a summary has
-tells the order in which summaries were made, the edges tell which of them had been consumed by then, the
-messages tell which of them stood before it. Which kind of pass made a leaf can only be concluded, so the
+database records what was given. It is reconstructed from what is recorded: the row that a summary has
+shows the order in which summaries were made, the edges show which of them had been consumed by then, the
+messages show which of them came before it. Which kind of pass made a leaf can only be concluded, so the
 choice says what it assumes. A condensed summary is given nothing.
 """
 
@@ -62,7 +62,7 @@ class Candidate:
     broken: BrokenKind | None
     first_seq: int | None  #: messages that it covers; None: no message is linked to it, its place is by time
     last_seq: int | None
-    refused: str | None = None  #: why it did not stand in the context then; None: it did
+    refused: str | None = None  #: why it was not in the context then; None: it did
 
 
 @dataclass(frozen=True, slots=True)

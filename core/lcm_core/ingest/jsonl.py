@@ -328,7 +328,7 @@ def _short(entry_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """What tells that a file is still the same."""
+    """What shows that a file is still the same."""
 
     device: int
     inode: int

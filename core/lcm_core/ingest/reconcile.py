@@ -57,7 +57,7 @@ def anchor_by_entry(ids: Sequence[str | None], known: Collection[str]) -> Anchor
 
 
 def anchor_by_content(transcript: Sequence[str], stored: Sequence[str]) -> Anchor | None:
-    """Behind the place at which the newest *stored* messages stand in the transcript.
+    """Behind the place at which the newest *stored* messages are in the transcript.
 
     Both are sequences of `comparable`, oldest first. None when no place has as many agreeing predecessors as
     are asked for, or several have equally many.

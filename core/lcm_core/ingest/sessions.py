@@ -81,7 +81,7 @@ class SessionProblem:
 
 
 class _Stamp(NamedTuple):
-    """What tells that a file is still the same."""
+    """What shows that a file is still the same."""
 
     size: int
     modified_ns: int

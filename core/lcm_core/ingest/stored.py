@@ -1,4 +1,4 @@
-"""One message of a host as the rows that stand for it (docs/engine/ingest.md)."""
+"""One message of a host as the rows that hold it (docs/engine/ingest.md)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _setting(
 class EngineSettings:
     """What the engine is given by environment or plugin config. Tokens are estimates, ``_ms`` milliseconds.
 
-    ``fresh_tail_count`` stands for ``LCM_FRESH_TAIL_COUNT`` and ``freshTailCount``; a row names only what
+    ``fresh_tail_count`` is the name of ``LCM_FRESH_TAIL_COUNT`` and ``freshTailCount``; a row names only what
     departs from that. A default of None means unset, or derived from other values where it is used.
     """
 

@@ -2,7 +2,7 @@
 
 Table ``lcm_tui_assemblies`` is our own (docs/format.md, "Tables of ours"); `lcm_core.change.snapshots` writes
 it. A snapshot holds numbers and references, never a text: what was sent is put together again from the rows
-that still exist, and the hash of the messages tells whether that is what was sent.
+that still exist, and the hash of the messages shows whether that is what was sent.
 """
 
 from __future__ import annotations

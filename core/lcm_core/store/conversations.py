@@ -46,7 +46,7 @@ class DepthCount:
 
 @dataclass(frozen=True, slots=True)
 class ConversationCounts:
-    """What indexes alone can tell of a conversation."""
+    """What indexes alone show of a conversation."""
 
     conversation_id: ConversationId
     messages: int

@@ -88,7 +88,7 @@ class Reader:
     async def rows_in(self, sql: str, keys: Iterable[object], *parameters: object) -> list[Row]:
         """The rows of a query whose text holds ``IN (?*)``, asked in chunks of the *keys*.
 
-        *parameters* stand before the keys.
+        *parameters* come before the keys.
         """
         return typed(await self.stored_in(sql, keys, *parameters))
 

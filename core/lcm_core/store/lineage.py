@@ -82,7 +82,7 @@ class SummaryDetail:
 
 
 async def context_summaries(reader: Reader, conversation_id: ConversationId) -> tuple[ContextSummary, ...]:
-    """The summaries that a context refers to, by ordinal, with what tells roots from the rest."""
+    """The summaries that a context refers to, by ordinal, with what distinguishes roots from the rest."""
     if not reader.schema.has("context_items") or not reader.schema.has("summaries"):
         return ()
     consumed = "0"

@@ -37,7 +37,7 @@ PART_TEXTS = (
 )
 #: Characters of a text that a list reads; a whole message is read when it is opened.
 HEAD = 2_000
-#: Likewise of a part's metadata, which holds the host's block and may be cut: what was read of it still tells
+#: Likewise of a part's metadata, which holds the host's block and may be cut: what was read of it still shows
 #: ids and names.
 METADATA_HEAD = 16_000
 #: From so many rows on records are made in a thread, so that no key press waits for them.

@@ -253,7 +253,7 @@ async def _found_by_time(reader: Reader, subject: _Subject, known: set[SummaryId
 
 
 async def _unplaced(reader: Reader, subject: _Subject) -> list[SummaryId]:
-    """Summaries made before the subject and not consumed then whose place no message tells, newest first."""
+    """Summaries made before the subject and not consumed then whose place no message shows, newest first."""
     rows = await reader.rows(
         """SELECT summary_id FROM summaries WHERE conversation_id = ? AND +rowid < ?
         ORDER BY created_at DESC, rowid DESC LIMIT ?""",

@@ -416,7 +416,7 @@ class FileSize:
 
     bytes: int
     free: int  #: bytes in pages that hold nothing: written again before the file grows
-    tables: tuple[TableSize, ...] | None  #: the largest first; None: this SQLite cannot tell
+    tables: tuple[TableSize, ...] | None  #: the largest first; None: this SQLite does not know
 
 
 @dataclass(frozen=True, slots=True)

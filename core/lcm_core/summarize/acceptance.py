@@ -60,7 +60,7 @@ _OFFER: Final = re.compile(
 def without_wrapping(text: str) -> str:
     """*text* without a code fence, tags of a summary, or words of introduction around the whole of it.
 
-    What stands inside is left as it is. A text of which nothing would be left stays whole.
+    What is inside is left as it is. A text of which nothing would be left stays whole.
     """
     inner = text.strip(BLANKS)
     for _ in range(_LAYERS):

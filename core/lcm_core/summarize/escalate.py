@@ -188,7 +188,7 @@ async def escalate(
         if not answer and not rules.escalation.accepts_empty:
             break  # the engine does not ask again after an empty answer
         if not (asked[-1].finished or is_cut):
-            continue  # cut off, or a refusal: the engine would keep it, and nothing would ever tell
+            continue  # cut off, or a refusal: the engine would keep it, and nothing would ever show it
         if _tokens(answer, rules.estimator) < size:
             level = Level.AGGRESSIVE if aggressive else Level.NORMAL
             return replace(_kept(answer, level, depth, size, asked, rules), is_cut=is_cut)

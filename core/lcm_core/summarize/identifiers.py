@@ -1,6 +1,6 @@
 """The identifiers in a text: what is either copied exactly or wrong, and can be found without a model.
 
-What one class took, the next do not see. Patterns stand on ASCII word boundaries, so that an identifier is
+What one class took, the next do not see. Patterns rely on ASCII word boundaries, so that an identifier is
 found in the middle of Chinese or Hebrew; digits of other scripts and full-width forms are read as ASCII,
 character by character, so that places stay places in the text.
 """

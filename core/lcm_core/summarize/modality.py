@@ -37,7 +37,7 @@ class Force(StrEnum):
     MAY = "allowed"
     NEED_NOT = "optional"
     CAN = "possible"
-    NOT = "denied"  #: a negation that may tell of an event
+    NOT = "denied"  #: a negation that may describe an event
     PLAIN = "stated"
 
 
@@ -445,7 +445,7 @@ def _negated(part: _ClausePart) -> bool:
 def _begins_negated(part: _ClausePart, sentence: str) -> bool:
     """An order without a modal begins with its negation: *Nicht löschen*, *No borres*, *Не трогать*.
 
-    English *No* begins an order only where no verb tells of an event: *No deploys on Fridays*.
+    English *No* begins an order only where no verb describes an event: *No deploys on Fridays*.
     """
     atom, place = next(one for one in part.atoms if one[0] in _NEGATIONS)
     if place > 0 or atom is not Atom.NOT or not part.content:

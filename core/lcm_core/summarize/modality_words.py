@@ -28,7 +28,7 @@ class Atom(StrEnum):
     ONLY = "only"
     NEVER = "never"  #: a negation that is a rule without a modal
     DO_NOT = "do not"  #: a negated order
-    NOT = "not"  #: a negation, which may tell of an event
+    NOT = "not"  #: a negation, which may describe an event
     AVOID = "avoid"  #: an order that negates what follows
     OMIT = "omit"  #: forget, fail: negates what follows when it is negated itself
     WITHOUT = "without"  #: begins an exception: unless, without, except
@@ -385,7 +385,7 @@ CONTRASTS: Final = frozenset(_CONTRASTS_WORDS.split())
 EVENTS: Final = frozenset(_EVENTS_WORDS.split())
 #: Verbs that accompany another verb.
 HELPERS: Final = frozenset(_HELPERS_WORDS.split())
-#: Words that tell languages apart in which *no* means something else.
+#: Words that distinguish languages in which *no* means something else.
 PORTUGUESE: Final = frozenset(_PORTUGUESE_WORDS.split())
 SPANISH: Final = frozenset(_SPANISH_WORDS.split())
 ENGLISH: Final = frozenset(_ENGLISH_WORDS.split())

@@ -299,7 +299,7 @@ class Retention:
     reversed: tuple[Reversal, ...]  #: rules said as their opposite; they are not among those lost
     files: FileList
     times: TimeCoverage
-    people_checked: bool  #: whether names of people could be compared: capitals tell them
+    people_checked: bool  #: whether names of people could be compared: they are known by capitals
     closing: str | None  #: what can be expanded; None: the closing line is missing
     copied: float  #: share of the text that is word for word in the source, in runs of eight words
 

@@ -296,7 +296,7 @@ def _tool_text(extraction: _Extraction, block: Json, name: str) -> Json:
 
 
 def _tool_blocks(extraction: _Extraction, content: Json) -> Json:
-    """The same for answers that stand as blocks in a message of another role."""
+    """The same for answers that are blocks in a message of another role."""
     if not isinstance(content, list):
         return content
     found: list[Json] = []

@@ -89,7 +89,7 @@ class _Sentence:
 
     number: int
     text: str
-    block: int  #: the header that it stands under; -1: none
+    block: int  #: the header above it; -1: none
     terms: frozenset[str]
     adds: dict[object, float]  #: what it says and how much that weighs
     factor: float  #: who says it, and where
@@ -172,7 +172,7 @@ class _Piece:
 
     text: str
     start: int
-    block: int  #: the header that it stands under; -1: none
+    block: int  #: the header above it; -1: none
 
 
 def _pieces_of(source: str, headers: Sequence[int]) -> list[_Piece]:
