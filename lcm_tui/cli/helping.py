@@ -76,15 +76,13 @@ def listed(path: str = "") -> Answer:
 def _usage(one: Command) -> str:
     """The words of a command with its arguments; a conversation is named by options, as by the engine."""
     by_option = "--conversation-id <id> | --session-key <key>"
-    conversation = {each.name for each in declared_in(ConversationOptions)}
-    named = [f"({by_option})" if one.takes(NeededConversation) else f"[{by_option}]"]
+    named = f"({by_option})" if one.takes(NeededConversation) else f"[{by_option}]"
     arguments = [
-        _argument(each)
+        named if one.takes(ConversationOptions) and each.name == "conversation" else _argument(each)
         for each in one.parameters
         if isinstance(each.shape, Argument)
-        and not (one.takes(ConversationOptions) and each.name in conversation)
     ]
-    return " ".join([one.path, *(named if one.takes(ConversationOptions) else ()), *arguments])
+    return " ".join([one.path, *arguments])
 
 
 def _argument(one: Declared) -> str:

@@ -104,6 +104,34 @@ class WholeNumber(Kind[int]):
         raise invalid(name, f"must be a whole number {wanted}", value)
 
 
+#: What ids of summaries begin with.
+_SUMMARY = "sum_"
+
+
+class ConversationNumber(WholeNumber):
+    """The number of a conversation."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def read(self, name: str, value: str) -> int:
+        """The number; of a summary's id it is said what that is."""
+        if value.startswith(_SUMMARY):
+            problem = f"must be the number of a conversation: {value} is a summary"
+            raise invalid(name, f"{problem}, and `summaries show` names its own", value)
+        return super().read(name, value)
+
+
+class ConversationOrSummary(Kind[int | str]):
+    """The number of a conversation, or the id of a summary."""
+
+    def read(self, name: str, value: str) -> int | str:
+        """A number, or the id as the database holds it."""
+        if value.startswith(_SUMMARY):
+            return StoredText().read(name, value)
+        return ConversationNumber().read(name, value)
+
+
 class Tokens(Kind[int]):
     """A number of tokens as the app takes it too: ``128000``, ``128k``, ``1.5m``."""
 

@@ -12,6 +12,8 @@ from lcm_core.errors import UsageError
 from lcm_tui.cli.declaring import Argument, Option
 from lcm_tui.cli.kinds import (
     Choice,
+    ConversationNumber,
+    ConversationOrSummary,
     Dollars,
     FilePath,
     Moment,
@@ -99,7 +101,7 @@ class CommonOptions:
 
 # -- which conversation, which summary -------------------------------------------------------------------
 
-CONVERSATION: Final = WholeNumber(1)
+CONVERSATION: Final = ConversationNumber()
 
 ConversationArgument: TypeAlias = Annotated[
     int | None, Argument("CONVERSATION_ID", "The conversation; or use an option.", CONVERSATION)
@@ -188,6 +190,46 @@ class NeededConversation(ConversationOptions):
     def selector(self, command: str, *, needed: bool = True) -> Selector:
         """The conversation that is named."""
         return ConversationOptions.selector(self, command, needed=needed)
+
+
+ConversationOrSummaryArgument: TypeAlias = Annotated[
+    int | str | None,
+    Argument(
+        "CONVERSATION_ID",
+        "The conversation, or a summary by its whole id or the beginning of it; or use options.",
+        ConversationOrSummary(),
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryOptions:
+    """How the commands about summaries are told which; a summary's id names its conversation too."""
+
+    conversation: ConversationOrSummaryArgument = None
+    conversation_id: ByConversationId = None
+    session_key: BySessionKey = None
+    summary: Summaries = ()
+
+    @property
+    def summaries(self) -> tuple[str, ...]:
+        """The beginnings of ids that are given."""
+        return (self.conversation, *self.summary) if isinstance(self.conversation, str) else self.summary
+
+    @property
+    def given(self) -> bool:
+        """Whether a conversation or a summary was named at all."""
+        return any((self.conversation, self.conversation_id, self.session_key, self.summary))
+
+    def selector(self, command: str, *, needed: bool) -> Selector:
+        """The conversation that is named, where one is *needed* and no summary names it.
+
+        Raises:
+            UsageError: it is named twice, or not at all.
+        """
+        number = self.conversation if isinstance(self.conversation, int) else None
+        named = ConversationOptions(number, self.conversation_id, self.session_key)
+        return named.selector(command, needed=needed and not self.summaries)
 
 
 # -- lists -----------------------------------------------------------------------------------------------

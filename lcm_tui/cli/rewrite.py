@@ -18,7 +18,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Selection
 from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.readable import Note, counted
-from lcm_tui.cli.selecting import chosen, summary_beginning
+from lcm_tui.cli.selecting import owner_of, summary_beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Chosen:
 
     async def select(self, reader: Reader) -> Selection:
         """The summaries, sources first, and which are stale."""
-        owner = (await chosen(reader, self.named)).conversation_id
         ids = [await summary_beginning(reader, one) for one in self.wanted]
+        owner = await owner_of(reader, self.named, ids)
         old = await stale_in(reader, owner)
         if self.stale:
             ids = await _and_above(reader, [one.summary_id for one in old])

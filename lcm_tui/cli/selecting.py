@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lcm_core.errors import NotFoundError, UsageError
-from lcm_core.records import Conversation, SummaryId
+from lcm_core.records import Conversation, ConversationId, SummaryId
 from lcm_core.store.conversations import find_by_session_key, get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import summary_ids_beginning
+from lcm_core.store.summaries import summaries_in
 
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.stored import as_text
@@ -26,6 +27,18 @@ async def chosen(reader: Reader, named: Selector) -> Conversation:
     if named.session_key is not None:
         return as_text(await find_by_session_key(reader, named.session_key))
     return as_text(await get_conversation(reader, named.conversation_id or 0))
+
+
+async def owner_of(reader: Reader, named: Selector, summaries: Sequence[SummaryId]) -> ConversationId:
+    """The conversation that was named, else the one of the first of some *summaries*.
+
+    Raises:
+        NotFoundError: there is none of that name.
+    """
+    if named.given or not summaries:
+        return (await chosen(reader, named)).conversation_id
+    [row] = await summaries_in(reader, summaries[:1])
+    return row.conversation_id
 
 
 async def summary_beginning(reader: Reader, wanted: str) -> SummaryId:

@@ -302,6 +302,11 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (
+            ["messages", "list", "sum_4c4b"],
+            "CONVERSATION_ID must be the number of a conversation: sum_4c4b is a summary, and "
+            "`summaries show` names its own.",
+        ),
         (["merge", "x"], "CONVERSATION_ID must be a whole number of at least 1."),
         (["prune", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
         (["prune", "9" * 20], "CONVERSATION_ID must be a whole number from 1 to 9007199254740991."),

@@ -69,6 +69,9 @@ def test_a_conversation_and_a_summary_have_several_names(path: Path):
     for named in ([conversation], ["--conversation-id", conversation], ["--session-key", key]):
         shown = run("dissolve", *named, "--summary", beginning, "--db", path, "--json").data
         assert (shown["conversationId"], summary in shown["title"]) == (conversation, True)
+    for alone in ([beginning], ["--summary", beginning], [beginning, "--conversation-id", conversation]):
+        assert run("dissolve", *alone, "--db", path, "--json").data == shown
+    assert run("dissolve", conversation + 1, "--summary", beginning, "--db", path).code == 9
 
 
 def test_keep_leaves_the_node(path: Path):
@@ -107,7 +110,7 @@ def test_a_budget_that_is_exceeded_is_a_warning(path: Path):
     ("arguments", "words"),
     [
         (["dissolve", "1"], "dissolve needs --summary ID."),
-        (["dissolve", "--summary", "x"], "dissolve needs a conversation"),
+        (["dissolve"], "dissolve needs a conversation"),
         (["dissolve", "x", "--summary", "x"], "must be a whole number"),
         (["dissolve", "1", "--summary", "x", "--levels", "0"], "--levels must be"),
         (["dissolve", "1", "--summary", "x", "--apply", "--dry-run"], "exclude each other"),

@@ -22,12 +22,11 @@ Levels: TypeAlias = Annotated[
 ]
 
 
-@command("dissolve", examples=("dissolve 3 --summary sum_4c4b", "dissolve 3 --summary sum_4c4b --apply"))
+@command("dissolve", examples=("dissolve sum_4c4b", "dissolve 3 --summary sum_4c4b --levels 2 --apply"))
 def dissolve(
     run: Run,
     *,
-    conversation: options.NeededConversation,
-    summary: options.Summaries = (),
+    target: options.SummaryOptions,
     keep: Keep = False,
     levels: Levels = 1,
     budget: options.Budget = None,
@@ -37,16 +36,16 @@ def dissolve(
     from lcm_core.operations.dissolve import plan_dissolve
 
     from lcm_tui.cli.changing import run_change
-    from lcm_tui.cli.selecting import chosen, summary_beginning
+    from lcm_tui.cli.selecting import owner_of, summary_beginning
     from lcm_tui.session import budget_for
 
-    named = conversation.selector("dissolve")
-    if not summary:
+    named = target.selector("dissolve", needed=True)
+    if not target.summaries:
         raise UsageError("dissolve needs --summary ID.", details={"option": "summary"})
 
     async def plan(reader: Reader) -> Plan:
-        owner = (await chosen(reader, named)).conversation_id
-        ids = [await summary_beginning(reader, one) for one in summary]
+        ids = [await summary_beginning(reader, one) for one in target.summaries]
+        owner = await owner_of(reader, named, ids)
         against = budget_for(run.settings, budget)
         return await plan_dissolve(reader, owner, ids, levels=levels, keep=keep, budget=against)
 

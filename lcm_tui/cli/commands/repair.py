@@ -49,9 +49,8 @@ Contaminated: TypeAlias = Annotated[
 def repair(
     run: Run,
     *,
-    conversation: options.ConversationOptions,
+    target: options.SummaryOptions,
     all_: All = False,
-    summary: options.Summaries = (),
     kinds: BadKinds = None,
     since: Since = None,
     limit: Most = None,
@@ -59,12 +58,12 @@ def repair(
     flags: DraftFlags,
 ) -> Answer:
     """Draft texts for broken summaries from their sources; without --apply or --draft no call is made."""
-    free = flags.resume or flags.from_drafts is not None or bool(summary)
-    named = conversation.selector("repair", needed=not (free or all_))
-    if all_ and (named.given or summary):
+    free = flags.resume or flags.from_drafts is not None
+    named = target.selector("repair", needed=not (free or all_))
+    if all_ and target.given:
         raise UsageError("--all takes neither a conversation nor --summary.", details={"option": "all"})
     from lcm_tui.cli.drafting import run_drafts
     from lcm_tui.cli.repair import Search
 
-    search = Search.of(named, summary, kinds, since, limit, contaminated=contaminated)
+    search = Search.of(named, target.summaries, kinds, since, limit, contaminated=contaminated)
     return run_drafts(run, "repair", search.select, flags)

@@ -30,7 +30,7 @@ Subtree: TypeAlias = Annotated[bool, Option("--subtree", "With everything below,
 @command(
     "rewrite",
     examples=(
-        "rewrite 1 --summary sum_4c4b",
+        "rewrite sum_4c4b",
         "rewrite 1 --depth 0 --draft drafts.json",
         "rewrite --resume --apply",
     ),
@@ -38,8 +38,7 @@ Subtree: TypeAlias = Annotated[bool, Option("--subtree", "With everything below,
 def rewrite(
     run: Run,
     *,
-    conversation: options.ConversationOptions,
-    summary: options.Summaries = (),
+    target: options.SummaryOptions,
     depth: options.Depth = None,
     all_: All = False,
     stale: Stale = False,
@@ -49,7 +48,7 @@ def rewrite(
 ) -> Answer:
     """Draft other texts for summaries from their sources; without --apply or --draft no call is made."""
     if restore is not None:
-        if conversation.given or summary or depth is not None or all_ or stale or flags.resume:
+        if target.given or depth is not None or all_ or stale or flags.resume:
             raise UsageError(
                 "--restore takes an operation and nothing else to choose by.", details={"option": "restore"}
             )
@@ -57,8 +56,8 @@ def rewrite(
 
         return restore_text(run, restore, flags.change)
     free = flags.resume or flags.from_drafts is not None
-    named = conversation.selector("rewrite", needed=not free)
-    if sum([bool(summary), depth is not None, all_, stale]) != (0 if free else 1):
+    named = target.selector("rewrite", needed=not free)
+    if sum([bool(target.summaries), depth is not None, all_, stale]) != (0 if free else 1):
         raise UsageError(
             "rewrite takes none of them with --resume and --from-drafts."
             if free
@@ -68,4 +67,4 @@ def rewrite(
     from lcm_tui.cli.drafting import run_drafts
     from lcm_tui.cli.rewrite import Chosen
 
-    return run_drafts(run, "rewrite", Chosen(named, summary, depth, stale, subtree).select, flags)
+    return run_drafts(run, "rewrite", Chosen(named, target.summaries, depth, stale, subtree).select, flags)
