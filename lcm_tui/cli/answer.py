@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the app starts through here too: what lists and prints is i
     from lcm_core.store.database import Reader
     from lcm_core.store.listing import Position
 
-    from lcm_tui.cli.readable import Block
+    from lcm_tui.views.blocks import Block
 
 #: How long a lock of another process is waited for.
 BUSY_SECONDS = 5.0
@@ -123,7 +123,7 @@ class Run:
         not_recorded: Sequence[str] = (),
     ) -> Answer:
         """An answer that names the files it was read from."""
-        from lcm_tui.cli.readable import Note
+        from lcm_tui.views.blocks import Note
 
         meta: dict[str, Json] = {
             "databasePath": str(self.settings.database.value),

@@ -17,12 +17,12 @@ from lcm_core.text import preview, safe_text
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.assembled_report import blocks, in_tail, prompt_score
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.output import write
 from lcm_tui.cli.selecting import chosen
+from lcm_tui.views.assembled import assembled_blocks, in_tail, prompt_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptio
     if wanted.export is not None:
         _export(run, found, wanted.export)
         return 0
-    report = list(blocks(found.conversation, found.assembly, budget, wanted.prompt))
+    report = list(assembled_blocks(found.conversation, found.assembly, budget, wanted.prompt))
     return run.answer("context.show", _document(found), report)
 
 

@@ -32,7 +32,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.backfill_options import AfterImport
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ModelOptions, SqlFlags
-from lcm_tui.cli.readable import Block, Cell, Facts, Prose
+from lcm_tui.views.blocks import Block, Cell, Facts, Prose
 
 #: Lines of the transcript that are named at most.
 _PROBLEMS = 20

@@ -26,8 +26,9 @@ from lcm_tui.cli.backfill_options import AfterImport
 from lcm_tui.cli.compact import CompactWork
 from lcm_tui.cli.failures import NobodyToAskError
 from lcm_tui.cli.options import ChangeFlags, ModelOptions, Selector
-from lcm_tui.cli.readable import Block, Note
 from lcm_tui.session import budget_for
+from lcm_tui.views.blocks import Block, Note
+from lcm_tui.views.compaction import planned_compaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Steps:
             )
             seen = work.shown(_with_import(loaded, shown), setting)
             data["compaction"] = compact_report.document(seen)
-            blocks += compact_report.planned_blocks(seen)
+            blocks += planned_compaction(seen)
         if self.after.transplant_to is not None:
             target = ConversationId(self.after.transplant_to)
             await conversation_store.get_conversation(reader, target)

@@ -22,16 +22,15 @@ from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table
 from lcm_tui.cli.working import (
     Meter,
     ask,
     ask_before_change,
     can_ask,
     interruptible,
-    seconds_text,
-    size_text,
 )
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table
+from lcm_tui.views.units import bytes_text, seconds_text
 
 #: A copy that takes longer is begun only when somebody at the terminal agrees.
 LONG_SECONDS = 10.0
@@ -52,7 +51,7 @@ def backup(run: Run, to: Path | None, *, check: bool, force: bool, yes: bool) ->
     estimate = estimate_backup(database, target)
     long = estimate.seconds > LONG_SECONDS or estimate.bytes > OFFER_BYTES
     if long and not yes and can_ask():
-        size, time = size_text(estimate.bytes), seconds_text(estimate.seconds)
+        size, time = bytes_text(estimate.bytes), seconds_text(estimate.seconds)
         ask(f"Copy {size} to {target}; it takes about {time}. Go on?", default=True)
     meter = Meter()
     with interruptible() as stopped:

@@ -27,18 +27,11 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.declaring import PROGRAM
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
-from lcm_tui.cli.previews import (
-    preview_blocks,
-    preview_document,
-    rows_document,
-    rows_table,
-    rows_text,
-    some,
-    warning_notes,
-)
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table
+from lcm_tui.cli.previews import preview_document, rows_document
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.session import budget_for
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
+from lcm_tui.views.preview import preview_blocks, rows_table, rows_text, some, warning_notes
 
 #: How often a plan that went stale is made again when nobody looks at it (``--yes``).
 ATTEMPTS = 3

@@ -28,13 +28,15 @@ from lcm_core.summarize.request import ProviderAuthError
 from lcm_core.text import safe_line
 
 from lcm_tui.cli import answer as answers
-from lcm_tui.cli import compact_report, modelling, output
+from lcm_tui.cli import compact_report, output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.readable import Note
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.compacting import refusal_of, step_words
+from lcm_tui.views.blocks import Note
+from lcm_tui.views.compaction import ShownCompaction, done_compaction, planned_compaction
+from lcm_tui.writing import Modelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class CompactWork:
     named: Selector
     name: str
     operation: Operation[Any]
-    model: modelling.Modelling
+    model: Modelling
     budget: int
     tail: int | None
     chunk: int | None
@@ -54,11 +56,11 @@ class CompactWork:
     rules: str | None = None  #: by name; None: as the schema says
     target: int | None = None  #: tokens that the context is to be under
 
-    def forecast(self) -> compact_report.Shown:
+    def forecast(self) -> ShownCompaction:
         """What would be done, read in one transaction."""
         return self.run.read(self._forecast)
 
-    async def _forecast(self, reader: Reader) -> compact_report.Shown:
+    async def _forecast(self, reader: Reader) -> ShownCompaction:
         owner = (await chosen(reader, self.named)).conversation_id
         setting = self.setting(reader.schema)
         shown = self.shown(await load_for_compaction(reader, owner, setting.rendering), setting)
@@ -78,16 +80,16 @@ class CompactWork:
         rendering = replace(setting.rendering, rules=self.adjust(setting.rendering.rules))
         return replace(setting, rendering=rendering)
 
-    def shown(self, loaded: LoadedContext, setting: CompactionSetting) -> compact_report.Shown:
+    def shown(self, loaded: LoadedContext, setting: CompactionSetting) -> ShownCompaction:
         """What would be done to a context, also to one that nobody has written yet."""
         forecast: CompactionForecast[Any] = forecast_passes(loaded, setting, self.operation)
-        return compact_report.Shown(
+        return ShownCompaction(
             loaded.conversation_id, self.name, setting, forecast, self.model, self.rules is not None
         )
 
-    def planned(self, shown: compact_report.Shown) -> Answer:
+    def planned(self, shown: ShownCompaction) -> Answer:
         """The answer of a dry run."""
-        blocks = compact_report.planned_blocks(shown)
+        blocks = planned_compaction(shown)
         seen = shown.forecast
         if self.target is not None and seen.tokens_after > self.target:
             about = f"~{seen.tokens_after:,}" if seen.passes else f"{seen.tokens_after:,}"
@@ -98,10 +100,10 @@ class CompactWork:
 
     # -- doing -------------------------------------------------------------------------------------------
 
-    def apply(self, shown: compact_report.Shown, *, agreed: bool) -> Answer:
+    def apply(self, shown: ShownCompaction, *, agreed: bool) -> Answer:
         """Ask, then make pass after pass; ctrl-C ends it between two of them."""
         if not agreed and can_ask():
-            output.print_aside(compact_report.planned_blocks(shown), self.run.presentation)
+            output.print_aside(planned_compaction(shown), self.run.presentation)
         ask_before_change(f"Compact conversation {shown.conversation_id}?", yes=agreed)
         done = _Done()
         try:
@@ -115,7 +117,7 @@ class CompactWork:
             done.failed = error
         return self._answer(shown, done)
 
-    async def _apply(self, shown: compact_report.Shown, done: _Done, stopped: Callable[[], bool]) -> None:
+    async def _apply(self, shown: ShownCompaction, done: _Done, stopped: Callable[[], bool]) -> None:
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
             writer = self.model.open()
@@ -127,7 +129,7 @@ class CompactWork:
     async def _passes(
         self,
         database: Database,
-        shown: compact_report.Shown,
+        shown: ShownCompaction,
         writer: SummaryWriter,
         done: _Done,
         stopped: Callable[[], bool],
@@ -163,7 +165,7 @@ class CompactWork:
             line = safe_line(step_words(len(done.steps), step))
             output.write(sys.stderr, f"{line}\n", utf8=False)
 
-    def _answer(self, shown: compact_report.Shown, done: _Done) -> Answer:
+    def _answer(self, shown: ShownCompaction, done: _Done) -> Answer:
         if done.failed is None and (refused := refusal_of(done.result)):
             done.failed = ProviderAuthError(refused)
             if not done.made:
@@ -178,7 +180,7 @@ class CompactWork:
             "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.steps),
             "lost": sum(isinstance(step.outcome, PassMoved) for step in done.steps),
         }
-        blocks = compact_report.done_blocks(done.steps, self._undo(done.batch), done.failed, told=self._tells)
+        blocks = done_compaction(done.steps, self._undo(done.batch), done.failed, told=self._tells)
         if isinstance(done.result, UnderResult) and done.failed is None:
             data["reached"] = done.result.success
             if not done.result.success:

@@ -10,7 +10,7 @@ from lcm_core.settings.show import config_value, config_view
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Prose, Table
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Prose, Table
 
 
 def show(run: Run) -> Answer:

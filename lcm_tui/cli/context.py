@@ -22,11 +22,11 @@ from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted, shown
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.session import budget_for
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted, shown
 
 #: Items that the table for people lists, the newest ones.
 MOST_LISTED = 2_000

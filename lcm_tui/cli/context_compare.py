@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lcm_core.assemble.compare import ContextDiff, SentContext, SnapshotOrigin, compare_contexts, names_of
-from lcm_core.assemble.ledger import MessageKey
+from lcm_core.assemble.compare import ContextDiff, SentContext, compare_contexts
 from lcm_core.assemble.message import SentMessage
 from lcm_core.assembly import settings_for
 from lcm_core.diff import unified_text
@@ -16,15 +15,11 @@ from lcm_core.engine_rules import NAMED
 from lcm_core.records import ConversationId
 from lcm_core.snapshots import ComparedContext, read_sides
 from lcm_core.store.database import Database
-from lcm_core.text import safe_text
 
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.readable import Block, Facts, Note, Prose, counted
 from lcm_tui.session import budget_for
-
-#: Messages that a line for people names.
-MOST_NAMED = 8
+from lcm_tui.views.comparison import comparison_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +29,11 @@ class _Asked:
     side: ComparedContext
     path: Path
 
+    def name(self, *, beside: _Asked) -> str:
+        """Which conversation it is of, with its database where that of the other is another one."""
+        where = f" in {self.path}" if self.path != beside.path else ""
+        return f"conversation {self.side.conversation_id}{where}"
+
 
 def compare(run: Run, first: Wanted, second: Wanted, db_b: Path | None, *, clamp: bool) -> Answer:
     """How what two contexts send differs; the second may stand in another database."""
@@ -41,7 +41,8 @@ def compare(run: Run, first: Wanted, second: Wanted, db_b: Path | None, *, clamp
     old = _Asked(first.side(run, clamp=clamp), here)
     new = _Asked(second.side(run, clamp=clamp), here if db_b is None else db_b)
     found = asyncio.run(_compared(run, old, new))
-    return run.answer("context.compare", _document(found, old, new), list(_blocks(run, found, old, new)))
+    blocks = comparison_blocks(run.time, found, old.name(beside=new), new.name(beside=old))
+    return run.answer("context.compare", _document(found, old, new), list(blocks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,49 +148,3 @@ def _message(message: SentMessage) -> Document:
         "briefId": origin.brief_id,
         "storedTokens": origin.stored_tokens,
     }
-
-
-# -- for people ------------------------------------------------------------------------------------------
-
-
-def _blocks(run: Run, found: ContextDiff, old: _Asked, new: _Asked) -> Iterator[Block]:
-    yield Facts(
-        [
-            ("- first", _told(run, found.old, old, with_path=old.path != new.path)),
-            ("+ second", _told(run, found.new, new, with_path=old.path != new.path)),
-            ("Only in the first", _named(found.only_old)),
-            ("Only in the second", _named(found.only_new)),
-            ("Changed", _named(found.changed)),
-            ("Alike", counted(found.same, "message", "messages")),
-        ]
-    )
-    if found.diff.hunks:
-        yield Prose("\n".join(unified_text(found.diff)))
-    else:
-        yield Note("Both send exactly the same.")
-
-
-def _told(run: Run, one: SentContext, named: _Asked, *, with_path: bool) -> str:
-    who = f"conversation {named.side.conversation_id}" + (f" in {named.path}" if with_path else "")
-    if one.taken is not None:
-        who += f", {taken_words(one.taken, run.time(one.taken.created_at) or '')}"
-    sent = f"{counted(len(one.messages), 'message', 'messages')}, {one.sent_tokens:,} tokens"
-    left_out = f"{counted(one.evicted_items, 'item', 'items')} not sent"
-    return f"{who}, {one.budget:,} tokens: {sent}; {left_out}"
-
-
-def taken_words(taken: SnapshotOrigin, time: str) -> str:
-    """A snapshot, and what of it is shown."""
-    lost = [
-        f"{counted(taken.gone, 'message', 'messages')} gone" if taken.gone else "",
-        f"{counted(taken.not_kept, 'message', 'messages')} of the host's own list" if taken.not_kept else "",
-    ]
-    how = " and ".join(filter(None, lost)) or ("" if taken.exact else "rows changed since")
-    return f"snapshot {safe_text(taken.snapshot_id)} of {time}" + (f" ({how})" if how else "")
-
-
-def _named(keys: Sequence[MessageKey]) -> str:
-    if not keys:
-        return "nothing"
-    more = f" and {len(keys) - MOST_NAMED:,} more" if len(keys) > MOST_NAMED else ""
-    return f"{counted(len(keys), 'message', 'messages')}: {', '.join(names_of(keys[:MOST_NAMED]))}{more}"

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
 
-from lcm_core.assemble.export import spoken
 from lcm_core.records import Conversation
-from lcm_core.snapshots import RebuiltSnapshot, rebuild_snapshot
+from lcm_core.snapshots import rebuild_snapshot
 from lcm_core.store.assemblies import DamagedSnapshot, Snapshot, SnapshotItem, get_snapshot, snapshot_page
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window
-from lcm_core.text import preview, safe_text
+from lcm_core.text import safe_text
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
 from lcm_tui.cli.selecting import chosen
-
-#: Messages that are gone and that a line for people names.
-NAMED = 8
-EMPTY = "No snapshot is kept: none but an engine that runs in a Python host keeps them."
-
-
-Listed: TypeAlias = Snapshot | DamagedSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    conversation: Conversation
-    snapshot: Snapshot
-    found: RebuiltSnapshot
+from lcm_tui.views.blocks import Note
+from lcm_tui.views.snapshots import Listed, ShownSnapshot, snapshot_blocks, snapshots_table
 
 
 def show(run: Run, named: Selector, snapshot_id: str) -> Answer:
     """One snapshot, as far as its rows still stand."""
     shown = run.read(_load, run, named, snapshot_id)
-    return run.answer("context.snapshots", _shown_document(shown), list(_shown_blocks(run, shown)))
+    return run.answer("context.snapshots", _shown_document(shown), list(snapshot_blocks(run.time, shown)))
 
 
 def snapshots(run: Run, named: Selector, window: Window) -> Answer:
@@ -52,7 +36,10 @@ def snapshots(run: Run, named: Selector, window: Window) -> Answer:
     return run.answer(
         "context.snapshots",
         data,
-        [_table(run, page.items), *(Note(safe_text(one.problem)) for one in _damaged(page.items))],
+        [
+            snapshots_table(run.time, page.items),
+            *(Note(safe_text(one.problem)) for one in _damaged(page.items)),
+        ],
         paging=Paging("snapshots", window.limit, len(page.items), page.next),
     )
 
@@ -62,10 +49,10 @@ async def _list(reader: Reader, named: Selector, window: Window) -> tuple[Conver
     return owner, await snapshot_page(reader, owner.conversation_id, window)
 
 
-async def _load(reader: Reader, run: Run, named: Selector, snapshot_id: str) -> _Shown:
+async def _load(reader: Reader, run: Run, named: Selector, snapshot_id: str) -> ShownSnapshot:
     owner = await chosen(reader, named)
     one = await get_snapshot(reader, owner.conversation_id, snapshot_id)
-    return _Shown(owner, one, await rebuild_snapshot(reader, one, run.zone))
+    return ShownSnapshot(owner, one, await rebuild_snapshot(reader, one, run.zone))
 
 
 # -- JSON ------------------------------------------------------------------------------------------------
@@ -102,7 +89,7 @@ def _item(one: SnapshotItem) -> Document:
     return {"origin": str(one.kind), "ordinal": one.ordinal, "ref": one.ref, "tokens": one.tokens}
 
 
-def _shown_document(shown: _Shown) -> Document:
+def _shown_document(shown: ShownSnapshot) -> Document:
     found = shown.found
     return {
         "conversation": documents.conversation(shown.conversation),
@@ -115,101 +102,3 @@ def _shown_document(shown: _Shown) -> Document:
         "notKept": found.not_kept,
         "messages": [message.document() for message in found.messages],
     }
-
-
-# -- for people ------------------------------------------------------------------------------------------
-
-
-def _table(run: Run, found: Sequence[Listed]) -> Table:
-    columns = (
-        Column("Snapshot"),
-        Column("Time"),
-        Column("Source"),
-        Column("Budget", right=True),
-        Column("Sent", right=True),
-        Column("Tokens", right=True),
-        Column("Not sent", right=True),
-        Column("Cache", spare=1),
-        Column("Hash", spare=2),
-    )
-    return Table(columns, [_row(run, one) for one in found], empty=EMPTY)
-
-
-def _row(run: Run, one: Listed) -> tuple[Cell, ...]:
-    name, time = safe_text(one.id), run.time(one.created_at)
-    if isinstance(one, DamagedSnapshot):
-        return name, time, "damaged", None, None, None, None, None, None
-    return (
-        name,
-        time,
-        _said(one, "source"),
-        one.budget,
-        len(one.sent),
-        one.sent_tokens,
-        one.evicted,
-        _said(one, "cacheState"),
-        safe_text(one.messages_hash),
-    )
-
-
-def _said(one: Snapshot, name: str) -> str:
-    value = one.metadata.get(name)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "not known" if value is None else safe_text(f"{value:,}" if isinstance(value, int) else str(value))
-
-
-def _shown_blocks(run: Run, shown: _Shown) -> Iterator[Block]:
-    one, found = shown.snapshot, shown.found
-    reason = one.metadata.get("fallbackReason")
-    facts: list[tuple[str, Cell]] = [
-        ("Conversation", f"{shown.conversation.conversation_id}  {shown.conversation.lane}"),
-        ("Snapshot", f"{safe_text(one.id)}, {run.time(one.created_at)}"),
-        ("Source", _said(one, "source") + (f": {safe_text(str(reason))}" if reason else "")),
-        ("Authoritative", _said(one, "promptAuthoritative")),
-        ("Tokens", f"{one.sent_tokens:,} sent of {one.budget:,}, rules of {safe_text(one.rules)}"),
-        ("Sent", f"{counted(len(one.sent), 'message', 'messages')}, {one.evicted:,} items not sent"),
-        ("Fresh tail", f"{_said(one, 'freshTailCount')} items, {_said(one, 'freshTailTokens')} tokens"),
-        (
-            "History",
-            f"{_said(one, 'rawHistoryEstimatedTokens')} tokens, {_said(one, 'rawHistoryDebtTokens')} of them "
-            "raw before the tail",
-        ),
-        ("Cache", f"{_said(one, 'cacheState')}: {_said(one, 'cacheReason')}"),
-        ("Hash", safe_text(one.messages_hash)),
-        ("Shown again", _how_true(found)),
-    ]
-    yield Facts(facts)
-    columns = (
-        Column("#", right=True),
-        Column("Role"),
-        Column("From"),
-        Column("Ordinal", right=True, spare=2),
-        Column("Text", grows=True),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            at,
-            str(message.role),
-            message.origin.name,
-            message.origin.ordinal,
-            preview(spoken(message)),
-        )
-        for at, message in enumerate(found.messages, 1)
-    ]
-    yield Table(columns, rows, "What stands of it", empty="Nothing of what was sent stands any more.")
-    if found.gone:
-        names = ", ".join(safe_text(one.name) for one in found.gone[:NAMED])
-        more = f" and {len(found.gone) - NAMED:,} more" if len(found.gone) > NAMED else ""
-        yield Note(f"Gone from the database: {names}{more}.")
-    if found.not_kept:
-        messages = counted(found.not_kept, "message", "messages")
-        yield Note(f"{messages} came from the host's own list, of which a snapshot keeps no text.")
-
-
-def _how_true(found: RebuiltSnapshot) -> str:
-    if found.exact:
-        return "exactly what was sent: the hash is the same"
-    if found.gone or found.not_kept:
-        return "in part"
-    return "from rows that have changed since, or with another time zone: the hash is another"

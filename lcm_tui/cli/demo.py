@@ -13,7 +13,7 @@ from lcm_core.settings import Options, OutputFormat, SettingSource, resolve
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.declaring import Outcome
 from lcm_tui.cli.launch import has_terminal, run_the_app
-from lcm_tui.cli.readable import Note
+from lcm_tui.views.blocks import Note
 
 #: The conversation of the demonstration that is printed without a terminal.
 DEMO_CONVERSATION = 1

@@ -20,12 +20,13 @@ from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Proposal
 from lcm_tui.cli.checking import CheckMeter
-from lcm_tui.cli.doctor_report import finding_document, report_blocks, report_document
+from lcm_tui.cli.doctor_report import finding_document, report_document
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector
-from lcm_tui.cli.readable import Block, Column, Note, Table, counted
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, interruptible
+from lcm_tui.views.blocks import Block, Column, Note, Table, counted
+from lcm_tui.views.findings import report_blocks
 
 
 def examine(run: Run, asked: Asked) -> Answer:

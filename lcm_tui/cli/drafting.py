@@ -51,8 +51,11 @@ from lcm_tui.cli.drafting_outcome import STOPPED, Outcome, Selection, answer_of,
 from lcm_tui.cli.drafting_retention import measured, messages_below, retention_in
 from lcm_tui.cli.drafts_file import refuse_existing, write_drafts
 from lcm_tui.cli.drafts_taken import Taking
-from lcm_tui.cli.readable import Note, counted
+from lcm_tui.cli.modelling import model_document
 from lcm_tui.cli.working import StatusLine, ask_before_change, can_ask, interruptible
+from lcm_tui.views import drafts as drafts_view
+from lcm_tui.views.blocks import Note, counted
+from lcm_tui.writing import Modelling
 
 #: Summaries that a line for people names.
 NAMED = 8
@@ -97,7 +100,7 @@ class _Work:
     select: Select
     flags: DraftFlags
     rule: AcceptanceRule | None
-    model: modelling.Modelling
+    model: Modelling
     in_flight: int
 
     def do(self) -> Answer:
@@ -168,13 +171,13 @@ class _Work:
         data: Document = {
             **selection.data,
             "applied": False,
-            "writer": self.model.document(),
+            "writer": model_document(self.model),
             "rule": None if self.rule is None else self.rule.words,
             "expected": report.load_document(whole.once),
             "atMost": report.load_document(most),
             "items": [report.draft_forecast_document(one) for one in seen],
         }
-        blocks = [*selection.blocks, *report.draft_forecast_blocks(seen, most, self.model, self._words)]
+        blocks = [*selection.blocks, *drafts_view.draft_forecast_blocks(seen, most, self.model, self._words)]
         if kept is not None:
             reviews = [item for item in selection.items if interrupted(item).state is ItemState.REVIEW]
             made = [safe_text(item.summary_id) for item in reviews]
@@ -183,7 +186,7 @@ class _Work:
                 few = ", ".join(made[:NAMED]) + (" …" if len(made) > NAMED else "")
                 number = counted(len(made), "summary has a draft", "summaries have drafts")
                 blocks.append(Note(f"{number} that nobody has decided on: {few}."))
-            blocks.append(Note(report.spent_words(kept.header.spent)))
+            blocks.append(Note(drafts_view.spent_words(kept.header.spent)))
         blocks.append(
             Note(
                 "No call was made and nothing was changed; --draft FILE makes the drafts, --apply takes them."
@@ -191,7 +194,7 @@ class _Work:
         )
         return self.run.answer(self.command, data, blocks)
 
-    async def _forecasts(self, items: Sequence[BatchItem]) -> list[report.DraftForecast]:
+    async def _forecasts(self, items: Sequence[BatchItem]) -> list[drafts_view.DraftForecast]:
         path = self.run.settings.database.value
         writer = self.model.open()
         seen = []
@@ -205,7 +208,7 @@ class _Work:
                 prompt = self.model.prompts.render(request) if self.flags.show_prompts else None
                 tokens = estimate(material.source.text, setting.rendering.rules.estimator)
                 forecast = writer.forecast(request, request_for(material, setting, aggressive=True))
-                seen.append(report.DraftForecast(item, material, request, forecast, tokens, prompt))
+                seen.append(drafts_view.DraftForecast(item, material, request, forecast, tokens, prompt))
         await writer.aclose()
         return seen
 
@@ -323,7 +326,7 @@ class _Work:
         try:
             while not work.done():
                 await asyncio.wait((work,), timeout=0.1)
-                line.show(report.progress_line(batch.progress(), budget.spent))
+                line.show(drafts_view.progress_line(batch.progress(), budget.spent))
                 if stopped():
                     await batch.cancel()
                     return
@@ -339,7 +342,7 @@ class _Work:
         kept = await retention_of(material, draft.text, batch.setting)
         messages = await messages_below(batch, material)
         below = await retention_in(batch, material, messages, draft.text) if messages else None
-        blocks = report.draft_blocks(item, draft, material, kept, below)
+        blocks = drafts_view.draft_blocks(item, draft, material, kept, below)
         if item.why:
             blocks.append(Note(item.why))
         output.print_aside(blocks, self.run.presentation)

@@ -17,8 +17,10 @@ from lcm_core.summarize.request import ProviderUnavailableError
 from lcm_tui.cli import drafting_report as report
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.modelling import Modelling
-from lcm_tui.cli.readable import Block, Note, counted
+from lcm_tui.cli.modelling import model_document
+from lcm_tui.views import drafts as drafts_view
+from lcm_tui.views.blocks import Block, Note, counted
+from lcm_tui.writing import Modelling
 
 STOPPED = "Stopped. What was committed stays and the drafts are kept: --resume goes on with them."
 
@@ -64,7 +66,7 @@ async def tell(
         **outcome.data,
         "applied": bool(committed) and batch.finished,
         "batch": batch.id,
-        "writer": model.document(),
+        "writer": model_document(model),
         "rule": None if rule is None else rule.words,
         "usage": report.usage_document(progress.usage),
         "spent": report.spent_document(writer.meter.budget.spent),
@@ -73,7 +75,7 @@ async def tell(
         "items": [report.outcome_document(item) for item in items],
         "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for _, one in stale],
     }
-    outcome.blocks = report.outcome_blocks(items, progress, writer.meter.budget.spent, undo)
+    outcome.blocks = drafts_view.outcome_blocks(items, progress, writer.meter.budget.spent, undo)
     if stale:
         number = counted(len(stale), "summary was", "summaries were")
         owners = dict.fromkeys(owner for owner, _ in stale)

@@ -30,10 +30,11 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Outcome, Selection, answer_of, tell
 from lcm_tui.cli.drafts_file import Reviewed, read_drafts
-from lcm_tui.cli.modelling import Modelling
 from lcm_tui.cli.options import SqlFlags
-from lcm_tui.cli.readable import Note, counted
 from lcm_tui.cli.working import ask_before_change, interruptible
+from lcm_tui.views import drafts as drafts_view
+from lcm_tui.views.blocks import Note, counted
+from lcm_tui.writing import Modelling
 
 Settings = Callable[[Schema], DraftSetting]
 
@@ -82,7 +83,7 @@ class Taking:
         data: Document = {"file": str(self.path), "applied": False, "items": documents}
         number = counted(len(items), "draft", "drafts")
         note = Note(f"{number} would be taken; nothing was changed, --apply does it.")
-        return self.run.answer(self.command, data, [*report.taken_blocks(items), note])
+        return self.run.answer(self.command, data, [*drafts_view.taken_blocks(items), note])
 
     async def _script(
         self, items: Sequence[BatchItem], reviewed: Reviewed, setting: Settings

@@ -20,9 +20,9 @@ from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.stored import as_text
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table
 
 #: What ``--content`` reads at the most.
 MAX_CONTENT_BYTES = 64 * 1024 * 1024

@@ -20,7 +20,7 @@ from lcm_tui.cli.options import (
     SqlFlags,
     TimeOptions,
 )
-from lcm_tui.cli.readable import Verbatim
+from lcm_tui.views.blocks import Verbatim
 
 #: Options that several commands share, by the names that the engine's own help has for some of them.
 _SHARED = {

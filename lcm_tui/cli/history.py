@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from lcm_core.change.codec import encode_edits
 from lcm_core.change.forgetting import prunable, prune_history
 from lcm_core.change.journal import Operation, beginning, edits_of, get, operations
 from lcm_core.change.plan import Edit, Plan
-from lcm_core.change.preview import words_of
 from lcm_core.change.undo import (
     latest,
     named,
@@ -21,7 +20,6 @@ from lcm_core.change.undo import (
     plan_undo_with_later,
     undone_by,
 )
-from lcm_core.change.verify import Step
 from lcm_core.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
@@ -32,13 +30,11 @@ from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector, SqlFlags
-from lcm_tui.cli.previews import rows_document, rows_table, some
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Prose, Table, counted
+from lcm_tui.cli.previews import rows_document
 from lcm_tui.cli.selecting import CANDIDATES, chosen, the_one
 from lcm_tui.cli.working import ask_before_change, interruptible
-
-EMPTY = "Nothing was changed in this database by lcm-tui, as far as its history goes back."
-
+from lcm_tui.views.blocks import Note, counted
+from lcm_tui.views.history import ListedOperation, ShownOperation, operation_blocks, operations_table
 
 # -- looking ---------------------------------------------------------------------------------------------
 
@@ -53,23 +49,14 @@ def list_(run: Run, wanted: Selector, window: Window, *, unfold: bool) -> Answer
     return run.answer(
         "history.list",
         {"conversationId": owner, "items": items},
-        [_table(run, page.items, unfold=unfold)],
+        [operations_table(run.time, page.items, unfold=unfold)],
         paging=Paging("history", window.limit, len(page.items), page.next),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """An operation in the list."""
-
-    operation: Operation
-    effective: bool | None  #: whether what it did holds now; None: the history does not tell any more
-    undone_by: str | None  #: what undoes it now
-
-
 async def _load_list(
     reader: Reader, named: Selector, limit: int, below: int | None
-) -> tuple[int | None, Page[_Listed]]:
+) -> tuple[int | None, Page[ListedOperation]]:
     owner = await _owner(reader, named)
     found = await reader.run(operations, limit=limit + 1, below=below, conversation_id=owner)
     items = tuple([await _standing(reader, one) for one in found[:limit]])
@@ -77,12 +64,12 @@ async def _load_list(
     return owner, Page(items, None if last is None else Position(last.created_at, last.place))
 
 
-async def _standing(reader: Reader, operation: Operation) -> _Listed:
+async def _standing(reader: Reader, operation: Operation) -> ListedOperation:
     try:
         by = await undone_by(reader, operation.id)
     except RefusedError:
-        return _Listed(operation, None, operation.undone_by)
-    return _Listed(operation, by is None, by)
+        return ListedOperation(operation, None, operation.undone_by)
+    return ListedOperation(operation, by is None, by)
 
 
 async def _owner(reader: Reader, named: Selector) -> int | None:
@@ -110,57 +97,6 @@ def operation_document(one: Operation, undone: str | None) -> Document:
     }
 
 
-def _table(run: Run, items: Sequence[_Listed], *, unfold: bool) -> Table:
-    columns = (
-        Column("Operation"),
-        Column("When", spare=1),
-        Column("Conv.", right=True, spare=2),
-        Column("Tokens", right=True, spare=3),
-        Column("Now"),
-        Column("Undone by", spare=4),
-        Column("What", grows=True),
-    )
-    lines: dict[str, list[_Listed]] = {}
-    for one in items:
-        key = one.operation.batch if one.operation.batch is not None and not unfold else one.operation.id
-        lines.setdefault(key, []).append(one)
-    return Table(columns, [_line(run, line) for line in lines.values()], empty=EMPTY)
-
-
-def _line(run: Run, line: Sequence[_Listed]) -> tuple[Cell, ...]:
-    """An operation, or what is listed of a batch, in the place of its newest one."""
-    newest = line[0]
-    owners = {one.operation.conversation_id for one in line}
-    [owner] = owners if len(owners) == 1 else [None]
-    states = {None if one.effective is None else "in effect" if one.effective else "undone" for one in line}
-    by = {one.undone_by for one in line}
-    many = len(line) > 1
-    return (
-        newest.operation.batch if many else newest.operation.id,
-        run.time(newest.operation.created_at),
-        None if owner is None else str(owner),
-        f"{sum(one.operation.tokens for one in line):+,}",
-        states.pop() if len(states) == 1 else "in part",
-        by.pop() if len(by) == 1 else None,
-        f"{len(line):,} operations, the newest: {newest.operation.title}" if many else newest.operation.title,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """An operation, what it did, and whether it can be taken back."""
-
-    operation: Operation
-    edits: Sequence[Edit] | None  #: None: they cannot be read
-    undone_by: str | None  #: what undoes it now; None: it is in effect
-    why_not: str | None  #: why it can be neither undone nor redone
-
-    @property
-    def effective(self) -> bool:
-        """Whether what it did holds now."""
-        return self.undone_by is None
-
-
 def show(run: Run, wanted: str) -> Answer:
     """One operation; *wanted* is its id or the beginning of it."""
     found = run.read(_load, wanted)
@@ -172,10 +108,10 @@ def show(run: Run, wanted: str) -> Answer:
         "redoable": not found.effective and found.why_not is None,
         "whyNot": found.why_not,
     }
-    return run.answer("history.show", data, _blocks(run, found))
+    return run.answer("history.show", data, operation_blocks(run.time, found))
 
 
-async def _load(reader: Reader, wanted: str) -> _Shown:
+async def _load(reader: Reader, wanted: str) -> ShownOperation:
     operation = await reader.run(get, await operation_beginning(reader, wanted))
     edits: Sequence[Edit] | None = None
     by, why_not = operation.undone_by, None
@@ -185,7 +121,7 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
         await (plan_undo if by is None else plan_redo)(reader, operation.id)
     except RefusedError as error:
         why_not = error.message
-    return _Shown(operation, edits, by, why_not)
+    return ShownOperation(operation, edits, by, why_not)
 
 
 async def operation_beginning(reader: Reader, wanted: str) -> str:
@@ -198,33 +134,6 @@ async def operation_beginning(reader: Reader, wanted: str) -> str:
         raise UsageError("The id of an operation is empty. Give it, or its beginning.", code="EMPTY_ID")
     found = await reader.run(beginning, wanted, CANDIDATES + 1)
     return the_one(wanted, found, "operations", "operationId") if found else wanted
-
-
-def _blocks(run: Run, found: _Shown) -> list[Block]:
-    one = found.operation
-    facts: list[tuple[str, Cell]] = [
-        ("Operation", one.id),
-        ("When", run.time(one.created_at)),
-        ("Conversation", None if one.conversation_id is None else str(one.conversation_id)),
-        ("Tokens in context", f"{one.tokens:+,}"),
-        ("Batch", one.batch),
-        ("Undoes", one.undoes),
-        ("Undone by", found.undone_by),
-        ("By lcm-tui", one.tool_version),
-        ("Now", _state(found)),
-    ]
-    blocks: list[Block] = [Facts(facts, title=one.title)]
-    if found.edits is not None:
-        words = [line for edit in found.edits for line in words_of(Step(edit))]
-        blocks.append(Prose("\n".join(some(words)), title="What it did"))
-    return [*blocks, rows_table(one.rows)]
-
-
-def _state(found: _Shown) -> str:
-    held = "in effect" if found.effective else "undone"
-    if found.why_not is not None:
-        return f"{held}: {found.why_not}"
-    return f"{held}, can be {'undone' if found.effective else 'redone'}"
 
 
 # -- undo and redo ---------------------------------------------------------------------------------------

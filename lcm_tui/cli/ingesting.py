@@ -14,7 +14,7 @@ from lcm_core.times import iso_z
 
 from lcm_tui.cli.answer import Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.readable import Block, Cell, Column, Note, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Note, Table, counted
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 #: Places that could not be read that people are shown at most.

@@ -15,8 +15,8 @@ from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import SqlFlags
-from lcm_tui.cli.readable import Block, Cell, Column, Note, Table
 from lcm_tui.session import budget_for
+from lcm_tui.views.blocks import Block, Cell, Column, Note, Table
 
 
 def merge(

@@ -10,7 +10,7 @@ from lcm_core.store.database import Reader
 from lcm_core.text import preview
 
 from lcm_tui.cli.answer import Run
-from lcm_tui.cli.readable import Column, Table
+from lcm_tui.views.blocks import Column, Table
 
 #: What a message without text of its own shows instead, by message.
 PartTexts = Mapping[MessageId, str]

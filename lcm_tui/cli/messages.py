@@ -18,9 +18,9 @@ from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.readable import Block, Cell, Facts, Prose, counted
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.tails import tail_of
+from lcm_tui.views.blocks import Block, Cell, Facts, Prose, counted
 
 
 @dataclass(frozen=True, slots=True)

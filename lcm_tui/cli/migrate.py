@@ -14,8 +14,8 @@ from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
-from lcm_tui.cli.readable import Block, Cell, Facts, Note, Prose
 from lcm_tui.cli.working import Meter, ask_before_change, interruptible
+from lcm_tui.views.blocks import Block, Cell, Facts, Note, Prose
 
 
 def migrate_(run: Run, flags: ChangeFlags, backup_to: Path | None) -> Answer:

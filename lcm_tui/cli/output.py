@@ -17,7 +17,7 @@ from lcm_tui.cli.options import Presentation
 
 if TYPE_CHECKING:  # the app starts through here too and prints nothing: what prints is imported when it does
     from lcm_tui.cli.answer import Answer
-    from lcm_tui.cli.readable import Block
+    from lcm_tui.views.blocks import Block
 
 
 def print_answer(answer: Answer, presentation: Presentation) -> None:

@@ -26,7 +26,7 @@ from lcm_prompts import SUFFIX, TEMPLATES
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.readable import Block, Column, Facts, Note, Prose, Table
+from lcm_tui.views.blocks import Block, Column, Facts, Note, Prose, Table
 
 _SAMPLE = f"""[2026-03-02 09:14 UTC]
 Move the importer to the new queue. It must never drop a message, not even on a restart.

@@ -32,8 +32,9 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, SqlFlags
 from lcm_tui.cli.prune_report import candidate_document, candidates_table, space_answer
-from lcm_tui.cli.readable import Block, Facts, Note
-from lcm_tui.cli.working import ask_to_type, interruptible, size_text
+from lcm_tui.cli.working import ask_to_type, interruptible
+from lcm_tui.views.blocks import Block, Facts, Note
+from lcm_tui.views.units import bytes_text
 
 
 class Action(StrEnum):
@@ -213,7 +214,7 @@ class _Pruning:
                 with interruptible() as stopped:
                     before, after = rewrite_file(path, wait=answering.BUSY_SECONDS, stopped=stopped)
                 document |= {"bytesBefore": before, "bytesAfter": after}
-                blocks.append(Facts([("The file", f"{size_text(before)}, now {size_text(after)}")]))
+                blocks.append(Facts([("The file", f"{bytes_text(before)}, now {bytes_text(after)}")]))
             except LcmError as error:
                 document |= {"problems": [error.message]}
                 blocks.append(Note(f"The file was not written anew: {error.message}"))

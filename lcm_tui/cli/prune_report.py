@@ -9,8 +9,8 @@ from lcm_core.store.statistics import ConversationSize
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table
-from lcm_tui.cli.working import size_text
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table
+from lcm_tui.views.units import bytes_text
 
 #: Rows of a table for people; JSON has all.
 SHOWN = 25
@@ -48,7 +48,7 @@ def candidates_table(run: Run, found: Sequence[ConversationSize], title: str = "
     rows: list[tuple[Cell, ...]] = [_row(run, one) for one in found[:SHOWN]]
     if len(found) > SHOWN:
         rest = found[SHOWN:]
-        texts = size_text(sum(one.bytes or 0 for one in rest))
+        texts = bytes_text(sum(one.bytes or 0 for one in rest))
         messages, summaries = (sum(one.messages for one in rest), sum(one.summaries for one in rest))
         rows.append((None, f"and {len(rest):,} more", None, messages, summaries, texts, None))
     return Table(columns, rows, title, empty="No conversation is meant.")
@@ -57,7 +57,7 @@ def candidates_table(run: Run, found: Sequence[ConversationSize], title: str = "
 def _row(run: Run, one: ConversationSize) -> tuple[Cell, ...]:
     known = one.conversation
     state = "-" if known.active is None else "active" if known.active else "archived"
-    texts = None if one.bytes is None else size_text(one.bytes)
+    texts = None if one.bytes is None else bytes_text(one.bytes)
     at = run.time(one.last_activity) if one.last_activity else "no messages"
     return one.id, known.session_key or known.session_id, state, one.messages, one.summaries, texts, at
 
@@ -66,14 +66,14 @@ def space_answer(run: Run, space: SpaceUse) -> Answer:
     """What takes the space of the whole file."""
     file = space.file
     facts: list[tuple[str, Cell]] = [
-        ("File", size_text(file.bytes)),
-        ("Free inside it", size_text(file.free)),
-        ("Write-ahead log", size_text(space.wal_bytes)),
+        ("File", bytes_text(file.bytes)),
+        ("Free inside it", bytes_text(file.free)),
+        ("Write-ahead log", bytes_text(space.wal_bytes)),
     ]
     blocks: list[Block] = [Facts(facts), *_tables(space)]
     blocks.append(candidates_table(run, space.conversations, "Conversations, by the bytes of their texts"))
     ages: list[tuple[Cell, ...]] = [
-        (band.title, band.conversations, band.messages, size_text(band.bytes)) for band in space.ages
+        (band.title, band.conversations, band.messages, bytes_text(band.bytes)) for band in space.ages
     ]
     columns = (
         Column("Newest message"),
@@ -97,7 +97,7 @@ def _tables(space: SpaceUse) -> list[Block]:
     )
     whole = max(space.file.bytes, 1)
     rows: list[tuple[Cell, ...]] = [
-        (one.name, size_text(one.bytes), size_text(one.indexes), f"{100 * one.bytes / whole:.0f} %")
+        (one.name, bytes_text(one.bytes), bytes_text(one.indexes), f"{100 * one.bytes / whole:.0f} %")
         for one in space.file.tables
     ]
     return [Table(columns, rows, "Tables, with their indexes and what search keeps")]

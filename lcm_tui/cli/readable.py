@@ -1,88 +1,20 @@
-"""Answers for people: a few kinds of blocks, and the one place where they become lines.
+"""Answers for people: the one place where blocks become lines.
 
-Blocks hold texts as they stand in the database; everything is made safe here, on its way out.
+They hold texts as they stand in the database; everything is made safe here, on its way out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import TypeAlias
 
 from lcm_core.text import cell_width, clip, safe_line, safe_text, wrap
+
+from lcm_tui.views.blocks import Block, Column, Facts, Note, Prose, Table, Verbatim, shown
 
 #: The narrowest that a growing column becomes; below that, lines run over.
 _MIN_GROWING = 20
 _GAP = "  "
-
-
-class Mark(Enum):
-    """What a cell says when there is no value; the value is what is shown."""
-
-    NOT_RECORDED = "not recorded"
-    NOTHING = "-"
-
-
-Cell: TypeAlias = "str | int | Mark | None"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table."""
-
-    title: str
-    right: bool = False
-    grows: bool = False  #: becomes narrower when a line does not fit the terminal
-    spare: int = 0  #: left out when that does not help, the highest number first; 0: never
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows under column titles; without rows, what *empty* says."""
-
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
-    title: str = ""
-    empty: str = "None."
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Names and values, one per line."""
-
-    rows: Sequence[tuple[str, Cell]]
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Prose:
-    """A text of several lines."""
-
-    text: str
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A remark of ours in one sentence."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verbatim:
-    """A text of our own that is for programs: printed as it is."""
-
-    text: str
-
-
-Block: TypeAlias = "Table | Facts | Prose | Note | Verbatim"
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """A number with the word for what it counts."""
-    return f"{number:,} {one if number == 1 else many}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +86,6 @@ class Page:
 
     def _dim(self, text: str) -> str:
         return f"\x1b[2m{text}\x1b[0m" if self.color else text
-
-
-def shown(value: Cell) -> str:
-    """A cell as one safe line; whole numbers get separators, None becomes a dash."""
-    match value:
-        case None:
-            return str(Mark.NOTHING.value)
-        case Mark():
-            return str(value.value)
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case _:
-            return safe_line(value)
 
 
 @dataclass(frozen=True, slots=True)

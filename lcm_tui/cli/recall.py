@@ -25,7 +25,7 @@ from lcm_core.times import iso_z
 from lcm_core.wording import counted
 
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.readable import Block, Facts, Note, Prose
+from lcm_tui.views.blocks import Block, Facts, Note, Prose
 
 #: Kinds of summaries, which may be asked for beside the kinds of documents.
 LEVELS = ("leaf", "condensed")

@@ -12,8 +12,8 @@ from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
-from lcm_tui.cli.readable import Block, Column, Note, Table
 from lcm_tui.cli.working import ask_before_change, interruptible
+from lcm_tui.views.blocks import Block, Column, Note, Table
 
 _STOPPED = "Cancelled; the table that was being rebuilt is as it was."
 

@@ -15,10 +15,10 @@ from lcm_core.store.database import Reader
 
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Selection
-from lcm_tui.cli.drafting_report import MOST
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.readable import Block, Column, Note, Table, counted
 from lcm_tui.cli.selecting import chosen, summary_beginning
+from lcm_tui.views.blocks import Block, Column, Note, Table, counted
+from lcm_tui.views.drafts import MOST
 
 
 @dataclass(frozen=True, slots=True)

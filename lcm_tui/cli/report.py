@@ -17,7 +17,7 @@ from lcm_core.store.database import Database
 from lcm_tui import logfile
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.readable import Facts, Note
+from lcm_tui.views.blocks import Facts, Note
 
 #: Larger files are not checked: the report is to be there at once.
 CHECKED_BYTES = 500_000_000

@@ -17,8 +17,8 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Selection
 from lcm_tui.cli.options import ChangeFlags, Selector
-from lcm_tui.cli.readable import Note, counted
 from lcm_tui.cli.selecting import owner_of, summary_beginning
+from lcm_tui.views.blocks import Note, counted
 
 
 @dataclass(frozen=True, slots=True)

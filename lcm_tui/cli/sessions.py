@@ -31,7 +31,7 @@ from lcm_core.times import iso_z, parse_utc
 from lcm_tui.cli import cursors
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted
 
 #: Places that could not be read, and lines or rows, that people are shown at most.
 _PROBLEMS = 20

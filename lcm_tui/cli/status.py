@@ -21,8 +21,8 @@ from lcm_tui.cli import documents, ingesting
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.ingesting import Ingesting
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Table
 from lcm_tui.cli.tails import tail_of
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Table
 
 
 @dataclass(frozen=True, slots=True)

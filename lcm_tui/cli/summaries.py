@@ -28,8 +28,8 @@ from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Mark, Note, Prose, Table
 from lcm_tui.cli.selecting import chosen, summary_beginning
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table
 
 
 @dataclass(frozen=True, slots=True)

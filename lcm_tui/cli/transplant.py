@@ -13,8 +13,8 @@ from lcm_core.store.database import Reader
 from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.options import SqlFlags
-from lcm_tui.cli.readable import Block, Column, Note, Table
 from lcm_tui.session import budget_for
+from lcm_tui.views.blocks import Block, Column, Note, Table
 
 
 def transplant(

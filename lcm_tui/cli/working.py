@@ -18,11 +18,11 @@ from lcm_core.errors import CancelledError
 from lcm_core.text import clip, safe_line
 
 from lcm_tui.cli.failures import NobodyToAskError
+from lcm_tui.views.units import bytes_text, seconds_text
 
 _PAUSE_SECONDS = 0.1
 #: Before so long has passed nothing is said of what is left.
 _FIRST_GUESS_SECONDS = 1.0
-_UNITS = ("bytes", "KB", "MB", "GB", "TB")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -98,25 +98,10 @@ def _line(now: CopyProgress, spent: float) -> str:
     text = now.step.value.capitalize()
     if not now.total:
         return text
-    text += f": {100 * now.done // now.total} % of {size_text(now.total)}"
+    text += f": {100 * now.done // now.total} % of {bytes_text(now.total)}"
     if spent >= _FIRST_GUESS_SECONDS and 0 < now.done < now.total:
         text += f", about {seconds_text(spent * (now.total - now.done) / now.done)} left"
     return text
-
-
-def size_text(size: int) -> str:
-    """A number of bytes for people, such as ``1.2 GB`` (powers of 1000)."""
-    value, unit = float(size), 0
-    while value >= 999.95 and unit < len(_UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{size} bytes"
-
-
-def seconds_text(seconds: float) -> str:
-    """A duration for people, such as ``40 s`` or ``3 min``."""
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min"
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from datetime import tzinfo
 
 from lcm_core.times import format_local, parse_utc
 
+_BYTE_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
 
 def size_text(size: int) -> str:
     """A number of bytes for people."""
@@ -20,3 +22,18 @@ def size_text(size: int) -> str:
 def moment_text(stored: str | None, zone: tzinfo | None) -> str:
     """A stored time in the zone that is shown; as it is written in the database where it cannot be read."""
     return format_local(parse_utc(stored), zone) or stored or "–"
+
+
+def bytes_text(size: int) -> str:
+    """A number of bytes where there is room, such as ``1.2 GB`` (powers of 1000)."""
+    value, unit = float(size), 0
+    while value >= 999.95 and unit < len(_BYTE_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {_BYTE_UNITS[unit]}" if unit else f"{size} bytes"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration for people, such as ``40 s`` or ``3 min``."""
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min"

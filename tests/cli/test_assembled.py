@@ -116,7 +116,7 @@ def test_exports_are_the_messages_alone(database_file: DatabaseFactory):
         (("--prompt", "x"), "--prompt goes with --assembled."),
         (("--no-clamp",), "--no-clamp goes with --assembled."),
         (("--export", "json"), "--export goes with --assembled."),
-        (("--assembled", "--rules", "9"), "--rules must be one of 0.1, 0.15."),
+        (("--assembled", "--rules", "9"), "--rules must be 0.1 or 0.15."),
         (("--assembled", "--export", "pdf"), "--export must be json or markdown."),
     ],
 )

@@ -17,6 +17,7 @@ from lcm_core.change.copying import CopyProgress, CopyStep
 
 from lcm_tui.cli import answer, working
 from lcm_tui.cli import backup as commands
+from lcm_tui.views import units
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 
@@ -350,7 +351,7 @@ def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     [(0, "0 bytes"), (999, "999 bytes"), (1_000, "1.0 KB"), (999_960, "1.0 MB"), (5_500_000_000, "5.5 GB")],
 )
 def test_sizes_are_for_people(size: int, text: str):
-    assert working.size_text(size) == text
+    assert units.bytes_text(size) == text
 
 
 def test_durations_are_for_people():

@@ -255,7 +255,6 @@ def test_last_walks_back_and_forth(path: Path):
         (["prune", "--before", "yesterday"], "--before must be a time"),
         (["prune", "--keep-newest", "some"], "--keep-newest must be"),
         (["list", "--limit", "0"], "--limit must be"),
-        ([], "needs a subcommand: list, show, undo, redo, prune"),
     ],
 )
 def test_mistakes_are_usage_errors(arguments: list[str], words: str):

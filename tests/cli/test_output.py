@@ -21,7 +21,8 @@ from lcm_core.text import cell_width
 
 from lcm_tui.cli import main
 from lcm_tui.cli.machine import json_text, table_text
-from lcm_tui.cli.readable import Column, Facts, Note, Page, Prose, Table
+from lcm_tui.cli.readable import Page
+from lcm_tui.views.blocks import Column, Facts, Note, Prose, Table
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 

@@ -26,7 +26,7 @@ def completion(run: Run, *, shell: ShellArgument = None) -> Answer:
     """Print the shell's completion script, for example: lcm-tui completion bash >> ~/.bashrc."""
     from lcm_tui.cli.answer import Answer
     from lcm_tui.cli.completing import script_for
-    from lcm_tui.cli.readable import Verbatim
+    from lcm_tui.views.blocks import Verbatim
 
     name = shell or Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:

@@ -44,7 +44,7 @@ def tool(
     from lcm_core.recall.settings import recall_settings
     from lcm_core.recall.tools import call_tool
 
-    from lcm_tui.cli.readable import Prose
+    from lcm_tui.views.blocks import Prose
 
     if name not in TOOLS.words:
         raise UsageError(

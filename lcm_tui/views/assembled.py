@@ -11,10 +11,10 @@ from lcm_core.assemble.result import Evicted
 from lcm_core.records import Conversation
 from lcm_core.text import preview
 
-from lcm_tui.cli.readable import Block, Cell, Column, Facts, Note, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted
 
 
-def blocks(owner: Conversation, one: Assembly, asked: int, prompt: str | None) -> Iterator[Block]:
+def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str | None) -> Iterator[Block]:
     """What is sent, what is not and why; *asked* is the budget before any cap."""
     meta = one.metadata
     facts: list[tuple[str, Cell]] = [

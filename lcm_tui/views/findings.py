@@ -1,0 +1,126 @@
+"""What the checks found: by how sure it is, what was stored again, and what was not asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from lcm_core.checks import CHECKS, Repetition
+from lcm_core.findings import Confidence, Finding, FixId, Report
+from lcm_core.records import ConversationId
+
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted
+
+#: What was found again in one conversation.
+Repeated = Sequence[tuple[ConversationId, Repetition]]
+
+_SEVERITIES = {"E": "error", "W": "warning", "I": "info"}
+_COLUMNS = (
+    Column("Check"),
+    Column("Severity", spare=2),
+    Column("Conversation", right=True, spare=1),
+    Column("Rows", right=True, spare=3),
+    Column("Fix"),
+    Column("What", grows=True),
+)
+
+
+def summary_of(report: Report) -> str:
+    """What was found, in a sentence."""
+    where = "The database" if report.conversation_id is None else f"Conversation {report.conversation_id}"
+    counts = Counter(one.confidence for one in report.findings())
+    broken, suspicious = counts[Confidence.BROKEN], counts[Confidence.SUSPICIOUS]
+    not_run = (
+        f" {counted(len(report.not_run), 'check was', 'checks were')} not run." if report.not_run else ""
+    )
+    if report.clean:
+        asked = len(report.results) - len(report.not_run)
+        return f"{where} is clean: none of {asked} checks finds damage.{not_run}"
+    return (
+        f"{where} has {counted(broken, 'finding', 'findings')} of damage and "
+        f"{suspicious:,} that may be.{not_run}"
+    )
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """By how sure they are, then by severity, then by check and conversation."""
+    sure, severe = list(Confidence), list(_SEVERITIES)
+    return sorted(
+        findings,
+        key=lambda one: (
+            sure.index(one.confidence),
+            severe.index(CHECKS[one.check].severity.value),
+            CHECKS[one.check].order,
+            one.conversation_id or 0,
+        ),
+    )
+
+
+def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
+    """The report for people: what is broken, what may be, and what was not asked."""
+    blocks: list[Block] = [Note(summary_of(report))]
+    found = in_order(report.findings())
+    for confidence in (Confidence.BROKEN, Confidence.SUSPICIOUS):
+        rows = [_row(one) for one in found if one.confidence is confidence]
+        if rows:
+            blocks.append(Table(_COLUMNS, rows, title=f"{confidence.value.capitalize()} ({len(rows):,})"))
+    by_design = Counter(one.check for one in found if one.confidence is Confidence.BY_DESIGN)
+    if by_design:
+        named = ", ".join(
+            f"{check} {CHECKS[check].title}" + (f" ×{number}" if number > 1 else "")
+            for check, number in sorted(by_design.items(), key=lambda one: CHECKS[one[0]].order)
+        )
+        blocks.append(Note(f"By design, and no damage: {named}. --json lists it."))
+    if repeated:
+        blocks.append(_repeated_table(repeated))
+    reasons: dict[str, list[str]] = {}
+    for result in report.not_run:
+        reasons.setdefault(result.reason, []).append(result.check.id)
+    if reasons:
+        facts: list[tuple[str, Cell]] = [(" ".join(ids), reason) for reason, ids in reasons.items()]
+        blocks.append(Facts(facts, title="Not run"))
+    fixable = sum(
+        one.fix not in (None, FixId.MERGE_SPLIT) for one in found if one.confidence is Confidence.BROKEN
+    )
+    if fixable:
+        what = counted(fixable, "finding", "findings")
+        blocks.append(Note(f"--fix all shows a plan that mends {what}; --fix ID one of them."))
+    if any(one.fix is None and one.confidence is not Confidence.BY_DESIGN for one in found):
+        blocks.append(Note("Where the fix is no, --fix with the check (--fix B14) says why, and what to do."))
+    return blocks
+
+
+def _row(one: Finding) -> tuple[Cell, ...]:
+    fix = "merge" if one.fix is FixId.MERGE_SPLIT else "no" if one.fix is None else "yes"
+    severity = _SEVERITIES[CHECKS[one.check].severity.value]
+    return one.check, severity, one.conversation_id, one.row_count, fix, one.sentence
+
+
+def _repeated_table(repeated: Repeated) -> Table:
+    columns = (
+        Column("Conversation", right=True),
+        Column("First"),
+        Column("Again"),
+        Column("Messages", right=True),
+        Column("Tokens", right=True),
+        Column("In context", right=True),
+        Column("Removable", right=True),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            owner,
+            _seqs(one.original_seqs),
+            _seqs(one.copy_seqs),
+            len(one.copy_ids),
+            one.tokens,
+            len(one.in_context),
+            len(one.spare),
+        )
+        for owner, one in repeated
+    ]
+    tokens = sum(one.tokens for _, one in repeated)
+    return Table(columns, rows, title=f"Stored again, by seq: {tokens:,} tokens")
+
+
+def _seqs(ends: tuple[int, int]) -> str:
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"

@@ -1,0 +1,128 @@
+"""What a plan would do: in words, as the ordinals that change, and by the rows of each table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from lcm_core.change.plan import RowCount, Symbol
+from lcm_core.change.preview import Preview, Shifted
+
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table, counted
+
+#: Lines of one list that people are shown; the rest is counted.
+LINES = 40
+#: Lines of a run that are shown when it is longer than `RUN`.
+_OF_A_RUN = 2
+RUN = 12
+
+
+def preview_blocks(shown: Preview, budget: int) -> list[Block]:
+    """What a plan would do, for people."""
+    blocks: list[Block] = [Facts(list(_facts(shown, budget)), title=shown.plan.title)]
+    if words := list(_in_runs(shown.words())):
+        blocks.append(Prose("\n".join(some(words)), title="What happens"))
+    blocks += _ordinals(shown)
+    if shown.rows:
+        blocks.append(rows_table(shown.rows))
+    return [*blocks, *warning_notes(shown)]
+
+
+def warning_notes(shown: Preview) -> list[Note]:
+    """What a plan warns of."""
+    return [Note(f"Warning: {warning}.") for warning in shown.warnings]
+
+
+def _facts(shown: Preview, budget: int) -> Iterator[tuple[str, Cell]]:
+    if shown.plan.conversation_id is not None:
+        yield "Conversation", str(shown.plan.conversation_id)
+    moves = f"{len(shown.leaving):,} leave, {len(shown.entering):,} enter, {len(shown.moving):,} move"
+    yield "Context items", moves if shown.shift else "unchanged"
+    if shown.shift or shown.tokens.change:
+        yield "Tokens", tokens_text(shown.tokens.before, shown.tokens.after, budget)
+
+
+def tokens_text(before: int, after: int, budget: int) -> str:
+    """Tokens of contexts before and after, and what part of the budget that is."""
+    return (
+        f"{before:,} -> {after:,} ({after - before:+,}), "
+        f"{before / budget:.1%} -> {after / budget:.1%} of {budget:,}"
+    )
+
+
+def rows_table(rows: Sequence[RowCount]) -> Table:
+    """The rows that change, by table."""
+    columns = (
+        Column("Table"),
+        Column("Insert", right=True),
+        Column("Update", right=True),
+        Column("Delete", right=True),
+    )
+    return Table(columns, [(one.table, one.insert, one.update, one.delete) for one in rows], title="Rows")
+
+
+def some(lines: Sequence[str]) -> list[str]:
+    """The first of many lines, and how many more there are."""
+    if len(lines) <= LINES:
+        return list(lines)
+    return [*lines[:LINES], f"... and {len(lines) - LINES:,} more; --json lists all"]
+
+
+def _in_runs(words: Iterable[str]) -> Iterator[str]:
+    """Lines that say the same of many rows of one table, as the first of them and a count."""
+    for what, group in groupby(words, key=lambda line: line.partition(":")[0]):
+        run = list(group)
+        if len(run) <= RUN or what.startswith("context of"):
+            yield from run
+        else:
+            yield from run[:_OF_A_RUN]
+            yield f"{what}: and {len(run) - _OF_A_RUN:,} more"
+
+
+# -- ordinals --------------------------------------------------------------------------------------------
+
+
+def _ordinals(shown: Preview) -> Iterator[Block]:
+    """Both ordinals of everything that comes, goes or moves; neighbours that move alike are one line."""
+    columns = (Column(""), Column("Old", right=True), Column("New", right=True), Column("Item", grows=True))
+    for owner, shifts in groupby(shown.shift, key=lambda one: one.conversation_id):
+        rows = list(_shift_rows(list(shifts)))
+        name = owner.name if isinstance(owner, Symbol) else str(owner)
+        more = len(rows) - LINES
+        yield Table(columns, rows[:LINES], title=f"Ordinals in conversation {name}")
+        if more > 0:
+            yield Note(f"And {counted(more, 'line', 'lines')} more; --json lists all.")
+
+
+def _shift_rows(shifts: Sequence[Shifted]) -> Iterator[tuple[Cell, ...]]:
+    for distance, group in groupby(shifts, key=_distance):
+        run = list(group)
+        if distance is None or len(run) == 1:
+            yield from (_shift_row(one) for one in run)
+            continue
+        first, last = run[0], run[-1]
+        yield (
+            "",
+            f"{first.old}..{last.old}",
+            f"{first.new}..{last.new}",
+            f"{len(run):,} items move by {distance:+,}",
+        )
+
+
+def _distance(one: Shifted) -> int | None:
+    """By how much an item moves; None: it comes or goes."""
+    return None if one.old is None or one.new is None else one.new - one.old
+
+
+def _shift_row(one: Shifted) -> tuple[Cell, ...]:
+    mark = "+" if one.old is None else "-" if one.new is None else ""
+    return (mark, _text(one.old), _text(one.new), one.identity.replace(":", " ", 1))
+
+
+def _text(ordinal: int | None) -> str:
+    return "" if ordinal is None else str(ordinal)
+
+
+def rows_text(rows: Sequence[RowCount]) -> str:
+    """Rows per table in a line."""
+    return ", ".join(f"{one.table} +{one.insert} ~{one.update} -{one.delete}" for one in rows)
