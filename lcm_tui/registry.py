@@ -43,7 +43,7 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
         case places.Drafting() | places.Review() | places.Editor() | places.Source():
             return _drafting(place)
         case places.Health():
-            from lcm_tui.screens.health import HealthScreen
+            from lcm_tui.screens.health.screen import HealthScreen
 
             return HealthScreen(place.conversation, only=place.only)
         case places.History():
@@ -191,7 +191,7 @@ SOON: Final = (
         "previous",
         "preview.screen",
         "history.screen",
-        "health",
+        "health.screen",
         "context.sent",
     ),
     *("compare", "review", "drafting", "editor.screen"),

@@ -7,15 +7,14 @@ on its key over every reload and every filter.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Container, Hashable, Iterable, Sequence
-from itertools import takewhile
-from typing import ClassVar, Final, Generic, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.text_search import TextSearch
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
@@ -23,12 +22,7 @@ from lcm_tui.widgets.spans import Column, Layout, Line, Span, lay_out, row_of
 from lcm_tui.widgets.text import TextView
 
 K = TypeVar("K", bound=Hashable)
-D = TypeVar("D")
 
-#: Rows that a list reads at a time.
-PAGE: Final = 200
-#: A limit that limits nothing.
-ALL: Final = 2**62
 #: From this width on, list and text stand side by side.
 BREAKPOINTS = [(0, "-narrow"), (130, "-wide")]
 
@@ -155,45 +149,6 @@ class FilterScreen(ListScreen[K]):
         if self.asking:
             self.close_prompt()
         self.filter_by("")
-
-
-class PagedScreen(FilterScreen[K], DataScreen[D]):
-    """A list, newest first, that reads older rows when its end comes into sight, all when a filter is on."""
-
-    _limit = PAGE
-    _held = 0
-    _more = False  #: there are rows that were not read
-
-    @property
-    def limit(self) -> int:
-        """How many rows to read."""
-        return ALL if self._filter else self._limit
-
-    def take(self, held: int, *, more: bool) -> None:
-        """So many rows were read; *more*: there are others."""
-        self._held, self._more = held, more
-        if more and self._filter:  # typed while they were read
-            self.load()
-
-    def appeared(self, keys: Iterable[K], known: Container[K]) -> list[K]:
-        """The keys that came on top of the *known* ones; what a further page brings is not new."""
-        return list(takewhile(lambda key: key not in known, keys))
-
-    def note(self) -> str:
-        """How many, as far as they were read."""
-        return self.counted(f"{self._held:,}{'+' if self._more else ''}")
-
-    def filter_by(self, text: str) -> None:
-        """Filter by other words, which go over all rows."""
-        super().filter_by(text)
-        if self._more:
-            self.load()
-
-    @on(LineView.Scrolled, "#list")
-    def _scrolled_to_the_end(self) -> None:
-        if self._more and self.table.at_end and self._limit <= self._held:
-            self._limit += PAGE
-            self.load()
 
 
 class TextScreen(TextSearch, ListScreen[K]):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.checks import CHECKS, STRUCTURE, TEXTS, WHOLE_FILE, run_checks
+from lcm_core.checks import CHECKS, STRUCTURE, TEXTS, WHOLE_FILE, Limits, run_checks
 from lcm_core.findings import (
     CheckResult,
     CheckState,
@@ -24,19 +24,29 @@ from lcm_core.store.database import Database
 from lcm_core.store.found_rows import FoundRow, found_rows
 from textual.pilot import Pilot
 
+from lcm_tui.changes.fix import fixing
+from lcm_tui.dialogs.search_only import SearchOnly
 from lcm_tui.drafts import Wanted
-from lcm_tui.screens import health_run
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.drafting import DraftingScreen
-from lcm_tui.screens.health import HealthScreen
-from lcm_tui.screens.health_fix import SearchOnly
-from lcm_tui.screens.health_rows import Examination
-from lcm_tui.screens.health_text import finding_document
+from lcm_tui.screens.health import examining
+from lcm_tui.screens.health.screen import HealthScreen
 from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.views.examination import (
+    FOLDED,
+    Examination,
+    FindingKey,
+    GroupKey,
+    MoreKey,
+    RowKey,
+    first_to_look_at,
+    lines_of,
+)
+from lcm_tui.views.health import finding_document
 from lcm_tui.widgets.spans import text_of
 from lcm_tui.widgets.text import Document
 from tests.app.support import (
@@ -78,12 +88,14 @@ async def health(pilot: Pilot[int], conversation_id: int | None = None) -> Healt
 
 
 async def done(pilot: Pilot[int], screen: HealthScreen) -> None:
-    await wait_for(pilot, lambda: not screen.checking and screen.examination.complete, "the checks")
+    await wait_for(
+        pilot, lambda: not screen.examiner.running and screen.list.examination.complete, "the checks"
+    )
     await settled(pilot)
 
 
 def fixable(screen: HealthScreen, *confidences: Confidence) -> list[str]:
-    found = screen.examination.findings.items()
+    found = screen.list.examination.findings.items()
     return [key for key, one in found if one.fix is not None and one.confidence in confidences]
 
 
@@ -128,7 +140,7 @@ def test_what_is_cut_off_is_said_and_two_findings_of_one_key_are_both_there():
     assert [found.sentence for found in known.findings.values()] == ["One.", "Two."]
     assert known.cut == {"C18": 38}
     [group] = known.groups()
-    assert group.keys[-1] == ("more", "C18")
+    assert group.keys[-1] == MoreKey("C18")
     assert len(group.keys) == 3
 
 
@@ -158,6 +170,45 @@ async def test_the_rows_of_findings_are_found_with_what_they_refer_to(database_f
     assert (part.message_id, part.gone) == (286, True)
 
 
+async def test_the_number_of_a_conversation_is_no_other_number(database_file: DatabaseFactory):
+    known = Examination()
+    known.take(await report_of(database_file("0.3.0")))
+    keys = [key for group in known.groups(["conversation", "2"]) for key in group.keys]
+    named = [known.findings[key.key] for key in keys if isinstance(key, FindingKey)]
+    assert {one.conversation_id for one in named} == {2}
+    assert len(named) == sum(one.conversation_id == 2 for one in known.findings.values())
+
+
+async def test_the_cursor_is_at_first_on_a_bad_summary_of_the_conversation(database_file: DatabaseFactory):
+    known = Examination()
+    known.take(await report_of(database_file(DAMAGED)))
+    keys = lines_of(known.groups(), FOLDED, {})
+    assert keys[0] == GroupKey("broken E")
+    assert first_to_look_at(keys, known.findings, None) == keys[1]
+    bad = first_to_look_at(keys, known.findings, 3)
+    assert isinstance(bad, FindingKey)
+    assert bad.key.startswith("C1:3:summaries:")
+    fourth = first_to_look_at(keys, known.findings, 4)
+    assert isinstance(fourth, FindingKey)
+    assert known.findings[fourth.key].conversation_id == 4
+    assert first_to_look_at([GroupKey("not run")], {}, 3) == GroupKey("not run")
+    assert first_to_look_at([], {}, 3) is None
+
+
+def test_what_has_two_sides_asks_which_to_keep():
+    covered, hole = (
+        Finding(check, Confidence.BROKEN, ConversationId(3), (), 1, "It is.", fix)
+        for check, fix in (("A6", FixId.DROP_COVERED_ITEMS), ("A11", FixId.RESTORE_MESSAGES))
+    )
+    limits = Limits(datetime.now(UTC))
+    assert fixing([hole], limits).choices == ()
+    change = fixing([covered, hole], limits)
+    [keep] = change.choices
+    assert keep.values == ("the summary", "its sources")
+    assert change.title == "Fix 2 findings"
+    assert "A6: Take out of the context what a summary in it covers" in change.about
+
+
 # -- the list ----------------------------------------------------------------------------------------------
 
 
@@ -175,14 +226,14 @@ async def test_the_mark_of_a_broken_summary_leads_to_it(database_file: DatabaseF
         await done(pilot, screen)
         selected = screen.selected_id()
         assert selected is not None
-        found = screen.examination.findings[selected]
+        found = screen.list.examination.findings[selected]
         assert (found.check, found.conversation_id, found.confidence) == ("C1", 3, Confidence.BROKEN)
         whole = {finding_key(one) for one in (await report_of(database_file(DAMAGED))).findings()}
-        assert set(screen.examination.findings) == whole
+        assert set(screen.list.examination.findings) == whole
         assert "38 broken" in check(pilot)
         await pilot.press("T")
         await done(pilot, screen)
-        assert {one.conversation_id for one in screen.examination.findings.values()} == {3}
+        assert {one.conversation_id for one in screen.list.examination.findings.values()} == {3}
         assert screen.selected_id() == selected, "the cursor stays on its finding"
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the DAG")
@@ -196,17 +247,17 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         screen = await health(pilot)
         await pilot.press("G")
         await pilot.pause()
-        assert screen.table.selected == ("group", "not run")
+        assert screen.list.table.selected == GroupKey("not run")
         assert "▸ – not run  9 checks" in shown(pilot)
         assert "▸ · by design, no damage  11" in shown(pilot)
-        assert not any(key == ("finding", "A11:2:messages:146") for key in screen.table.keys)
+        assert not any(key == FindingKey("A11:2:messages:146") for key in screen.list.table.keys)
         await pilot.press("l", "G")
         await wait_for_text(pilot, "large file missing: no folder of large files is known")
         assert screen.why_not("open") == "it was not run, so it leads nowhere"
         await pilot.press("slash", *"by design a11", "enter")
         await wait_for_text(pilot, "32 messages", "A11 message hole")
         await pilot.press("escape")
-        assert screen.table.select(("finding", HOLE))
+        assert screen.list.table.select(FindingKey(HOLE))
         await wait_for_text(pilot, "is out of the model's sight", "Put the messages back into the context")
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
@@ -216,9 +267,9 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
 async def test_the_rows_of_a_finding_are_listed_and_lead_on(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED)) as pilot:
         screen = await health(pilot, 4)
-        assert screen.table.select(("finding", DANGLING))
+        assert screen.list.table.select(FindingKey(DANGLING))
         await pilot.press("l", "j")
-        assert screen.table.selected == ("row", DANGLING, "0")
+        assert screen.list.table.selected == RowKey(DANGLING, 0)
         await wait_for_text(pilot, "context item at 13  m286: its row is gone")
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
@@ -226,8 +277,8 @@ async def test_the_rows_of_a_finding_are_listed_and_lead_on(database_file: Datab
         assert isinstance(context, ContextScreen)
         await wait_for(pilot, lambda: context.selected_id() == "286", "the item")
         await pilot.press("escape", "h")
-        assert screen.table.selected == ("finding", DANGLING)
-        assert ("row", DANGLING, "0") not in screen.table.keys
+        assert screen.list.table.selected == FindingKey(DANGLING)
+        assert RowKey(DANGLING, 0) not in screen.list.table.keys
 
 
 async def test_what_was_stored_again_is_shown_as_ranges(database_copy: DatabaseFactory):
@@ -240,10 +291,10 @@ async def test_what_was_stored_again_is_shown_as_ranges(database_copy: DatabaseF
     )
     async with open_app(path) as pilot:
         screen = await health(pilot, 3)
-        replay = next(key for key, one in screen.examination.findings.items() if one.check == "E3")
-        assert screen.table.select(("group", "by design"))
+        replay = next(key for key, one in screen.list.examination.findings.items() if one.check == "E3")
+        assert screen.list.table.select(GroupKey("by design"))
         await pilot.press("l")
-        assert screen.table.select(("finding", replay))
+        assert screen.list.table.select(FindingKey(replay))
         tokens = value(path, "SELECT sum(token_count) FROM messages WHERE conversation_id = 3 AND seq > 1000")
         await wait_for_text(pilot, "seq 1-12 again at 1001-1012", f"12 messages, {tokens:,} tokens")
 
@@ -261,10 +312,10 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
         wanted = fixable(screen, Confidence.BROKEN)
         assert len(wanted) == 15
         for name in ("broken E", "broken W", "broken I"):
-            assert screen.table.select(("group", name))
+            assert screen.list.table.select(GroupKey(name))
             await pilot.press("space")
-        assert set(screen.marks) == set(wanted)
-        assert screen.table.select(("finding", HOLE))
+        assert set(screen.list.marks.keys) == set(wanted)
+        assert screen.list.table.select(FindingKey(HOLE))
         await pilot.press("x")
         await previewed(pilot)
         await wait_for_text(pilot, "Fix 15 findings", "brought in step after it")
@@ -275,9 +326,9 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
         await left(pilot)
         await wait_for(pilot, lambda: not fixable(screen, Confidence.BROKEN), "the checks that ran again")
         await done(pilot, screen)
-        assert not screen.marks
+        assert not screen.list.marks
         assert "changed since" not in shown(pilot), "our own change is no news"
-        assert screen.examination.count(Confidence.BROKEN) == 23
+        assert screen.list.examination.count(Confidence.BROKEN) == 23
         assert search_faults(path) == []
         assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 1
         await pilot.press("U")
@@ -295,23 +346,12 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
 async def test_a_filter_that_hides_everything_says_so_after_the_checks_too(database_file: DatabaseFactory):
     async with open_app(database_file("0.3.0"), size=NARROW) as pilot:
         screen = await go_to(pilot, HealthScreen(None))
-        await wait_for(pilot, lambda: not screen.checking and screen.table.keys)
+        await wait_for(pilot, lambda: not screen.examiner.running and screen.list.table.keys)
         await pilot.press("slash", *"nosuchwords", "enter")
         await wait_for_text(pilot, "Nothing matches.")
-        screen.check_all()
-        await wait_for(pilot, lambda: not screen.checking)
+        screen.examiner.check_all()
+        await wait_for(pilot, lambda: not screen.examiner.running)
         await wait_for_text(pilot, "Nothing matches.")
-
-
-async def test_the_number_of_a_conversation_is_no_other_number(database_file: DatabaseFactory):
-    async with open_app(database_file("0.3.0")) as pilot:
-        screen = await health(pilot, None)
-        findings = screen.examination.findings
-        shown_keys = {key for group in screen.examination.groups(["conversation", "2"]) for key in group.keys}
-        assert shown_keys
-        named = [findings[one[1]] for one in shown_keys if one[0] == "finding"]
-        assert {one.conversation_id for one in named} == {2}
-        assert len(named) == sum(one.conversation_id == 2 for one in findings.values())
 
 
 async def test_search_tables_alone_are_mended_without_a_plan(database_copy: DatabaseFactory):
@@ -319,16 +359,18 @@ async def test_search_tables_alone_are_mended_without_a_plan(database_copy: Data
     async with open_app(path) as pilot:
         screen = await health(pilot)
         for key, times in (("escape", 1), ("a", 2)):
-            assert screen.table.select(("finding", STALE))
+            assert screen.list.table.select(FindingKey(STALE))
             await pilot.press("x")
             await wait_for(pilot, lambda: isinstance(pilot.app.screen, SearchOnly), "the question")
             await wait_for_text(pilot, "No row of a conversation has to change", "messages_fts")
             await pilot.press(key)
             await wait_for(pilot, lambda: pilot.app.screen is screen, "the list")
             assert times
-        await wait_for(pilot, lambda: STALE not in screen.examination.findings, "the check that ran again")
+        await wait_for(
+            pilot, lambda: STALE not in screen.list.examination.findings, "the check that ran again"
+        )
         await done(pilot, screen)
-        assert "F4:-:summaries_fts:1" in screen.examination.findings
+        assert "F4:-:summaries_fts:1" in screen.list.examination.findings
     assert not value(path, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'")
 
 
@@ -339,8 +381,8 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
     run(path, "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5")
     async with open_app(path) as pilot:
         screen = await health(pilot)
-        none = next(key for key, one in screen.examination.findings.items() if one.check == "C3")
-        assert screen.table.select(("finding", none))
+        none = next(key for key, one in screen.list.examination.findings.items() if one.check == "C3")
+        assert screen.list.table.select(FindingKey(none))
         assert screen.why_not("fix") == "there is no fix that would not guess"
         assert screen.why_not("mark") == "only findings with a fix are marked"
         await wait_for_text(pilot, "has to be written again by a")
@@ -349,15 +391,17 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
         assert pilot.app.screen.wanted == Wanted("repair", None)
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the findings")
-        split = next(key for key, one in screen.examination.findings.items() if one.check == "G4")
-        assert screen.table.select(("finding", split))
+        split = next(key for key, one in screen.list.examination.findings.items() if one.check == "G4")
+        assert screen.list.table.select(FindingKey(split))
         await wait_for_text(pilot, "Make one conversation of the session again")
         await pilot.press("x")
         await previewed(pilot)
         await wait_for_text(pilot, "Merge conversation 5 into 8")
         await pilot.press("a")
         await left(pilot)
-        await wait_for(pilot, lambda: split not in screen.examination.findings, "the check that ran again")
+        await wait_for(
+            pilot, lambda: split not in screen.list.examination.findings, "the check that ran again"
+        )
         await done(pilot, screen)
 
 
@@ -368,15 +412,15 @@ async def test_a_change_of_the_file_is_said_and_nothing_runs_by_itself(database_
     path = database_copy(DAMAGED)
     async with open_app(path) as pilot:
         screen = await health(pilot, 4)
-        assert screen.table.select(("finding", DANGLING))
+        assert screen.list.table.select(FindingKey(DANGLING))
         run(path, "DELETE FROM message_parts WHERE message_id = 286")
         await wait_for_text(pilot, "changed since: ^r")
         await settled(pilot)
-        assert any(one.check == "E13" for one in screen.examination.findings.values()), "as it was found"
+        assert any(one.check == "E13" for one in screen.list.examination.findings.values()), "as it was found"
         await pilot.press("ctrl+r")
         await wait_for(
             pilot,
-            lambda: all(one.check != "E13" for one in screen.examination.findings.values()),
+            lambda: all(one.check != "E13" for one in screen.list.examination.findings.values()),
             "another run",
         )
         await done(pilot, screen)
@@ -387,14 +431,14 @@ async def test_a_change_of_the_file_is_said_and_nothing_runs_by_itself(database_
 async def test_what_reads_the_whole_file_is_asked_for_in_a_conversation(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED)) as pilot:
         screen = await health(pilot, 1)
-        assert screen.examination.results["F4"].state is CheckState.NOT_RUN
-        assert "F does" in screen.examination.results["F4"].reason
+        assert screen.list.examination.results["F4"].state is CheckState.NOT_RUN
+        assert "F does" in screen.list.examination.results["F4"].reason
         await pilot.press("F")
         await wait_for(
-            pilot, lambda: screen.examination.results["F1"].state is CheckState.RAN, "search tables"
+            pilot, lambda: screen.list.examination.results["F1"].state is CheckState.RAN, "search tables"
         )
         await done(pilot, screen)
-        assert screen.examination.results["G13"].state is CheckState.NOT_RUN, "it is about the file"
+        assert screen.list.examination.results["G13"].state is CheckState.NOT_RUN, "it is about the file"
 
 
 async def test_escape_stops_the_checks_and_then_leaves(
@@ -406,16 +450,16 @@ async def test_escape_stops_the_checks_and_then_leaves(
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(health_run, "run_checks", halfway)
+    monkeypatch.setattr(examining, "run_checks", halfway)
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         screen = await go_to(pilot, HealthScreen())
-        await wait_for(pilot, lambda: HOLE in screen.examination.findings, "the first part")
-        assert screen.checking
+        await wait_for(pilot, lambda: HOLE in screen.list.examination.findings, "the first part")
+        assert screen.examiner.running
         await wait_for_text(pilot, "esc stops")
         await pilot.press("escape")
-        assert not screen.checking
-        assert screen.examination.results["C3"].reason == "the checks were stopped before it"
-        assert screen.examination.results["A11"].state is CheckState.RAN
+        assert not screen.examiner.running
+        assert screen.list.examination.results["C3"].reason == "the checks were stopped before it"
+        assert screen.list.examination.results["A11"].state is CheckState.RAN
         await settled(pilot)
         assert "not run" in check(pilot)
         await pilot.press("escape")

@@ -13,7 +13,6 @@ from lcm_core.store.database import Reader
 from lcm_core.store.found_rows import FoundRow, found_rows
 
 from lcm_tui import places
-from lcm_tui.screens.health_rows import owner_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,8 @@ async def place_of(reader: Reader, finding: Finding, ref: RowRef | None) -> Foun
         NotFoundError: the conversation is gone.
     """
     row = (await found_rows(reader, [ref]))[0] if ref is not None else None
-    owner = owner_of(finding, row)
+    owner = row.conversation_id if row is not None else None
+    owner = finding.conversation_id if owner is None else owner
     if owner is None:
         return None
     conversation = await get_conversation(reader, owner)

@@ -1,0 +1,55 @@
+"""The question before search tables are brought in step when no row has to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from lcm_tui.typed_ahead import Decision
+from lcm_tui.widgets.spans import Span
+from lcm_tui.widgets.text import Block, Document, TextView, heading
+
+
+class SearchOnly(Decision[bool]):
+    """What is done when no row has to change, only search tables; the answer is whether to do it."""
+
+    DEFAULT_CSS = """
+    SearchOnly { align: center middle; }
+    SearchOnly > Vertical { width: 74; max-width: 100%; height: 13; max-height: 100%; background: $surface; }
+    SearchOnly > Vertical { padding: 1 2; }
+    SearchOnly TextView { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "dismiss(True)", "Apply", id="search-apply"),
+        Binding("escape,q", "dismiss(False)", "Leave", id="search-leave"),
+    ]
+
+    def __init__(self, tables: Sequence[str], left: Sequence[str]) -> None:
+        """*tables* are brought in step; *left*: what is left as it is, in sentences without their dot."""
+        super().__init__()
+        self._tables = tuple(tables)
+        self._left = tuple(left)
+
+    def compose(self) -> ComposeResult:
+        """What is done, and the keys."""
+        with Vertical():
+            yield TextView(self._document())
+
+    def _document(self) -> Document:
+        return (
+            heading("Bring search tables in step"),
+            Block(
+                "No row of a conversation has to change. Rewritten is what is missing, stale or too many in:"
+            ),
+            Block(", ".join(self._tables), "key", indent=2),
+            Block("A few hundred rows at a time, so a host hardly waits. There is nothing to undo: search"),
+            Block("tables are made from messages and summaries, and hold nothing else."),
+            *(Block(f"Left: {one}.", "warn") for one in self._left),
+            Block(),
+            Block(spans=(Span("a    ", "key"), Span("apply")), indent=5),
+            Block(spans=(Span("esc  ", "key"), Span("leave; nothing is changed")), indent=5),
+        )

@@ -1,0 +1,1 @@
+"""What the checks find: the list, the run that makes it, and fixes."""

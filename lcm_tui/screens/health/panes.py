@@ -1,0 +1,266 @@
+"""The head of the health screen, and its list: groups that fold, findings that open into their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from lcm_core.findings import Finding, RowRef
+from lcm_core.records import ConversationId
+from lcm_core.store.found_rows import FoundRow
+from textual import on
+from textual.strip import Strip
+
+from lcm_tui.panes.listing import ListPane
+from lcm_tui.panes.marks import MARK, Marks
+from lcm_tui.views.examination import (
+    FOLDED,
+    CheckKey,
+    Examination,
+    FindingKey,
+    Group,
+    GroupKey,
+    HealthKey,
+    MoreKey,
+    RowKey,
+    can_fix,
+    first_to_look_at,
+    lines_of,
+)
+from lcm_tui.views.health import (
+    COLUMNS,
+    ROWS_SHOWN,
+    check_line,
+    finding_cells,
+    group_line,
+    more_line,
+    row_line,
+)
+from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Column, Line, Span, strip_of
+
+
+class HeadLine(Drawn):
+    """One line: how far the checks are, or what they found."""
+
+    DEFAULT_CSS = """
+    HeadLine { height: 1; width: 1fr; background: $surface; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="head")
+        self._said: Line = ()
+
+    def say(self, said: Line) -> None:
+        """Show other words."""
+        if said != self._said:
+            self._said = said
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """The one line."""
+        return strip_of(self._said, self.style_of, self.size.width)
+
+
+class FindingList(ListPane[HealthKey]):
+    """Findings by how sure and how bad they are, and below them the checks that were not run."""
+
+    FILTER = "a check, words of a finding, fix, conversation 3"
+    READING = "Checking …"
+
+    def __init__(self, owner: ConversationId | None, changed: Callable[[], None]) -> None:
+        """The cursor is at first on a finding of *owner*; *changed*: other marks, or another filter."""
+        super().__init__(changed=changed)
+        self.examination = Examination()
+        self.narrowed = False  #: to one conversation
+        self.marks = Marks[str](self._marked)  #: of findings, by their keys in the examination
+        self.rows: dict[str, Mapping[int, FoundRow]] = {}  #: what was read of rows, by finding and place
+        self._owner = owner
+        self._checking = True
+        self._groups: list[Group] = []
+        self._folded: set[str] = set(FOLDED)
+        self._opened: set[str] = set()  #: findings of which the rows are listed
+        self._unread: set[str] = set()  #: findings of which the rows were not read since the last answers
+        self._placed: HealthKey | None = None  #: where the cursor was put, as long as nobody moved it
+        self._wanted: HealthKey | None = None  #: where to stand when it is listed again
+
+    def show(self, examination: Examination) -> None:
+        """List what is known now; the cursor stays on its finding."""
+        self.examination = examination
+        self._unread = set(examination.findings)
+        self.marks.keep(examination.findings)
+        self.relist()
+
+    def say_checking(self, checking: bool) -> None:
+        """Say so in the list too, when it is empty."""
+        self._checking = checking
+        self.table.empty = self.why_empty()
+
+    def stand_still(self) -> None:
+        """Stand on the same line when something else is listed, if it is in there."""
+        self._placed = self._wanted = self.table.selected
+
+    # -- what is selected --------------------------------------------------------------------------------
+
+    @property
+    def finding_key(self) -> str | None:
+        """The key of the finding under the cursor, or of the one whose row is."""
+        match self.table.selected:
+            case FindingKey(key) | RowKey(key):
+                return key
+        return None
+
+    @property
+    def finding(self) -> Finding | None:
+        """That finding."""
+        return self.examination.findings.get(self.finding_key or "")
+
+    def chosen(self) -> list[Finding]:
+        """The marked findings; without marks the one under the cursor."""
+        findings = self.examination.findings
+        return [findings[key] for key in self.marks.chosen(self.finding_key) if key in findings]
+
+    def markable(self) -> list[str]:
+        """The findings under the cursor, below a heading all, that can be fixed together with others."""
+        keys = [self.finding_key]
+        if isinstance(selected := self.table.selected, GroupKey):
+            group = self._group(selected.name)
+            keys = [key.key for key in group.keys if isinstance(key, FindingKey)] if group else []
+        findings = self.examination.findings
+        return [key for key in keys if key is not None and key in findings and can_fix(findings[key])]
+
+    def mark(self) -> None:
+        """Mark a finding, or all of a group; once more takes the marks away."""
+        keys = self.markable()
+        self.marks.turn(keys)
+        if len(keys) == 1:
+            self.table.action_move(1)
+
+    def _marked(self, keys: Sequence[str]) -> None:
+        self.table.redraw([FindingKey(key) for key in keys])
+        if self._changed is not None:
+            self._changed()
+
+    # -- listing -----------------------------------------------------------------------------------------
+
+    def matching(self, words: Sequence[str]) -> Sequence[HealthKey]:
+        """The lines of the groups that are unfolded and of the findings that are open."""
+        self._groups = self.examination.groups(words)
+        findings = self.examination.findings
+        opened = {key: len(findings[key].rows) for key in self._opened if key in findings}
+        return lines_of(self._groups, self._folded_now, opened)
+
+    def why_empty(self) -> str:
+        """Nothing was found yet, passes the filter, or is wrong."""
+        if self._checking:
+            return self.READING
+        return "Nothing matches." if self.filter.words else "Nothing was found."
+
+    def keep_on(self, keys: Sequence[HealthKey]) -> HealthKey | None:
+        """Where to stand as long as nobody has moved."""
+        selected = self.table.selected
+        if selected is not None and selected != self._placed:
+            return None
+        place = self._wanted
+        if place not in keys:
+            place = first_to_look_at(keys, self.examination.findings, self._owner)
+        self._placed = place if place is not None else self._placed
+        return place
+
+    def columns(self) -> Sequence[Column]:
+        """Whose finding it is only where there are several conversations."""
+        return [column for column in COLUMNS if not (self.narrowed and column.name == "conversation")]
+
+    def cells(self, key: HealthKey) -> Mapping[str, Span]:
+        """What stands in the line of a finding."""
+        assert isinstance(key, FindingKey)
+        return finding_cells(self.examination.findings[key.key], MARK if key.key in self.marks else "")
+
+    def draw(self, key: HealthKey, width: int) -> Sequence[Line]:
+        """A heading, a finding, a row of one, or a check that was not run."""
+        known = self.examination
+        match key:
+            case GroupKey(name):
+                group = self._group(name)
+                return (group_line(group, folded=name in self._folded_now),) if group is not None else ()
+            case CheckKey(check):
+                return (check_line(known.results[check]),)
+            case MoreKey(check):
+                return (more_line(check, known.cut.get(check, 0)),)
+            case RowKey(name, place) if name in known.findings:
+                ref = known.findings[name].rows[place]
+                return (row_line(ref, self.rows.get(name, {}).get(place)),)
+            case FindingKey(name) if name in known.findings:
+                return super().draw(key, width)
+        return ()
+
+    def _group(self, name: str) -> Group | None:
+        return next((one for one in self._groups if one.name == name), None)
+
+    # -- folding and opening -----------------------------------------------------------------------------
+
+    @property
+    def _folded_now(self) -> set[str]:
+        """The groups of which only the heading is shown: none under a filter."""
+        return set() if self.filter.words else self._folded
+
+    @on(LineView.Sided, "#list")
+    def _sided(self, event: LineView.Sided) -> None:
+        key: HealthKey | None = event.key
+        if key is None:
+            return
+        if event.side > 0:
+            self._unfold(key)
+        else:
+            self._fold(key)
+
+    def toggle(self, group: GroupKey) -> None:
+        """Unfold a group, or fold it."""
+        if group.name in self._folded_now:
+            self._unfold(group)
+        else:
+            self._fold(group)
+
+    def _unfold(self, key: HealthKey) -> None:
+        if isinstance(key, GroupKey):
+            self._folded.discard(key.name)
+        elif isinstance(key, FindingKey):
+            self._opened.add(key.key)
+            self._unread.add(key.key)
+        self._relist_at(key)
+
+    def _fold(self, key: HealthKey) -> None:
+        if isinstance(key, RowKey) or (isinstance(key, FindingKey) and key.key in self._opened):
+            self._opened.discard(key.key)
+            self._relist_at(FindingKey(key.key))
+            return
+        group = key.name if isinstance(key, GroupKey) else None
+        group = group or next((one.name for one in self._groups if key in one.keys), None)
+        if group is not None:
+            self._folded.add(group)
+            self._relist_at(GroupKey(group))
+
+    def _relist_at(self, key: HealthKey) -> None:
+        self._placed = None
+        self.relist()
+        self.table.select(key)
+
+    # -- the rows of findings ----------------------------------------------------------------------------
+
+    def unread_rows(self) -> Mapping[str, Sequence[RowRef]]:
+        """The rows to read, by finding: of what is selected, and of what is open in sight."""
+        wanted = [key.key for key in self.table.visible_keys if isinstance(key, RowKey)]
+        if self.finding_key is not None:
+            wanted.append(self.finding_key)
+        findings = self.examination.findings
+        return {
+            name: findings[name].rows[: None if name in self._opened else ROWS_SHOWN]
+            for name in dict.fromkeys(wanted)
+            if name in self._unread and name in findings
+        }
+
+    def take_rows(self, name: str, rows: Sequence[FoundRow]) -> None:
+        """Show what was read of the rows of a finding."""
+        self.rows[name] = dict(enumerate(rows))
+        self._unread.discard(name)
+        self.table.redraw([RowKey(name, place) for place in range(len(rows))])

@@ -1,0 +1,323 @@
+"""The health screen as lines and texts: how far the checks are, what is listed, and all about one finding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lcm_core.checks import CHECKS, FAMILIES, Repetition
+from lcm_core.findings import CheckResult, Confidence, Finding, RowRef, Severity
+from lcm_core.store.found_rows import FoundRow
+from lcm_core.text import clip, safe_line
+
+from lcm_tui.views.examination import NOT_RUN, SEVERITIES, SIGNS, Examination, Group, fix_word
+from lcm_tui.widgets.composition import gauge
+from lcm_tui.widgets.spans import Column, Line, Span, StyleName, depth_style, role_style
+from lcm_tui.widgets.wrapped import Block, Document, heading
+
+_CONFIDENCE_STYLES: Final[Mapping[Confidence, StyleName]] = {
+    Confidence.BROKEN: "error",
+    Confidence.SUSPICIOUS: "warn",
+    Confidence.BY_DESIGN: "dim",
+}
+_SEVERITY_STYLES: Final[Mapping[Severity, StyleName]] = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warn",
+    Severity.INFO: "dim",
+}
+
+COLUMNS: Final = (
+    Column("mark", "", 1, keep=100),
+    Column("sign", "", 1, keep=99),
+    Column("severity", "grade", 5, keep=60),
+    Column("check", "check", 5, keep=98),
+    Column("conversation", "conv", 5, right=True, keep=80),
+    Column("rows", "rows", 4, right=True, keep=50),
+    Column("fix", "fix", 5, keep=90),
+    Column("what", "what", 26, grows=True, keep=97),
+)
+#: Cells of the gauge of a run.
+GAUGE: Final = 16
+#: Rows of a finding that the pane shows; the list shows as many as the finding names.
+ROWS_SHOWN: Final = 12
+#: Cells of a text that the pane shows of each of them.
+PREVIEW: Final = 60
+#: Other repetitions of a conversation that the pane of one of them shows.
+REPEATED_SHOWN: Final = 200
+REPEATING: Final = frozenset({"E3", "E4"})
+
+
+# -- the head ----------------------------------------------------------------------------------------------
+
+
+def progress_line(known: Examination, share: float, stage: str) -> Line:
+    """How far a run is: its *share* (0 to 1), what is being looked at, and what was found so far."""
+    found = sum(known.count(one) for one in (Confidence.BROKEN, Confidence.SUSPICIOUS))
+    more = f"   {found:,} found so far" if found else ""
+    return (
+        *gauge(share, GAUGE),
+        Span(f" {share * 100:3.0f} %  {stage}"),
+        Span(more, "dim"),
+        Span("   esc", "key"),
+        Span(" stops", "dim"),
+    )
+
+
+def found_line(known: Examination, *, ended: str, reload: str | None) -> Line:
+    """What the checks found, and when they *ended*; *reload*: the file has changed since, this key checks."""
+    broken, doubtful = known.count(Confidence.BROKEN), known.count(Confidence.SUSPICIOUS)
+    left = len(known.not_run)
+    spans = [
+        Span(f" {SIGNS[Confidence.BROKEN]} {broken:,} broken", "error" if broken else "dim"),
+        Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),
+        Span(f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design", "dim"),
+        Span(f"  – {left:,} not run", "text" if left else "dim"),
+    ]
+    if known.results and not broken and not doubtful:
+        spans.insert(0, Span(" no damage found", "ok"))
+    if reload is None:
+        spans.append(Span(f"   {ended}", "dim"))
+    else:
+        spans += [Span("   changed since: ", "warn"), Span(reload, "key")]
+    return tuple(spans)
+
+
+# -- the list ----------------------------------------------------------------------------------------------
+
+
+def group_line(group: Group, *, folded: bool) -> Line:
+    """A heading: what it holds and how much."""
+    said = f"  {group.count:,}"
+    if group.name == NOT_RUN:
+        said += " check" if group.count == 1 else " checks"
+    if group.fixable:
+        said += f", {group.fixable:,} with a fix"
+    return (Span("▸ " if folded else "▾ ", "key"), Span(group.title, "heading"), Span(said, "dim"))
+
+
+def finding_cells(finding: Finding, mark: str) -> dict[str, Span]:
+    """A finding: its *mark*, how sure, how bad, which check, where, how many rows, the fix, and what."""
+    owner = finding.conversation_id
+    return {
+        "mark": Span(mark, "key"),
+        "sign": _sign(finding.confidence),
+        "severity": _severity(CHECKS[finding.check].severity),
+        "check": Span(finding.check, "key"),
+        "conversation": Span("–" if owner is None else str(owner)),
+        "rows": Span(f"{finding.row_count:,}", "dim"),
+        "fix": Span(fix_word(finding), "ok"),
+        "what": Span(finding.sentence, "dim" if finding.confidence is Confidence.BY_DESIGN else "text"),
+    }
+
+
+def check_line(result: CheckResult) -> Line:
+    """A check that was not asked, and why."""
+    return (
+        Span("  – "),
+        Span(f"{result.check.id:<5}", "key"),
+        Span(f"{result.check.title}: "),
+        Span(result.reason, "dim"),
+    )
+
+
+def more_line(check: str, number: int) -> Line:
+    """What is not listed of a check with very many findings."""
+    return (Span(f"    … {number:,} more of {check} {CHECKS[check].title} are not listed", "dim"),)
+
+
+def row_line(ref: RowRef, row: FoundRow | None, *, longest: int = 1_000) -> Line:
+    """A row of a finding: what it is, and the beginning of its text, *longest* cells of it."""
+    name = ref_name(ref, row)
+    if row is None:
+        return (Span(f"      {name}  …", "dim"),)
+    head: Line = (Span("      "), Span(name, "key"))
+    if row.entry is None:
+        if row.ordinal is not None:
+            return (*head, Span("  nothing stands there", "warn"))
+        return (*head, Span(f"  {row.name}")) if row.name else head
+    if row.gone:
+        what = row.summary_id or f"m{row.message_id}"
+        return (*head, Span(f"  {what}: its row is gone", "error"))
+    entry = row.entry
+    style: StyleName
+    if row.summary_id is not None:
+        depth = entry.depth or 0
+        kind, style = "L" if depth == 0 else f"D{depth}", depth_style(entry.depth)
+    else:
+        kind, style = entry.role or "", role_style(entry.role)
+    return (
+        *head,
+        Span(f"  {kind}", style),
+        Span(f"  {entry.tokens or 0:,} tok  ", "dim"),
+        Span(clip(safe_line(entry.preview), longest)),
+    )
+
+
+_NAMES: Final = {
+    "context_items": "context",
+    "summary_messages": "link",
+    "summary_parents": "edge",
+    "message_parts": "part",
+    "messages_fts": "search row",
+    "summaries_fts": "search row",
+    "summaries_fts_cjk": "search row",
+    "large_files": "file",
+    "conversations": "conversation",
+    "focus_briefs": "brief",
+}
+
+
+def ref_name(ref: RowRef, row: FoundRow | None = None) -> str:
+    """A row in short: the id by which the rest of the app knows it."""
+    key = " ".join("–" if part is None else str(part) for part in ref.key)
+    if ref.table == "summaries":
+        return key
+    if ref.table == "messages":
+        seq = None if row is None else row.seq
+        return f"m{key}" if seq is None else f"#{seq} m{key}"
+    if ref.table == "context_items" and len(ref.key) == 2:
+        return f"context item at {ref.key[1]}"
+    if ref.table == "summary_messages" and len(ref.key) == 2:
+        return f"link {ref.key[0]} → m{ref.key[1]}"
+    if ref.table == "summary_parents" and len(ref.key) == 2:
+        return f"edge {ref.key[0]} → {ref.key[1]}"
+    return f"{_NAMES.get(ref.table, ref.table)} {key}".rstrip()
+
+
+def _sign(confidence: Confidence) -> Span:
+    return Span(SIGNS[confidence], _CONFIDENCE_STYLES[confidence])
+
+
+def _severity(severity: Severity) -> Span:
+    return Span(SEVERITIES[severity], _SEVERITY_STYLES[severity])
+
+
+# -- the text ----------------------------------------------------------------------------------------------
+
+
+def finding_document(
+    key: str,
+    finding: Finding,
+    rows: Mapping[int, FoundRow],
+    repeated: Sequence[Repetition] | None,
+) -> Document:
+    """Everything about a finding; *rows* by place, *repeated* None while it has not been read."""
+    check = CHECKS[finding.check]
+    where = (
+        "no conversation" if finding.conversation_id is None else f"conversation {finding.conversation_id}"
+    )
+    blocks = [
+        Block(
+            spans=(
+                Span(f"{check.id} {check.title}", "title"),
+                Span("  "),
+                _sign(finding.confidence),
+                Span(f" {finding.confidence.value}, "),
+                _severity(check.severity),
+                Span(f", {where}", "dim"),
+            )
+        ),
+        Block(finding.sentence),
+        *_named("fix", _fix_text(finding)),
+        *_named("why", check.why),
+        *_named("sure", finding.confidence.meaning),
+    ]
+    if check.unanswered:
+        blocks += _named("not told", check.unanswered)
+    if finding.check in REPEATING:
+        blocks += _repeated(finding, repeated)
+    blocks += _rows(finding, rows)
+    rule = f"check {check.id} of family {check.family}, {FAMILIES[check.family]}"
+    return (*blocks, Block(), Block(f"id {key}; {rule}", "dim"))
+
+
+def _named(name: str, text: str) -> list[Block]:
+    return [Block(spans=(Span(f"{name:<9}", "dim"), Span(text)), indent=9)]
+
+
+def _fix_text(finding: Finding) -> str:
+    if finding.fix is not None:
+        return f"{finding.fix.effect} (x)"
+    return f"none. {CHECKS[finding.check].unfixed}"
+
+
+def _rows(finding: Finding, rows: Mapping[int, FoundRow]) -> list[Block]:
+    if not finding.rows:
+        return []
+    blocks = [Block(), heading(f"Rows ({finding.row_count:,})")]
+    shown = finding.rows[:ROWS_SHOWN]
+    for place, ref in enumerate(shown):
+        line = row_line(ref, rows.get(place), longest=PREVIEW)
+        blocks.append(
+            Block(spans=(Span(" "), Span(line[0].text.strip(), line[0].style), *line[1:]), indent=1)
+        )
+    if finding.row_count > len(shown):
+        blocks.append(Block(f" … l on the finding lists {len(finding.rows):,} of them.", "dim"))
+    return blocks
+
+
+def _repeated(finding: Finding, repeated: Sequence[Repetition] | None) -> list[Block]:
+    if repeated is None:
+        return [Block(), heading("Stored again"), Block(" reading …", "dim")]
+    wasted = sum(one.tokens for one in repeated)
+    copies = sum(len(one.copy_ids) for one in repeated)
+    named = {ref.key[0] for ref in finding.rows if ref.table == "messages"}
+    ordered = sorted(repeated, key=lambda one: named.isdisjoint(one.copy_ids))
+    title = f"Stored again in this conversation: {copies:,} messages, {wasted:,} tokens wasted"
+    blocks = [Block(), heading(title)]
+    for one in ordered[:REPEATED_SHOWN]:
+        here = not named.isdisjoint(one.copy_ids)
+        blocks.append(
+            Block(
+                spans=(
+                    Span(" › " if here else "   ", "key"),
+                    Span(f"seq {_seqs(one.original_seqs)} again at {_seqs(one.copy_seqs)}", "text"),
+                    Span(f"  {_kind(one)}, {len(one.copy_ids):,} messages, {one.tokens:,} tokens", "dim"),
+                    Span(f"; {_standing(one)}", "dim"),
+                ),
+                indent=3,
+            )
+        )
+    if len(repeated) > REPEATED_SHOWN:
+        blocks.append(Block(f"   … {len(repeated) - REPEATED_SHOWN:,} more", "dim"))
+    return blocks
+
+
+def _kind(one: Repetition) -> str:
+    if one.proof is not None:
+        return f"block {one.proof.value}"
+    return "flood" if one.flood else "duplicate"
+
+
+def _standing(one: Repetition) -> str:
+    said = [f"{len(one.in_context):,} in the context", f"{len(one.spare):,} can leave it"]
+    if one.summarised:
+        said.append(f"{one.summarised:,} summarised")
+    return ", ".join(said)
+
+
+def _seqs(ends: tuple[int, int]) -> str:
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
+
+
+def check_document(result: CheckResult) -> Document:
+    """What a check that was not run would have asked."""
+    check = result.check
+    return (
+        Block(spans=(Span(f"{check.id} {check.title}", "title"), Span("  not run", "warn"))),
+        Block(f"{result.reason[:1].upper()}{result.reason[1:]}."),
+        Block(),
+        *_named("asks", check.question),
+        *_named("why", check.why),
+    )
+
+
+def group_document(name: str) -> Document:
+    """What a heading stands for."""
+    if name == NOT_RUN:
+        said = "These checks were not asked, or not of everything. That is no sign that all is well."
+        return (heading(NOT_RUN), Block(said))
+    confidence = next(one for one in Confidence if name.startswith(one.value))
+    said = confidence.meaning
+    more = "enter folds and unfolds it; space marks all below it that can be fixed."
+    return (heading(confidence.value), Block(said), Block(), Block(more, "dim"))
