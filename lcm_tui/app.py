@@ -24,7 +24,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
-from textual.notifications import Notify, SeverityLevel
+from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -110,6 +110,7 @@ class LcmApp(App[int]):
         keys = {action: textual_keys(written) for action, written in settings.keys.items()}
         self._settings = settings = replace(settings, keys=keys)
         self._demo = demo
+        self._standing: list[Notification] = []  #: what is shown above the keys, oldest first
         self._session: Session | None = None
         self.failure: LcmError | None = None
         self._typed = TypedAhead(self, super().on_event, self._front_loaded)
@@ -270,24 +271,35 @@ class LcmApp(App[int]):
         super().notify(text, severity=severity, timeout=timeout, markup=False)
 
     def on_notify(self, event: Notify) -> None:
-        """Take away what has to give way to another notification; Textual shows that one next."""
-        standing = list(self._notifications)
-        others = [one for one in standing if one.message != event.notification.message]
+        """Make room for a notification, which Textual shows next, without those whose time is over."""
+        new = event.notification
+        if new in self._standing:
+            return
+        others = [one for one in self._standing if not one.has_expired and one.message != new.message]
         kept = others[-MOST_NOTIFICATIONS + 1 :]
-        for one in standing:
+        for one in self._standing:
             if one not in kept:
-                self._unnotify(one, refresh=False)
+                one.timeout = 0
+        self._standing = [*kept, new]
 
     def _put_away_what_was_read(self) -> None:
         """With a key, a notification that stood a while and tells no trouble frees the lines behind it."""
         now = time.time()
+        self._standing = [one for one in self._standing if not one.has_expired]
         read = [
             one
-            for one in self._notifications
+            for one in self._standing
             if one.severity == "information" and one.raised_at < now - READ_SECONDS
         ]
+        if not read:
+            return
         for one in read:
-            self._unnotify(one, refresh=one is read[-1])
+            one.timeout = 0
+        self._standing = [one for one in self._standing if one not in read]
+        if self._standing:
+            self.post_message(Notify(self._standing[-1]))  # Textual looks through what it shows
+        else:
+            self.clear_notifications()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Besides the screen's own commands: the theme."""
