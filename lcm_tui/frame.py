@@ -313,7 +313,7 @@ class CommandScreen(Screen[None]):
             finder = self.finder()
             if self._finding is not None and self._finding is finder:
                 finder.leave()
-        elif self.step_back():
+        elif self.step_back() or not await self.before_leaving() or self.app.screen is not self:
             return
         elif len(self.app.screen_stack) > 2:
             self.app.pop_screen()
@@ -324,6 +324,10 @@ class CommandScreen(Screen[None]):
         """Take back one step here, such as a filter; False: there is none, so the screen is left."""
         finder = self.finder()
         return finder is not None and finder.leave()
+
+    async def before_leaving(self) -> bool:
+        """End what belongs to this screen, before the one below comes to the front; False: it stays."""
+        return True
 
     def action_help(self) -> None:
         """Explain this screen."""

@@ -78,7 +78,7 @@ def _drafting(place: Drafted) -> Screen[None]:
 
             return DraftingScreen(place.wanted, place.title)
         case places.Review():
-            from lcm_tui.screens.review import ReviewScreen
+            from lcm_tui.screens.review.screen import ReviewScreen
 
             return ReviewScreen(place.work, place.summary_id, own=place.own)
         case places.Editor():
@@ -194,7 +194,7 @@ SOON: Final = (
         "health.screen",
         "context.sent",
     ),
-    *("compare", "review", "drafting", "editor.screen"),
+    *("compare", "review.screen", "drafting", "editor.screen"),
 )
 
 

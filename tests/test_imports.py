@@ -52,7 +52,7 @@ def modules_after_importing(*names: str) -> set[str]:
         "lcm_tui.cli",
         "lcm_tui.demo",
         "lcm_core",
-        "lcm_tui.screens.review",
+        "lcm_tui.screens.review.screen",
         "lcm_tui.screens.drafting",
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lcm_core.records import Conversation, SummaryId
+from lcm_core.records import Conversation, ConversationId, SummaryId
 
 from lcm_tui import places
 from lcm_tui.commands import Action
@@ -56,7 +56,7 @@ def rewrite_actions(
 
     async def rewrite() -> None:
         if (summary_id := selected()) is not None:
-            await rewrite_summary(screen, conversation, summary_id)
+            await rewrite_summary(screen, conversation.conversation_id, summary_id)
 
     def rewrite_below() -> None:
         from lcm_tui.drafts import Wanted
@@ -72,14 +72,16 @@ def rewrite_actions(
     )
 
 
-async def rewrite_summary(screen: CommandScreen, conversation: Conversation, summary_id: SummaryId) -> None:
+async def rewrite_summary(
+    screen: CommandScreen, conversation_id: ConversationId, summary_id: SummaryId
+) -> None:
     """Draft another text for a summary, and review it."""
     from lcm_core.operations.drafting.items import select_items
 
     from lcm_tui.drafts import Work, author_of
 
     session = screen.session
-    items = await session.read(select_items, conversation.conversation_id, summary_ids=[summary_id])
+    items = await session.read(select_items, conversation_id, summary_ids=[summary_id])
     author = await asyncio.to_thread(author_of, session.settings)
     kept = await asyncio.to_thread(_kept_of, session.database.path, [summary_id])
     work = Work(session, author, items, kind="rewrite", kept=kept)

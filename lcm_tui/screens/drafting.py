@@ -21,13 +21,13 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.changes.change import Change
+from lcm_tui.changes.rewrite import ABOUT
 from lcm_tui.commands import bindings
 from lcm_tui.dialogs.backup_offer import backup_settled
 from lcm_tui.dialogs.question import Question
 from lcm_tui.drafts import Work, forecast_sentence, forecast_text, key_text
 from lcm_tui.screens.drafting_choosing import Choosing
 from lcm_tui.screens.drafting_rows import columns_for, head_lines, row
-from lcm_tui.screens.rewriting import ABOUT
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line

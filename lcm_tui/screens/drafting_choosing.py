@@ -18,7 +18,7 @@ from lcm_tui.dialogs.ask_again import AskAgain
 from lcm_tui.dialogs.question import Question
 from lcm_tui.drafts import NOTHING, Asked, Wanted, Work, author_like, author_of, worth_keeping
 from lcm_tui.frame import DataScreen
-from lcm_tui.screens.review_head import ReviewHead
+from lcm_tui.panes.head import Head
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
 from lcm_tui.widgets.text import Block
@@ -41,7 +41,7 @@ class Choosing(DataScreen[Found]):
         super().__init__()
         self.wanted = wanted
         self._title = title
-        self.head = ReviewHead(self.head_lines)
+        self.head = Head(self.head_lines)
         self.table = LineView[SummaryId](self._draw, empty="Looking for them …", id="list")
         self.items: dict[SummaryId, BatchItem] = {}  #: before the batch begins
         self.marks: set[SummaryId] = set()

@@ -6,7 +6,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lcm_core.records import Conversation, ConversationId, SummaryId
 
@@ -16,13 +16,6 @@ from lcm_tui.widgets.text import Block
 
 if TYPE_CHECKING:  # what asks models and changes a database is imported when that is wanted
     from lcm_core.operations.drafting.saved import SavedDrafts
-
-#: What the preview of a new text does, for its help.
-ABOUT: Final = """
-The text of the summary gives way to the draft, whole as it was shown. With it go its tokens, its model (where
-that is recorded), its file ids and its search rows, and the counters of every summary above it; no context
-changes. What was made from the old text is marked stale in the DAG until it is written again too.
-"""
 
 
 class Repairing(CommandScreen):

@@ -8,8 +8,8 @@ import pytest
 from lcm_core.diff import compare_texts
 from lcm_core.text import cell_width
 
-from lcm_tui.screens.review_rows import Side, facts
 from lcm_tui.views.replaced import put_back, stand_ins
+from lcm_tui.views.retention import Side, facts
 from lcm_tui.widgets.diff_rows import Naming, draw, lay_out
 from lcm_tui.widgets.spans import text_of
 

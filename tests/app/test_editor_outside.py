@@ -46,10 +46,10 @@ async def test_what_the_editor_leaves_is_a_draft(
     async with open_app(database_copy("0.15.3")) as pilot:
         screen = await review_of(pilot, LEAF, 8)
         await pilot.press("E")
-        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "a draft by hand")
+        await wait_for(pilot, lambda: len(screen.subject.item.drafts) == 2, "a draft by hand")
         await settled(pilot)
-        assert screen.draft is not None
-        assert screen.draft.text == "By another hand."
+        assert screen.subject.draft is not None
+        assert screen.subject.draft.text == "By another hand."
     assert terminal == ["given away", "back"]
 
 
@@ -74,7 +74,7 @@ async def test_an_editor_that_fails_gives_no_draft(
         screen = await review_of(pilot, LEAF, 8)
         await pilot.press("E")
         await wait_until_said(pilot, said)
-        assert len(screen.item.drafts) == 1
+        assert len(screen.subject.item.drafts) == 1
     assert terminal == ["given away", "back"]
 
 
@@ -99,7 +99,7 @@ async def test_an_editor_that_cannot_be_started_leaves_the_terminal_as_it_was(
         screen = await review_of(pilot, LEAF, 8)
         await pilot.press("E")
         await wait_until_said(pilot, said)
-        assert len(screen.item.drafts) == 1
+        assert len(screen.subject.item.drafts) == 1
     assert terminal == (["given away", "back"] if given else [])
 
 
@@ -110,9 +110,9 @@ async def test_an_emptied_text_is_a_draft_that_cannot_stand(
     async with open_app(database_copy("0.15.3")) as pilot:
         screen = await review_of(pilot, LEAF, 8)
         await pilot.press("E")
-        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "a draft by hand")
+        await wait_for(pilot, lambda: len(screen.subject.item.drafts) == 2, "a draft by hand")
         await settled(pilot)
-        assert screen.draft is not None
-        assert not screen.draft.text
+        assert screen.subject.draft is not None
+        assert not screen.subject.draft.text
         await wait_for_text(pilot, "cannot stand: There is no text.")
     assert terminal == ["given away", "back"]

@@ -19,7 +19,7 @@ from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.editor.screen import EditScreen
 from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.screens.review import ReviewScreen
+from lcm_tui.screens.review.screen import ReviewScreen
 from lcm_tui.screens.source.screen import SourceScreen
 from tests.app.support import (
     NARROW,
@@ -61,7 +61,7 @@ async def review_of(pilot: Pilot[int], summary_id: str, conversation_id: int) ->
     await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen), "a review")
     screen = pilot.app.screen
     assert isinstance(screen, ReviewScreen)
-    await wait_for(pilot, lambda: screen.view.diff is not None and screen.table.keys, "a draft")
+    await wait_for(pilot, lambda: screen.view.diff is not None and screen.facts.keys, "a draft")
     await settled(pilot)
     return screen
 
@@ -111,7 +111,7 @@ async def applied(pilot: Pilot[int]) -> None:
     screen = pilot.app.screen
     assert isinstance(screen, PlanScreen)
     await wait_for(pilot, lambda: screen.why_not("apply") is None, "a plan")
-    assert "gives way to the draft" in screen.explained() or screen._title.startswith(("Undo", "Redo"))
+    assert "gives way to the draft" in screen.explained() or screen.where().startswith(("Undo", "Redo"))
     await pilot.press("a")
     await wait_for(pilot, lambda: screen not in pilot.app.screen_stack, "the commit")
 
@@ -123,7 +123,7 @@ async def test_a_draft_is_reviewed_and_put_in_exactly_as_shown(database_copy: Da
         screen = await review_of(pilot, LEAF, 8)
         assert value(path, CONTENT, LEAF) == before
         assert "offline: sentences of the source, no model was asked" in shown(pilot)
-        text = screen.text
+        text = screen.shown_text()
         await pilot.press("a")
         await applied(pilot)
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the tree")
@@ -136,7 +136,7 @@ async def test_half_of_a_draft_is_taken_by_hand(database_copy: DatabaseFactory):
     before = value(path, CONTENT, NODE)
     async with open_app(path, size=NARROW) as pilot:
         screen = await review_of(pilot, NODE, 1)
-        view, draft = screen.view, screen.draft
+        view, draft = screen.view, screen.subject.draft
         assert draft is not None
         await pilot.press("enter")
         await wait_for(pilot, lambda: view.diff is not None and len(view.diff.hunks) > 5, "the parts")
@@ -144,7 +144,7 @@ async def test_half_of_a_draft_is_taken_by_hand(database_copy: DatabaseFactory):
         await pilot.press("space", "]", "]", "space")
         await pilot.pause()
         assert view.left == {0, 2}
-        text = screen.text
+        text = screen.shown_text()
         assert text not in (before, draft.text)
         assert "2 left out" in shown(pilot)
         await pilot.press("a")
@@ -166,14 +166,14 @@ async def test_a_summary_that_changed_meanwhile_is_refused_and_all_three_texts_s
         base = value(path, CONTENT, LEAF)
         run(path, f"UPDATE summaries SET content = 'what the host wrote' WHERE summary_id = '{LEAF}'")
         await wait_for_text(pilot, "changed since this draft was made")
-        await wait_for(pilot, lambda: screen.text is not None, "both texts to be compared")
+        await wait_for(pilot, lambda: screen.shown_text() is not None, "both texts to be compared")
         assert "moved on" in str(screen.why_not("apply"))
-        texts = {(pair.old_name, pair.new_name): (pair.old, pair.new) for pair in screen.pairs()}
+        texts = {(pair.old_name, pair.new_name): (pair.old, pair.new) for pair in screen.subject.pairs()}
         assert texts["when drafted", "now"] == (base, "what the host wrote")
         assert set(texts) == {("now", "draft 1"), ("when drafted", "now"), ("when drafted", "draft 1")}
         await pilot.press("D")
         await wait_for_text(pilot, "+ what the host wrote")
-        assert screen.text is None  # these two are only to look at
+        assert screen.shown_text() is None  # these two are only to look at
     assert value(path, CONTENT, LEAF) == "what the host wrote"
 
 
@@ -184,7 +184,10 @@ async def test_what_is_kept_is_measured_again_when_the_summary_or_its_source_cha
     async with open_app(path) as pilot:
         screen = await review_of(pilot, LEAF, 8)
         run(path, f"UPDATE summaries SET content = 'lib/host.py' WHERE summary_id = '{LEAF}'")
-        await wait_for(pilot, lambda: screen._direct is not None and screen._direct.now == "lib/host.py")
+        await wait_for(
+            pilot,
+            lambda: screen.measurement.direct is not None and screen.measurement.direct.now == "lib/host.py",
+        )
         run(
             path,
             f"""UPDATE messages SET content = 'It all stands in src/only_here.py.' WHERE message_id =
@@ -192,13 +195,16 @@ async def test_what_is_kept_is_measured_again_when_the_summary_or_its_source_cha
         )
         await wait_for(
             pilot,
-            lambda: screen._direct is not None and "src/only_here.py" in screen._direct.source.text,
+            lambda: (
+                screen.measurement.direct is not None
+                and "src/only_here.py" in screen.measurement.direct.source.text
+            ),
             "the other source",
         )
         await pilot.press("tab")
         await wait_for_text(pilot, "src/only_here.py")
-        lost = next(fact for fact in screen.table.keys if "src/only_here.py" in str(fact.line))
-        assert screen.table.select(lost)
+        lost = next(fact for fact in screen.facts.keys if "src/only_here.py" in str(fact.line))
+        assert screen.facts.select(lost)
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SourceScreen), "the source")
         await wait_for_text(pilot, "It all stands in src/only_here.py.")
@@ -212,12 +218,12 @@ async def test_a_draft_edited_here_is_another_draft_with_the_same_checks(databas
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, EditScreen), "an editor")
         editor = pilot.app.screen
         assert isinstance(editor, EditScreen)
-        assert editor.text == screen.draft.text if screen.draft else False
+        assert editor.text == screen.subject.draft.text if screen.subject.draft else False
         editor.area.text = "Short, and it invents lib/not_there.py."
         await pilot.press("ctrl+s")
-        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "a second draft")
+        await wait_for(pilot, lambda: len(screen.subject.item.drafts) == 2, "a second draft")
         await settled(pilot)
-        assert [one.origin for one in screen.item.drafts] == [DraftOrigin.NORMAL, DraftOrigin.MANUAL]
+        assert [one.origin for one in screen.subject.item.drafts] == [DraftOrigin.NORMAL, DraftOrigin.MANUAL]
         await wait_for_text(pilot, "draft 2 of 2", "Invented: 1", "lib/not_there.py")
         await pilot.press("comma")
         await wait_for_text(pilot, "draft 1 of 2", "Invented: nothing")
@@ -228,8 +234,8 @@ async def test_a_draft_edited_here_is_another_draft_with_the_same_checks(databas
 async def test_a_text_made_from_broken_summaries_says_so(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3")) as pilot:
         screen = await review_of(pilot, "sum_f6b6d7017e1f2ae2", 4)
-        assert screen.material is not None
-        assert screen.material.broken_sources
+        assert screen.subject.material is not None
+        assert screen.subject.material.broken_sources
         await wait_for_text(pilot, "1 broken among its sources: repair first")
 
 
@@ -237,8 +243,8 @@ async def test_enter_on_a_lost_item_shows_where_it_stood(database_copy: Database
     async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
         screen = await review_of(pilot, LEAF, 8)
         await pilot.press("tab")
-        lost = next(fact for fact in screen.table.keys if fact.spot is not None)
-        assert screen.table.select(lost)
+        lost = next(fact for fact in screen.facts.keys if fact.spot is not None)
+        assert screen.facts.select(lost)
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SourceScreen), "the source")
         await wait_for_text(pilot, lost.line[1].text)
@@ -248,8 +254,10 @@ async def test_asking_again_keeps_the_drafts_that_are_there(database_copy: Datab
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await review_of(pilot, LEAF, 8)
         await ask_again(pilot, "extractive")
-        await wait_for(pilot, lambda: len(screen.item.drafts) == 2 and not screen.busy, "another draft")
-        assert [one.number for one in screen.item.drafts] == [1, 2]
+        await wait_for(
+            pilot, lambda: len(screen.subject.item.drafts) == 2 and not screen.drafter.busy, "another draft"
+        )
+        assert [one.number for one in screen.subject.item.drafts] == [1, 2]
 
 
 async def test_another_model_is_asked_at_another_address_by_another_prompt(
@@ -262,16 +270,20 @@ async def test_another_model_is_asked_at_another_address_by_another_prompt(
             screen = await review_of(pilot, LEAF, 8)
             await ask_again(pilot, "anthropic/claude-x", server.url, str(prompt), "Name the tickets.")
             await asked(pilot, "Your own prompts are used:", "a")
-            await wait_for(pilot, lambda: len(screen.item.drafts) == 2 and not screen.busy, "another draft")
-            assert screen.draft is not None
-            assert screen.draft.model == "claude-x"
-            assert screen.work.budget.spent.calls == 1
+            await wait_for(
+                pilot,
+                lambda: len(screen.subject.item.drafts) == 2 and not screen.drafter.busy,
+                "another draft",
+            )
+            assert screen.subject.draft is not None
+            assert screen.subject.draft.model == "claude-x"
+            assert screen.subject.work.budget.spent.calls == 1
             said = server.received[0].body
             assert said["model"] == "claude-x"
             assert said["messages"][0]["content"].startswith("Say it as a haiku. Name the tickets.")
             await ask_again(pilot, "extractive", "", str(tmp_path / "not there"))
             await wait_until_said(pilot, "There is no prompt at")
-            assert len(screen.item.drafts) == 2
+            assert len(screen.subject.item.drafts) == 2
 
 
 async def test_the_cut_of_the_source_is_made_by_hand_and_taken_only_after_a_question(
@@ -281,21 +293,21 @@ async def test_the_cut_of_the_source_is_made_by_hand_and_taken_only_after_a_ques
     async with open_app(path) as pilot:
         screen = await review_of(pilot, LEAF, 8)
         await ask_again(pilot, "cut")
-        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "the cut")
-        assert screen.draft is not None
-        assert screen.draft.origin is DraftOrigin.FALLBACK
+        await wait_for(pilot, lambda: len(screen.subject.item.drafts) == 2, "the cut")
+        assert screen.subject.draft is not None
+        assert screen.subject.draft.origin is DraftOrigin.FALLBACK
         await settled(pilot)
         await pilot.press("a")
         await asked(pilot, "no summary of it", "a")
         await applied(pilot)
-    assert value(path, CONTENT, LEAF) == screen.draft.text
+    assert value(path, CONTENT, LEAF) == screen.subject.draft.text
 
 
 async def test_what_a_condensed_summary_keeps_of_the_messages_below_it(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await review_of(pilot, NODE, 1)
-        await wait_for(pilot, lambda: screen._below is not None, "the messages below")
-        direct, below = screen._direct, screen._below
+        await wait_for(pilot, lambda: screen.measurement.below is not None, "the messages below")
+        direct, below = screen.measurement.direct, screen.measurement.below
         assert direct is not None
         assert below is not None
         assert below.source.tokens > direct.source.tokens
@@ -311,9 +323,11 @@ async def test_a_draft_is_measured_also_while_its_pane_hides_the_diff(database_c
         await pilot.press("tab")
         await wait_for(pilot, lambda: screen.has_class("-facts"))
         await ask_again(pilot, "cut")
-        await wait_for(pilot, lambda: len(screen.item.drafts) == 2, "the cut")
-        cut = screen.item.drafts[1].text
-        await wait_for(pilot, lambda: screen._measured is not None and screen._measured.text == cut)
+        await wait_for(pilot, lambda: len(screen.subject.item.drafts) == 2, "the cut")
+        cut = screen.subject.item.drafts[1].text
+        await wait_for(
+            pilot, lambda: screen.measurement.texts is not None and screen.measurement.texts.text == cut
+        )
 
 
 async def test_who_costs_something_is_asked_only_after_a_question(
@@ -334,8 +348,8 @@ async def test_who_costs_something_is_asked_only_after_a_question(
         screen = pilot.app.screen
         assert isinstance(screen, ReviewScreen)
         await settled(pilot)
-        assert screen.work.writer.meter.budget.spent.calls == 0
-        assert not screen.item.drafts
+        assert screen.subject.work.writer.meter.budget.spent.calls == 0
+        assert not screen.subject.item.drafts
 
 
 async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_copy: DatabaseFactory):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,36 +9,28 @@ from lcm_core.operations.drafting.draft import Draft, DraftOrigin, Material
 from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.summarize.acceptance import reversal_sentence
 from lcm_core.summarize.rulebook import Reversal
-from textual.strip import Strip
 
 from lcm_tui.drafts import key_text
-from lcm_tui.widgets.drawn import Drawn
-from lcm_tui.widgets.spans import Line, Span, strip_of
+from lcm_tui.widgets.spans import Line, Span
 from lcm_tui.writing import Modelling, cost_text
 
 _MADE: Final = {DraftOrigin.FALLBACK: "a cut of the source, by no model", DraftOrigin.MANUAL: "by hand"}
 
 
-class ReviewHead(Drawn):
-    """Which draft this is, who wrote it, what was found of it, and what is compared."""
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts that can be compared."""
 
-    DEFAULT_CSS = """
-    ReviewHead { height: 5; width: 1fr; background: $surface; }
-    """
-
-    def __init__(self, lines: Callable[[], Sequence[Line]]) -> None:
-        super().__init__(id="head")
-        self._lines = lines
-
-    def render_line(self, y: int) -> Strip:
-        """One of the lines."""
-        lines = self._lines()
-        return strip_of(lines[y] if y < len(lines) else (), self.style_of, self.size.width)
+    old_name: str
+    old: str
+    new_name: str
+    new: str
+    takes: bool  #: whether what is shown here may be put into the database
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a review stands."""
+class ReviewState:
+    """What is known of the draft in sight."""
 
     item: BatchItem
     draft: Draft | None
@@ -47,32 +38,31 @@ class Standing:
     trouble: str  #: why the draft no longer fits
     author: Modelling
     author_of_draft: Modelling | None = None  #: None: it is of an earlier run, and nobody knows
-    turned: tuple[Reversal, ...] | None = None  #: rules that the text shown reverses; None: not measured yet
+    reversals: tuple[Reversal, ...] | None = None  #: rules that the text reverses; None: not measured yet
+    pair: Pair | None = None  #: what is compared
+    place: str = ""  #: which comparison it is of how many
+    changes: str = ""  #: how many changes there are and how many are left out
 
 
-def head_lines(
-    material: Material, standing: Standing, names: tuple[str, str, bool, str] | None, left: str
-) -> tuple[Line, ...]:
-    """Five lines; *names*: what is compared, whether it can be taken, which comparison it is of how many;
-    *left*: how much of it is left out."""
-    item, draft = standing.item, standing.draft
+def head_lines(material: Material, state: ReviewState) -> tuple[Line, ...]:
+    """Five lines."""
+    item, draft, pair = state.item, state.draft, state.pair
     lines: list[Line] = [_node(material, item)]
     if draft is None:
-        lines.append((Span(f" {standing.author.words}"), Span(f" · {key_text(standing.author)}", "dim")))
-        lines.append((Span(f" {standing.busy or item.why}", "text" if standing.busy else "warn"),))
+        lines.append((Span(f" {state.author.words}"), Span(f" · {key_text(state.author)}", "dim")))
+        lines.append((Span(f" {state.busy or item.why}", "text" if state.busy else "warn"),))
         return tuple(lines)
-    lines += [_draft(draft, len(item.drafts)), _who(draft, standing.author_of_draft)]
-    lines.append(_verdict(draft, item, standing.trouble, standing.turned))
-    if names is not None:
-        old, new, takes, place = names
+    lines += [_draft(draft, len(item.drafts)), _who(draft, state.author_of_draft)]
+    lines.append(_verdict(draft, item, state.trouble, state.reversals))
+    if pair is not None:
         lines.append(
             (
-                Span(f" - {old}", "warn"),
+                Span(f" - {pair.old_name}", "warn"),
                 Span("  "),
-                Span(f"+ {new}", "ok"),
-                Span("" if takes else "  (only to look at)", "dim"),
-                Span(f"  ({place})" if place else "", "dim"),
-                Span(f"   {left}"),
+                Span(f"+ {pair.new_name}", "ok"),
+                Span("" if pair.takes else "  (only to look at)", "dim"),
+                Span(f"  ({state.place})" if state.place else "", "dim"),
+                Span(f"   {state.changes}"),
             )
         )
     return tuple(lines)
@@ -115,7 +105,7 @@ def _who(draft: Draft, author: Modelling | None) -> Line:
     return (Span(f" cost: {cost_text(draft.usage.cost_usd)}{key}", "dim"),)
 
 
-def _verdict(draft: Draft, item: BatchItem, trouble: str, turned: tuple[Reversal, ...] | None) -> Line:
+def _verdict(draft: Draft, item: BatchItem, trouble: str, reversals: tuple[Reversal, ...] | None) -> Line:
     if item.state is ItemState.COMMITTED:
         return (Span(" committed: U shows it, and takes it back", "ok"),)
     if trouble:
@@ -125,10 +115,10 @@ def _verdict(draft: Draft, item: BatchItem, trouble: str, turned: tuple[Reversal
     verdict = draft.verdict
     if not verdict.accepted:
         return (Span(f" cannot stand: {' '.join(verdict.sentences)}", "error"),)
-    if turned:
-        return (Span(f" cannot stand: {reversal_sentence(turned)}", "error"),)
+    if reversals:
+        return (Span(f" cannot stand: {reversal_sentence(reversals)}", "error"),)
     if verdict.sentences:
         return (Span(" can stand", "ok"), Span(f", but: {' '.join(verdict.sentences)}", "warn"))
-    if turned is None:
+    if reversals is None:
         return (Span(" no fault found; its rules are being compared with the source …", "dim"),)
     return (Span(" can stand: nothing was found against it", "ok"),)

@@ -1,49 +1,27 @@
-"""What a review compares: the draft in sight with the present text, that of its making, and other drafts."""
+"""What is reviewed: a summary with its drafts, one of them in sight, and what that is compared with."""
 
 from __future__ import annotations
-
-from abc import abstractmethod
-from dataclasses import dataclass
 
 from lcm_core.operations.drafting.draft import Draft, Material
 from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.records import SummaryId
 
 from lcm_tui.drafts import Work
-from lcm_tui.frame import DataScreen
-from lcm_tui.widgets.diff_view import DiffView
+from lcm_tui.views.review import Pair
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two texts that can be compared."""
-
-    old_name: str
-    old: str
-    new_name: str
-    new: str
-    takes: bool  #: whether what is shown here may be put into the database
-
-
-class Comparing(DataScreen[Material]):
-    """A screen with the drafts of one summary, one of them in sight."""
+class Subject:
+    """The drafts of one summary, against what is in the database now."""
 
     def __init__(self, work: Work, summary_id: SummaryId) -> None:
-        super().__init__()
         self.work = work
         self.summary_id = summary_id
-        self.view = DiffView(empty="Reading …", id="diff")
-        self.material: Material | None = None
-        self.pair_at = 0
-        self.busy = ""  #: what is being done, while it is
-
-    @abstractmethod
-    def again(self) -> None:
-        """Show what has changed."""
+        self.material: Material | None = None  #: the summary and its source, as they were read last
+        self._pair_at = 0
 
     @property
     def item(self) -> BatchItem:
-        """The summary in its batch, as it stands."""
+        """The summary in its batch, at this moment."""
         return self.work.batch.item(self.summary_id)
 
     @property
@@ -64,6 +42,8 @@ class Comparing(DataScreen[Material]):
             return "What the summary is made from changed since this draft was made: r asks again."
         return ""
 
+    # -- comparing ---------------------------------------------------------------------------------------
+
     def pairs(self) -> list[Pair]:
         """What can be compared, what is committed first."""
         draft, material = self.draft, self.material
@@ -82,37 +62,51 @@ class Comparing(DataScreen[Material]):
     def pair(self) -> Pair | None:
         """What is compared."""
         found = self.pairs()
-        return found[self.pair_at % len(found)] if found else None
+        return found[self._pair_at % len(found)] if found else None
 
     @property
     def pair_place(self) -> str:
         """Which of the comparisons it is, where there is more than one."""
         count = len(self.pairs())
-        return f"{self.pair_at % count + 1} of {count}, D goes on" if count > 1 else ""
+        return f"{self._pair_at % count + 1} of {count}, D goes on" if count > 1 else ""
 
-    @property
-    def text(self) -> str | None:
-        """The text shown: what would be committed; None: these two are only to look at."""
-        return self.view.text if self.pair is not None and self.pair.takes else None
-
-    # -- commands ----------------------------------------------------------------------------------------
-
-    def action_compare(self) -> None:
+    def compare_next(self) -> None:
         """Compare with something else."""
-        self.pair_at = (self.pair_at + 1) % max(len(self.pairs()), 1)
-        self.again()
+        self._pair_at = (self._pair_at + 1) % max(len(self.pairs()), 1)
 
-    def action_draft_next(self) -> None:
-        """Look at the next draft."""
-        self._choose(1)
-
-    def action_draft_previous(self) -> None:
-        """Look at the draft before."""
-        self._choose(-1)
-
-    def _choose(self, step: int) -> None:
+    def choose(self, step: int) -> None:
+        """Look at another draft, *step* drafts further on."""
         drafts, draft = self.item.drafts, self.draft
         if draft is not None:
             at = (drafts.index(draft) + step) % len(drafts)
-            self.pair_at = 0
+            self._pair_at = 0
             self.work.batch.choose(self.summary_id, drafts[at].number)
+
+    # -- why something cannot be done --------------------------------------------------------------------
+
+    def why_no_other_draft(self) -> str | None:
+        """Another draft can be looked at when there is one."""
+        return "there is no other draft: r asks for one" if len(self.item.drafts) < 2 else None
+
+    def why_no_other_pair(self) -> str | None:
+        """Something else can be compared when there is more than one pair."""
+        if len(self.pairs()) < 2:
+            return "there is nothing else to compare it with: r asks for another draft"
+        return None
+
+    def why_not_taken(self, text: str | None) -> str | None:
+        """Why the text shown cannot be put into the database; None as text: it is only to look at."""
+        draft = self.draft
+        if self.item.state is ItemState.COMMITTED:
+            return "it has been committed: U takes it back"
+        if draft is None:
+            return "there is no draft yet"
+        if text is None:
+            return "these two texts are only to look at: D goes back to the draft"
+        if self.material is not None and text == self.material.base.content:
+            return "nothing would change"
+        if self.changed_meanwhile and text == draft.text:
+            return (
+                "the database moved on since this draft was made: r asks again, e puts it over the new text"
+            )
+        return None
