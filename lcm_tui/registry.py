@@ -74,7 +74,7 @@ Drafted = places.Drafting | places.Review | places.Editor | places.Source
 def _drafting(place: Drafted) -> Screen[None]:
     match place:
         case places.Drafting():
-            from lcm_tui.screens.drafting import DraftingScreen
+            from lcm_tui.screens.drafting.screen import DraftingScreen
 
             return DraftingScreen(place.wanted, place.title)
         case places.Review():
@@ -194,7 +194,7 @@ SOON: Final = (
         "health.screen",
         "context.sent",
     ),
-    *("compare", "review.screen", "drafting", "editor.screen"),
+    *("compare", "review.screen", "drafting.screen", "editor.screen"),
 )
 
 

@@ -53,7 +53,7 @@ def modules_after_importing(*names: str) -> set[str]:
         "lcm_tui.demo",
         "lcm_core",
         "lcm_tui.screens.review.screen",
-        "lcm_tui.screens.drafting",
+        "lcm_tui.screens.drafting.screen",
     ],
 )
 def test_the_model_library_stays_unimported(name: str):

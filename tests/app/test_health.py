@@ -31,7 +31,7 @@ from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.drafting.screen import DraftingScreen
 from lcm_tui.screens.health import examining
 from lcm_tui.screens.health.screen import HealthScreen
 from lcm_tui.screens.history.screen import HistoryScreen

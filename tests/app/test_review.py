@@ -15,7 +15,7 @@ from textual.widgets import Input
 from lcm_tui.dialogs.ask_again import AskAgain
 from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.drafting.screen import DraftingScreen
 from lcm_tui.screens.editor.screen import EditScreen
 from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
@@ -76,7 +76,7 @@ async def queue_of(pilot: Pilot[int], conversation_id: int, *keys: str) -> Draft
     await wait_for(pilot, lambda: isinstance(pilot.app.screen, DraftingScreen), "a queue")
     screen = pilot.app.screen
     assert isinstance(screen, DraftingScreen)
-    await wait_for(pilot, lambda: screen.forecast is not None, "an estimate")
+    await wait_for(pilot, lambda: screen.preparation.forecast is not None, "an estimate")
     return screen
 
 
@@ -357,9 +357,11 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
     before = dump(path)
     async with open_app(path, size=NARROW) as pilot:
         screen = await queue_of(pilot, 1, "R", "enter")
-        contaminated = {one for one, item in screen.items.items() if item.reason == "contaminated"}
+        contaminated = {
+            one for one, item in screen.preparation.items.items() if item.reason == "contaminated"
+        }
         assert contaminated
-        assert not contaminated & screen.marks
+        assert contaminated.isdisjoint(screen.preparation.marks.keys)
         await pilot.press("P")
         await asked(pilot, "No call is made", "a")
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
@@ -394,7 +396,9 @@ async def test_somebody_else_writes_a_batch_once_the_question_named_them(databas
             await asked(pilot, "No call is made", "w")
             await filled_in(pilot, "anthropic/claude-x", server.url, "", "Name the tickets.")
             await wait_for(
-                pilot, lambda: screen.forecast is not None and screen.forecast.once.calls, "an estimate"
+                pilot,
+                lambda: screen.preparation.forecast is not None and screen.preparation.forecast.once.calls,
+                "an estimate",
             )
             await pilot.press("P")
             await asked(pilot, "anthropic/claude-x", "a")
@@ -409,21 +413,23 @@ async def test_somebody_else_writes_a_batch_once_the_question_named_them(databas
 async def test_what_is_broken_is_chosen_and_contaminated_apart(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await queue_of(pilot, 1, "R", "enter")
-        assert len(screen.marks) == 11
+        assert len(screen.preparation.marks) == 11
         await pilot.press("1")
-        await wait_for(pilot, lambda: len(screen.marks) == 19 and screen.forecast is not None)
+        await wait_for(
+            pilot, lambda: len(screen.preparation.marks) == 19 and screen.preparation.forecast is not None
+        )
         await pilot.press("1", "space")
-        await wait_for(pilot, lambda: len(screen.marks) == 10)
-        assert screen.table.selected not in screen.marks
+        await wait_for(pilot, lambda: len(screen.preparation.marks) == 10)
+        assert screen.list.table.selected not in screen.preparation.marks
 
 
 async def test_a_subtree_is_written_from_its_leaves_up_and_one_is_left_out(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     async with open_app(path) as pilot:
         screen = await queue_of(pilot, 1, "W")
-        depths = [item.depth for item in screen.items.values()]
+        depths = [item.depth for item in screen.preparation.items.values()]
         assert depths == sorted(depths)
-        assert list(screen.items)[-1] == NODE
+        assert list(screen.preparation.items)[-1] == NODE
         await pilot.press("P")
         await asked(pilot, f"{len(depths)} summaries", "a")
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
@@ -432,7 +438,7 @@ async def test_a_subtree_is_written_from_its_leaves_up_and_one_is_left_out(datab
         waiting = {item.summary_id for item in work.batch.items if item.state is ItemState.WAITING}
         assert NODE in waiting
         await pilot.press("g", "L")
-        first = next(iter(screen.items))
+        first = next(iter(screen.preparation.items))
         await wait_for(pilot, lambda: work.batch.item(SummaryId(first)).state is ItemState.SKIPPED)
         await pilot.press("j", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen), "a review")

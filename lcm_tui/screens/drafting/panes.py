@@ -1,0 +1,83 @@
+"""The list of the summaries of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final
+
+from lcm_core.operations.drafting.items import BatchItem
+from lcm_core.records import SummaryId
+
+from lcm_tui.panes.listing import ListPane
+from lcm_tui.panes.marks import MARK, Marks
+from lcm_tui.views.drafting import STATE_STYLES, why_text
+from lcm_tui.widgets.spans import Column, Span, depth_style
+
+COLUMNS: Final = (
+    Column("mark", "", 1, keep=9),
+    Column("summary", "summary", 20, keep=8),
+    Column("depth", "depth", 5, right=True, keep=3),
+    Column("reason", "because", 12, keep=4),
+    Column("state", "state", 9, keep=7),
+    Column("tokens", "now", 6, right=True, keep=5),
+    Column("draft", "draft", 6, right=True, keep=6),
+    Column("why", "", 12, grows=True, keep=2),
+)
+
+
+class ItemList(ListPane[SummaryId]):
+    """The summaries of a batch, sources before their consumers, each as far as it has come."""
+
+    READING: ClassVar[str] = "Looking for them …"
+    FILTER: ClassVar[str] = "words of an id, a reason or a state"
+
+    def __init__(self, item_of: Callable[[SummaryId], BatchItem], marks: Marks[SummaryId]) -> None:
+        """*item_of*: a summary as far as it has come at the moment."""
+        super().__init__()
+        self._item_of = item_of
+        self._marks = marks
+        self._keys: Sequence[SummaryId] = ()
+        self._nothing = self.READING
+
+    def show(self, keys: Sequence[SummaryId], *, nothing: str) -> None:
+        """List a batch; *nothing* is said when it has no summary."""
+        self._keys, self._nothing = keys, nothing
+        self.relist()
+
+    @property
+    def item(self) -> BatchItem | None:
+        """The selected summary, as far as it has come."""
+        key = self.table.selected
+        return None if key is None else self._item_of(key)
+
+    def matching(self, words: Sequence[str]) -> Sequence[SummaryId]:
+        """The summaries whose id, reason or state hold the words."""
+        return [key for key in self._keys if all(word in self._text_of(key) for word in words)]
+
+    def _text_of(self, key: SummaryId) -> str:
+        item = self._item_of(key)
+        return f"{key} {item.reason} {item.state}".casefold()
+
+    def why_empty(self) -> str:
+        """Nothing passes the filter, or there is nothing."""
+        return "No summary matches." if self._keys else self._nothing
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a summary."""
+        return COLUMNS
+
+    def cells(self, key: SummaryId) -> Mapping[str, Span]:
+        """Whether it is marked, why it is to be written again, and how far it has come."""
+        item = self._item_of(key)
+        draft = item.draft or (item.drafts[-1] if item.drafts else None)
+        marked = key in self._marks
+        return {
+            "mark": Span(MARK if marked else "○", "title" if marked else "dim"),
+            "summary": Span(item.summary_id),
+            "depth": Span("L" if item.depth == 0 else f"D{item.depth}", depth_style(item.depth)),
+            "reason": Span(item.reason, "dim"),
+            "state": Span(item.state.value, STATE_STYLES[item.state]),
+            "tokens": Span(f"{item.tokens:,}", "dim"),
+            "draft": Span("" if draft is None else f"{draft.tokens:,}"),
+            "why": Span(why_text(item), "dim"),
+        }

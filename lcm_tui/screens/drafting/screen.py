@@ -1,0 +1,442 @@
+"""A queue of drafts: what is written again, how far each has come, what it costs, and what is accepted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from lcm_core.change.commit import Committed
+from lcm_core.errors import LcmError
+from lcm_core.operations.drafting.items import SETTLED, BatchItem, BatchProgress, ItemState
+from lcm_core.operations.drafting.rules import DEFAULT, EXAMPLES, AcceptanceRule, parse_rule
+from lcm_core.operations.drafting.saved import SavedDrafts
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.summarize.models.writer import call_budget
+from lcm_core.summarize.request import NO_USAGE
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.actions.links import to
+from lcm_tui.changes.rewrite import rewriting
+from lcm_tui.commands import Action, bindings
+from lcm_tui.dialogs.backup_offer import backup_settled
+from lcm_tui.dialogs.question import Question
+from lcm_tui.drafts import Wanted, Work, forecast_sentence, forecast_text, key_text
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder
+from lcm_tui.panes.head import Head
+from lcm_tui.screens.drafting.panes import ItemList
+from lcm_tui.screens.drafting.preparation import Preparation
+from lcm_tui.screens.drafting.reads import Found, find
+from lcm_tui.views.drafting import BatchState, head_lines
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Line
+from lcm_tui.widgets.text import Block
+
+#: How often rate and remaining time are drawn.
+SECONDS: Final = 0.5
+ASK_RULE: Final = f"accept when: {EXAMPLES}"
+
+
+class DraftingScreen(DataScreen[Found]):
+    """A batch of drafts."""
+
+    HELP = """
+Summaries that are to be written again, sources before their consumers. Nothing is asked and nothing is
+changed before P: it says how many calls that takes at most, how many tokens, what it costs and who is asked,
+and puts the question; w there lets somebody else write, by another prompt, with instructions. space takes a
+summary into the batch (●) or out of it; consumers that were made from broken summaries ("contaminated") stand
+at the end and are not in it unless you mark them (1 marks them all).
+
+While it runs every summary says how far it has come. P pauses: no other call begins; P once more breaks off
+the calls that are in flight. enter reviews a draft and a previews putting it in. L leaves a summary as it is.
+A accepts the rest of this batch by a rule that you state ("nothing invented, no rule lost, retention 80");
+no rule accepts a draft that reverses a rule of its source. It ends with the batch, and what it does not
+accept says why and waits for you.
+
+What was paid for is kept on the disk: leave at any time, and go on later.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *("proceed", "open", "apply", "accept-rest", "mark", "leave-out", "choice-1", "history"),
+        )
+    )
+
+    def __init__(self, wanted: Wanted, title: str) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self._title = title
+        self.work: Work | None = None  #: None: the batch has not begun
+        self.preparation = Preparation(self, wanted, self._choice_changed)
+        self.list = ItemList(self._item_of, self.preparation.marks)
+        self.head = Head(self.head_lines)
+        self._asked_about_kept = False
+        self._changed_items: set[SummaryId] = set()  #: and not drawn yet
+        self._pausing = False
+
+    def compose_body(self) -> ComposeResult:
+        """How far it is, and every item."""
+        yield self.head
+        yield self.list
+
+    def actions(self) -> Sequence[Action]:
+        """Choosing what is in the batch, running it, and deciding on its drafts."""
+        return (
+            Action("proceed", self._proceed, self._why_not_proceed),
+            Action("open", self._review, self._why_no_draft),
+            Action("apply", self._apply, self._why_not_apply),
+            Action("accept-rest", self._accept_rest, self._why_not_begun),
+            Action("mark", self._mark, self._why_not_mark),
+            Action("leave-out", self._leave_out, self._why_not_leave_out),
+            Action("choice-1", self._mark_contaminated, self._why_no_contaminated),
+            to(self, "history", places.History()),
+        )
+
+    def main_widget(self) -> LineView[SummaryId]:
+        """The items."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The filter."""
+        return self.list.filter
+
+    def where(self) -> str:
+        """What is written again."""
+        return self._title
+
+    def selected_id(self) -> str | None:
+        """The selected summary."""
+        key = self.list.table.selected
+        return None if key is None else str(key)
+
+    def on_mount(self) -> None:
+        """Follow the batch."""
+        self.set_interval(SECONDS, self._tick)
+
+    async def on_unmount(self) -> None:
+        """The batch ends with the screen, also when the app ends; what was paid for is kept."""
+        if self.work is not None:
+            await self.work.close()
+
+    # -- what there is to do -----------------------------------------------------------------------------
+
+    async def fetch(self) -> Found:
+        """The summaries that are meant; once a batch is made of them it is not read again."""
+        author = self.preparation.author
+        if self.work is not None and author is not None:
+            return Found(self.work.batch.items, author, ())
+        return await find(self.session, self.wanted, self._reading)
+
+    def _reading(self, one: ConversationId) -> None:
+        self.preparation.doing = f"reading conversation {one} …"
+        self.call_later(self.head.refresh)
+
+    def show(self, data: Found) -> None:
+        """List it; what is in the batch stays as the operator chose."""
+        if self.work is not None:
+            self.list.table.redraw()
+            return
+        first = not self.preparation.items
+        self.preparation.doing = ""
+        new = self.preparation.take(data)
+        nothing = "Nothing is broken here." if self.wanted.kind == "repair" else "There is nothing."
+        self.list.show(list(self.preparation.items), nothing=nothing)
+        self.preparation.mark(new)
+        if first and data.kept and not self._asked_about_kept:
+            self._asked_about_kept = True
+            self.work_on("kept", self._offer_kept, data.kept[0], exclusive=False)
+        self._say()
+
+    async def _offer_kept(self, kept: SavedDrafts) -> None:
+        """An earlier batch was not brought to its end: go on with it?"""
+        said = Block(
+            f"A batch of {kept.header.made_at[:16].replace('T', ' ')} UTC has {kept.open_items:,} of "
+            f"{len(kept.items):,} summaries left; its drafts are kept."
+        )
+        answers = (("enter", "go on with it"), ("n", "begin anew; the old drafts stay where they are"))
+        answer = await self.app.push_screen_wait(
+            Question("Go on with an earlier batch?", (said,), answers, decides=False)
+        )
+        if answer == "enter":
+            self._begin_work(kept.items, kept)
+        self._say()
+
+    def _begin_work(self, items: Sequence[BatchItem], kept: SavedDrafts | None = None) -> Work:
+        self.work = self.preparation.begin(items, kept=kept)
+        self.work.listeners.append(self._item_changed)
+        self.list.show([item.summary_id for item in self.work.batch.items], nothing="There is nothing.")
+        return self.work
+
+    def _item_of(self, summary_id: SummaryId) -> BatchItem:
+        if self.work is not None:
+            return self.work.batch.item(summary_id)
+        return self.preparation.items[summary_id]
+
+    # -- what is said ------------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> BatchProgress | None:
+        """How far the batch is; None: it has not begun."""
+        return None if self.work is None else self.work.batch.progress()
+
+    def head_lines(self) -> Sequence[Line]:
+        """Who is asked, how far it is, what it cost, and what is accepted by itself."""
+        ready, work = self.preparation, self.work
+        if ready.author is None:
+            return ()
+        estimate = ready.doing
+        if not estimate and ready.forecast is not None:
+            estimate = forecast_text(ready.forecast, call_budget(ready.author.settings))
+        rule = None if work is None else work.batch.options.rule
+        state = BatchState(
+            who=ready.author.words,
+            key=key_text(ready.author),
+            marked=len(ready.marks),
+            contaminated=sum(one not in ready.marks for one in ready.contaminated),
+            estimate=estimate,
+            progress=self.progress,
+            spent=NO_USAGE if work is None else work.budget.spent.usage,
+            running=work is not None and work.batch.running,
+            rule="" if rule is None else rule.words,
+            trouble=self._trouble(),
+        )
+        return tuple(head_lines(state))
+
+    def _trouble(self) -> str:
+        if self.work is None:
+            return ""
+        failed = self.work.batch.failed
+        return self.work.problem or ("" if failed is None else failed.message)
+
+    def _item_changed(self, item: BatchItem) -> None:
+        self._changed_items.add(item.summary_id)
+
+    def _choice_changed(self, keys: Sequence[SummaryId]) -> None:
+        """Marks were set or taken away, or an estimate goes on."""
+        if self.is_mounted:
+            if keys:
+                self.list.table.redraw(keys)
+            if keys or not self.preparation.doing:
+                self._say()
+            else:
+                self.head.refresh()
+
+    def _tick(self) -> None:
+        if self._changed_items:
+            changed, self._changed_items = self._changed_items, set()
+            self.list.table.redraw(changed)
+            self._say()
+        elif self.work is not None and self.work.batch.running:
+            self.head.refresh()
+
+    def _say(self) -> None:
+        if not self.is_mounted:
+            return
+        item = self.list.item
+        note = "nothing asked yet" if self.work is None else ""
+        self.query_one(TitleBar).note = item.why if item is not None and item.why else note
+        self.head.refresh()
+        self.refresh_bars()
+
+    @on(LineView.Highlighted)
+    def _highlighted(self) -> None:
+        self._say()
+
+    # -- choosing ----------------------------------------------------------------------------------------
+
+    def _why_begun(self) -> str | None:
+        return None if self.work is None else "the batch has begun: L leaves a summary out"
+
+    def _why_not_begun(self) -> str | None:
+        return "nothing has been asked yet: P begins" if self.work is None else None
+
+    def _why_not_mark(self) -> str | None:
+        return self._why_begun() or ("nothing is selected" if self.list.item is None else None)
+
+    def _mark(self) -> None:
+        """Take the summary into the batch, or out of it."""
+        if (key := self.list.table.selected) is not None:
+            self.preparation.marks.turn([key])
+
+    def _why_no_contaminated(self) -> str | None:
+        return self._why_begun() or (None if self.preparation.contaminated else "none is contaminated")
+
+    def _mark_contaminated(self) -> None:
+        """Take all contaminated consumers in, or out."""
+        self.preparation.marks.turn(self.preparation.contaminated)
+
+    # -- running -----------------------------------------------------------------------------------------
+
+    def _why_not_proceed(self) -> str | None:
+        if self.work is not None:
+            return "all is decided" if self.work.batch.finished else None
+        ready = self.preparation
+        if not ready.items:
+            return self.list.table.empty
+        if not ready.marks:
+            return "no summary is marked"
+        return None if ready.forecast is not None else "it is still being estimated"
+
+    def _proceed(self) -> None:
+        """Begin after a question; pause; break off what is in flight; go on."""
+        work = self.work
+        if work is None:
+            self.work_on("batch", self._begin)
+        elif not work.batch.running:
+            self.work_on("batch", self._run, work)
+        elif self._pausing:
+            self.work_on("cancel", work.batch.cancel)
+        else:
+            self._pausing = True
+            work.batch.stop()
+            self.app.notify("No other call begins. P again breaks off those in flight.", timeout=5)
+
+    async def _begin(self) -> None:
+        """Ask whether to ask; then make the batch of what is marked."""
+        author, forecast = self.preparation.author, self.preparation.forecast
+        if author is None or forecast is None:
+            return
+        chosen = self.preparation.chosen
+        said = (
+            Block(f"{len(chosen):,} summaries, by {author.words}; {key_text(author)}."),
+            Block(forecast_sentence(forecast, call_budget(author.settings))),
+            *(Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)),
+            Block("Drafts are shown for review; nothing is put into the database by itself."),
+        )
+        answers = (("a", "begin"), ("w", "let somebody else write"))
+        answer = await self.app.push_screen_wait(Question("Have them written?", said, answers))
+        if answer == "w":
+            await self.preparation.choose_author(author)
+        elif answer:
+            await self._run(self._begin_work(chosen))
+
+    async def _run(self, work: Work) -> None:
+        self._pausing = False
+        self._say()
+        try:
+            await work.batch.run()
+        finally:
+            if self.is_mounted:
+                self.list.table.redraw()
+                self._say()
+        trouble = self._trouble()
+        if trouble:
+            self.app.notify(trouble, title="The batch stopped", severity="error", timeout=12)
+
+    def _go_on(self) -> None:
+        """Draft what may be drafted now that something was decided."""
+        work = self.work
+        waits = work is not None and any(item.state is ItemState.WAITING for item in work.batch.items)
+        if work is not None and waits and not work.batch.running and not self._pausing:
+            self.work_on("batch", self._run, work)
+
+    # -- deciding ----------------------------------------------------------------------------------------
+
+    def _why_no_draft(self) -> str | None:
+        item = self.list.item
+        if self.work is None:
+            return self._why_not_begun()
+        if item is None or (not item.drafts and item.state is not ItemState.FAILED):
+            return "it has no draft yet"
+        return None
+
+    def _review(self) -> None:
+        """Review the drafts of the selected summary."""
+        key = self.list.table.selected
+        if key is not None and self.work is not None:
+            self.open(places.Review(self.work, key))
+
+    def _why_not_apply(self) -> str | None:
+        item = self.list.item
+        committed = item is not None and item.state is ItemState.COMMITTED
+        return self._why_no_draft() or ("it has been committed: U takes it back" if committed else None)
+
+    def _apply(self) -> None:
+        """Preview putting the proposed draft in."""
+        item, work = self.list.item, self.work
+        if item is None or work is None:
+            return
+        draft = item.draft
+        if draft is None or not draft.may_be_taken:
+            self._review()
+            return
+
+        def then(done: Sequence[Committed]) -> None:
+            if done:
+                self.work_on("committed", work.committed, item, draft, done, exclusive=False)
+
+        self.open(places.Preview(rewriting(work, item, draft, then)))
+
+    def on_screen_resume(self) -> None:
+        """Go on with what waited for the decision that was made."""
+        if self.work is not None:
+            self.list.table.redraw()
+            self._say()
+            self._go_on()
+
+    def _why_not_leave_out(self) -> str | None:
+        item = self.list.item
+        if item is None:
+            return "nothing is selected"
+        if self.work is not None and item.state in SETTLED | {ItemState.DRAFTING}:
+            return f"it is {item.state}"
+        return self._why_not_begun()
+
+    def _leave_out(self) -> None:
+        """Leave a summary as it is."""
+        key = self.list.table.selected
+        if key is not None and self.work is not None:
+            self.work.batch.skip(key, "Left as it is.")
+            self._go_on()
+
+    async def _accept_rest(self) -> None:
+        """Ask for a rule, say it as a sentence, ask, and run by it."""
+        text, work = await self.ask(ASK_RULE, DEFAULT), self.work
+        if text is None or work is None:
+            return
+        try:
+            rule = parse_rule(text)
+        except LcmError as error:
+            self.app.notify(error.message, severity="error", timeout=8)
+            return
+        if not await self._agreed(work, rule) or not await backup_settled(self.app, self.session):
+            return
+        work.batch.options = replace(work.batch.options, rule=rule)
+        if not work.batch.running:
+            self.work_on("batch", self._run, work)
+
+    async def _agreed(self, work: Work, rule: AcceptanceRule) -> bool:
+        open_items = sum(item.state not in SETTLED for item in work.batch.items)
+        said = (
+            Block(f"The rule of this batch: {rule.words}."),
+            Block(
+                f"It holds for the {open_items:,} summaries that are not decided, and ends with this batch. "
+                "A cut of the source and a draft with a fault are never accepted by it. Each is one "
+                "operation of the history, and can be taken back."
+            ),
+        )
+        question = Question("Accept the rest by this rule?", said, (("a", "accept them"),))
+        answer = await self.app.push_screen_wait(question)
+        return bool(answer)
+
+    # -- leaving -----------------------------------------------------------------------------------------
+
+    async def before_leaving(self) -> bool:
+        """Break off what is in flight; a batch that runs is not left by accident."""
+        work = self.work
+        if work is None:
+            return True
+        if work.batch.running and not self._pausing:
+            self.app.notify("It is running: P pauses it; esc once more leaves and breaks off.", timeout=5)
+            self._pausing = True
+            work.batch.stop()
+            return False
+        await work.close()
+        if not work.batch.finished and work.worth_keeping:
+            self.app.notify("The drafts are kept; R or W goes on with them.", timeout=6)
+        return True

@@ -1,0 +1,99 @@
+"""A batch of drafts in words: what is said of a summary, and above all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lcm_core.operations.drafting.items import BatchItem, BatchProgress, ItemState
+from lcm_core.summarize.request import Usage
+
+from lcm_tui.widgets.composition import gauge
+from lcm_tui.widgets.spans import Line, Span, StyleName
+from lcm_tui.writing import spent_text
+
+#: States and how they look.
+STATE_STYLES: Final[dict[ItemState, StyleName]] = {
+    ItemState.WAITING: "dim",
+    ItemState.DRAFTING: "title",
+    ItemState.REVIEW: "warn",
+    ItemState.COMMITTED: "ok",
+    ItemState.SKIPPED: "dim",
+    ItemState.FAILED: "error",
+}
+GAUGE: Final = 20
+
+
+def why_text(item: BatchItem) -> str:
+    """Why a summary is as far as it is; without a reason who wrote its draft, and what was found of that."""
+    draft = item.draft or (item.drafts[-1] if item.drafts else None)
+    if draft is None or item.why:
+        return item.why
+    more = f"{len(item.drafts)} drafts, " if len(item.drafts) > 1 else ""
+    return f"{more}{draft.model}" + (", " + draft.verdict.sentences[0] if draft.verdict.sentences else "")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """What is known of a batch."""
+
+    who: str  #: who is asked
+    key: str  #: with which key, masked
+    marked: int  #: summaries
+    contaminated: int  #: summaries that were made from broken ones and are not marked
+    estimate: str  #: what it takes, before it begins
+    progress: BatchProgress | None  #: None: it has not begun
+    spent: Usage
+    running: bool
+    rule: str  #: by which drafts are accepted unseen; empty: by none
+    trouble: str  #: why it stopped
+
+
+def head_lines(state: BatchState) -> Iterator[Line]:
+    """Five lines: who is asked, with which key; what it takes, or how far it is; what is to be known."""
+    progress = state.progress
+    yield (Span(f" {state.who}"),)
+    cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
+    yield (Span(f" {state.key}{cost}", "dim"),)
+    if progress is None:
+        apart = f" · {state.contaminated:,} made from broken ones, not marked" if state.contaminated else ""
+        yield (Span(f" {state.marked:,} marked", "title"), Span(apart, "warn"))
+        yield (Span(f" {state.estimate or 'nothing to estimate'}", "dim"),)
+        yield (Span(" Nothing has been asked yet: P says what it takes and asks you.", "dim"),)
+        return
+    yield (Span(" "), *_bar(progress), Span(f"  {pace(progress, running=state.running)}"))
+    yield tuple(_counts(progress))
+    if state.trouble:
+        yield (Span(f" {state.trouble}", "error"),)
+    elif state.rule:
+        yield (Span(f" The rule of this batch: {state.rule}.", "warn"),)
+    else:
+        yield (Span(" Nothing is accepted by itself: enter reviews, a previews, A states a rule.", "dim"),)
+
+
+def _bar(progress: BatchProgress) -> Line:
+    done = progress.done / progress.total if progress.total else 1.0
+    return (*gauge(done, GAUGE), Span(f" {progress.done:,} of {progress.total:,} drafted"))
+
+
+def pace(progress: BatchProgress, *, running: bool) -> str:
+    """Rate and remaining time."""
+    said = []
+    rate, left = progress.per_minute, progress.remaining
+    if running and rate is not None:
+        said.append(f"{rate:,.0f} a minute")
+    if running and left is not None and progress.done < progress.total:
+        said.append(f"about {left:,.0f} s left" if left < 100 else f"about {left / 60:,.0f} min left")
+    if not running and progress.counts.get(ItemState.WAITING, 0):
+        decide = progress.counts.get(ItemState.REVIEW, 0) + progress.counts.get(ItemState.FAILED, 0)
+        said.append("waits for your decisions" if decide else "paused")
+    return " · ".join(said)
+
+
+def _counts(progress: BatchProgress) -> Iterator[Span]:
+    yield Span(" ")
+    for state in ItemState:
+        count = progress.counts.get(state, 0)
+        if count:
+            yield Span(f"{count:,} {state.value}   ", STATE_STYLES[state])
