@@ -21,7 +21,7 @@ from lcm_tui.app import LcmApp
 from lcm_tui.cli import main as run
 from lcm_tui.demo import unpack_demo
 from lcm_tui.frame import DataScreen
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 
 BAR_SECONDS = 10.0
 ITEMS = 500_000
@@ -83,7 +83,7 @@ async def first_page(database: Path, key: str) -> float:
         await _loaded(pilot)
         first = app.screen
         if isinstance(first, ConversationsScreen) and key:
-            first.table.select(1)
+            first.list.table.select(1)
             begun = time.monotonic()
             await pilot.press(key)
             await _loaded(pilot, instead_of=first)

@@ -141,7 +141,7 @@ class LcmApp(App[int]):
 
     async def on_mount(self) -> None:
         """Open the database, show its conversations, and follow the file."""
-        from lcm_tui.screens.conversations import ConversationsScreen
+        from lcm_tui.screens.conversations.screen import ConversationsScreen
 
         try:
             database = await Database.open(self._settings.database.value)

@@ -360,12 +360,13 @@ class CommandScreen(Screen[None]):
         if finder is None:
             self.app.notify("There is nothing to search on this screen.", timeout=3)
         else:
-            self.work_on("search-prompt", self._search_in, finder)
+            self._finding = finder
+            finder.begin()
+            answer = self.ask(finder.label, finder.needle, typed=finder.typed)
+            self.work_on("search-prompt", self._search_in, finder, answer)
 
-    async def _search_in(self, finder: Finder) -> None:
-        self._finding = finder
-        finder.begin()
-        text = await self.ask(finder.label, finder.needle, typed=finder.typed)
+    async def _search_in(self, finder: Finder, answer: asyncio.Future[str | None]) -> None:
+        text = await answer
         self._finding = None
         if text is not None and (problem := await finder.confirm(text)):
             self.app.notify(problem, timeout=3)
@@ -397,15 +398,18 @@ class CommandScreen(Screen[None]):
 
     # -- the prompt ------------------------------------------------------------------------------------
 
-    async def ask(
+    def ask(
         self, label: str, value: str = "", *, typed: Callable[[str], None] | None = None
-    ) -> str | None:
-        """What is typed into the prompt; None when it was left. *typed* gets each change as it is made."""
+    ) -> asyncio.Future[str | None]:
+        """Open the prompt at once, so that the next key belongs to it; the future holds what was typed.
+
+        It is None when the prompt was left. *typed* gets each change as it is made.
+        """
         self._settle(None)
         self._asked_from, self._typed = self.focused, typed
         self._asked = asyncio.get_running_loop().create_future()
         self.open_prompt(label, value)
-        return await self._asked
+        return self._asked
 
     def _settle(self, text: str | None) -> None:
         """Answer whoever waits for the prompt."""
@@ -421,7 +425,7 @@ class CommandScreen(Screen[None]):
         self.add_class("-asking")
         with prompt.prevent(Input.Changed):
             prompt.value = value
-        prompt.focus()
+        self.set_focus(prompt)  # at once: the next key belongs to it
 
     @property
     def asking(self) -> bool:

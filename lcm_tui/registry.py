@@ -33,7 +33,7 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             change = deleting(place.conversations, session.database.path, place.then)
             return screen_for(places.Preview(change), session)
         case places.TransplantTarget():
-            from lcm_tui.screens.transplanting import TargetScreen
+            from lcm_tui.screens.transplanting.screen import TargetScreen
 
             return TargetScreen(place.source, place.done)
         case places.Compaction():

@@ -17,7 +17,7 @@ for name in sys.argv[1:]:
 print(*sys.modules, sep="\\n")
 """
 #: What the app imports until its first rows stand on the screen.
-STARTING = ("lcm_tui.cli", "lcm_tui.app", "lcm_tui.screens.conversations")
+STARTING = ("lcm_tui.cli", "lcm_tui.app", "lcm_tui.screens.conversations.screen")
 #: What later screens need, commands that print, config files and time zones.
 LATER = {
     *(

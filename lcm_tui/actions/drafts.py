@@ -23,22 +23,29 @@ def repair_action(screen: CommandScreen, conversation: Callable[[], Conversation
     return Action("repair", lambda: _repair(screen, conversation()))
 
 
-async def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
     """Ask where; nobody is asked for a summary before the operator says so."""
     from lcm_tui.dialogs.question import Question
+
+    if conversation is None:
+        _open_repair(screen, None)
+        return
+
+    def answered(answer: str | None) -> None:
+        if answer:
+            _open_repair(screen, conversation if answer == "enter" else None)
+
+    here = f"in conversation {conversation.conversation_id}, {conversation.lane}"
+    said = Block("What is broken is listed first; nobody is asked and nothing is changed before you say so.")
+    answers = (("enter", here), ("a", "in the whole file"))
+    question = Question("Repair broken summaries", (said,), answers, decides=False)
+    screen.app.push_screen(question, answered)
+
+
+def _open_repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+    """List what is broken in a conversation, or in the whole file."""
     from lcm_tui.drafts import Wanted
 
-    if conversation is not None:
-        here = f"in conversation {conversation.conversation_id}, {conversation.lane}"
-        said = Block(
-            "What is broken is listed first; nobody is asked and nothing is changed before you say so."
-        )
-        answers = (("enter", here), ("a", "in the whole file"))
-        question = Question("Repair broken summaries", (said,), answers, decides=False)
-        answer = await screen.app.push_screen_wait(question)
-        if not answer:
-            return
-        conversation = conversation if answer == "enter" else None
     wanted = Wanted("repair", None if conversation is None else conversation.conversation_id)
     where = "the whole file"
     if conversation is not None:

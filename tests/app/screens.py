@@ -8,7 +8,7 @@ from types import MappingProxyType
 from textual.pilot import Pilot
 
 from lcm_tui.frame import CommandScreen
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from tests.app.support import settled, wait_for
 
 #: Class of the screen, the conversation it is opened on, and what to press from the list of conversations.
@@ -45,8 +45,8 @@ async def open_screen(pilot: Pilot[int], name: str) -> CommandScreen:
     first = pilot.app.screen
     assert isinstance(first, ConversationsScreen)
     await settled(pilot)
-    place = conversation_id or next(key for key in first.table.keys if isinstance(key, str))
-    assert first.table.select(place)
+    place = conversation_id or next(key for key in first.list.table.keys if isinstance(key, str))
+    assert first.list.table.select(place)
     for key in keys:
         before = pilot.app.screen
         await settled(pilot)

@@ -48,13 +48,14 @@ async def open_app(
     options = Options(db=path, sessions=sessions, openclaw_dir=state_dir, budget=budget)
     app = LcmApp(resolve(options, os.environ, home=Path.home()))
     async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
-        from lcm_tui.screens.conversations import ConversationsScreen
+        from lcm_tui.screens.conversations.screen import ConversationsScreen
 
         await wait_for(pilot, lambda: app.failure is not None or isinstance(app.screen, ConversationsScreen))
         if app.failure is None:
             screen = app.screen
             assert isinstance(screen, ConversationsScreen)
-            await wait_for(pilot, lambda: bool(screen.table.keys) or "holds no" in screen.table.empty)
+            table = screen.list.table
+            await wait_for(pilot, lambda: bool(table.keys) or "holds no" in table.empty)
         _press_what_is_seen(pilot)
         yield pilot
 
@@ -130,10 +131,10 @@ async def resize(pilot: Pilot[int], width: int, height: int) -> None:
 
 def conversation(pilot: Pilot[int], conversation_id: int) -> Conversation:
     """A conversation as the first screen, which must still be on the stack, has read it."""
-    from lcm_tui.screens.conversations import ConversationsScreen
+    from lcm_tui.screens.conversations.screen import ConversationsScreen
 
     first = next(screen for screen in pilot.app.screen_stack if isinstance(screen, ConversationsScreen))
-    found = first._rows[conversation_id].conversation
+    found = first.list.rows[conversation_id].conversation
     assert found is not None
     return found
 

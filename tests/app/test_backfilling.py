@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lcm_core.ingest.sessions import find_sessions
 
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen
 from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
@@ -54,10 +54,10 @@ async def test_the_list_imports_what_only_the_disk_knows(openclaw_home: Path) ->
     async with open_app(path, state_dir=openclaw_home) as pilot:
         screen = pilot.app.screen
         assert isinstance(screen, ConversationsScreen)
-        await wait_for(pilot, lambda: any(ODD in str(key) for key in screen.table.keys))
-        assert screen.table.select(1)
+        await wait_for(pilot, lambda: any(ODD in str(key) for key in screen.list.table.keys))
+        assert screen.list.table.select(1)
         assert "only a session that stands on the disk alone" in str(screen.why_not("backfill"))
-        screen.table.select(next(key for key in screen.table.keys if ODD in str(key)))
+        screen.list.table.select(next(key for key in screen.list.table.keys if ODD in str(key)))
         assert screen.why_not("backfill") is None
         await pilot.press("i")
         await wait_for_text(pilot, "Import 67 messages")

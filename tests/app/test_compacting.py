@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 from lcm_tui.dialogs.backup_offer import BackupOffer
 from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.compacting import CompactingScreen
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from tests.app.host import Host
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.change.support import context_of, dump
@@ -67,7 +67,7 @@ async def opened(pilot: Pilot[int], conversation_id: int = 1) -> CompactingScree
     await settled(pilot)
     first = pilot.app.screen
     assert isinstance(first, ConversationsScreen)
-    assert first.table.select(conversation_id)
+    assert first.list.table.select(conversation_id)
     await pilot.press("C")
     await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompactingScreen))
     screen = pilot.app.screen

@@ -17,10 +17,10 @@ from textual.screen import Screen
 
 from lcm_tui.app import LcmApp
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversation_counts import CountedList
-from lcm_tui.screens.conversation_rows import COLUMNS, ORDERS
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.counting import Counting
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen
+from lcm_tui.views.conversation_rows import COLUMNS, ORDERS
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
@@ -48,9 +48,9 @@ def screen_of(pilot: Pilot[int]) -> ConversationsScreen:
 def cells(pilot: Pilot[int], conversation_id: int | str) -> dict[str, str]:
     """What the row of a conversation says, by column, as it is drawn."""
     screen = screen_of(pilot)
-    width = screen.table.scrollable_content_region.width
-    layout = screen._layout(width)
-    [line] = screen.table._lines_of(conversation_id)
+    width = screen.list.table.scrollable_content_region.width
+    layout = screen.list.layout_at(width)
+    [line] = screen.list.table._lines_of(conversation_id)
     text, at, found = text_of(line), 0, {}
     for column, size in zip(layout.columns, layout.widths, strict=True):
         found[column.name] = text[at : at + size].strip()
@@ -68,19 +68,19 @@ async def test_nothing_else_is_read_before_the_first_rows_have_been_painted(
         painted.append(not app._batch_count and isinstance(screen, ConversationsScreen))
         painting(app, screen, update)
 
-    read = {"counts": CountedList._fill_rows, "sessions": ConversationsScreen._find_sessions}
+    read = {"counts": Counting._fill_rows, "sessions": ConversationsScreen._find_sessions}
     before: dict[str, bool] = {}
 
-    async def read_counts(screen: ConversationsScreen) -> None:
+    async def read_counts(counting: Counting) -> None:
         before.setdefault("counts", any(painted))
-        await read["counts"](screen)
+        await read["counts"](counting)
 
     async def read_sessions(screen: ConversationsScreen) -> None:
         before.setdefault("sessions", any(painted))
         await read["sessions"](screen)
 
     monkeypatch.setattr(LcmApp, "_display", noted)
-    monkeypatch.setattr(CountedList, "_fill_rows", read_counts)
+    monkeypatch.setattr(Counting, "_fill_rows", read_counts)
     monkeypatch.setattr(ConversationsScreen, "_find_sessions", read_sessions)
     async with open_app(database_copy("0.15.3")) as pilot:
         await wait_for(pilot, lambda: len(before) == 2)
@@ -244,13 +244,13 @@ async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
         screen = screen_of(pilot)
         for typed, expected in FILTERS.items():
             await filter_by(pilot, typed)
-            assert (typed, set(screen.table.keys)) == (typed, expected)
+            assert (typed, set(screen.list.table.keys)) == (typed, expected)
             await wait_for_text(pilot, f"{len(expected)} of 8 /{typed}")
             assert ("No conversation matches." in shown(pilot)) == (not expected)
             await pilot.press("escape")
-        broken = {key for key in screen._rows if cells(pilot, key)["broken"]}
-        screen.answered("✗", done=False)
-        assert set(screen.table.keys) == broken
+        broken = {key for key in screen.list.rows if cells(pilot, key)["broken"]}
+        screen.list.filter.typed("✗")
+        assert set(screen.list.table.keys) == broken
 
 
 async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: DatabaseFactory):
@@ -259,16 +259,16 @@ async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: 
         await settled(pilot)
         await filter_by(pilot, "ops")
         await pilot.press("backspace", "enter")
-        assert screen.table.has_focus
+        assert screen.list.table.has_focus
         assert not screen.asking
-        assert set(screen.table.keys) >= {5, 7, 8}
+        assert set(screen.list.table.keys) >= {5, 7, 8}
         await pilot.press("down")
-        selected = screen.table.selected
+        selected = screen.list.table.selected
         await pilot.press("slash")
         assert screen.query_one("#prompt").value == "op"
         await pilot.press("escape")
-        assert len(screen.table.keys) == 8
-        assert screen.table.selected == selected
+        assert len(screen.list.table.keys) == 8
+        assert screen.list.table.selected == selected
         assert not screen.asking
         await pilot.press("escape")
         assert pilot.app.return_code == 0
@@ -278,12 +278,12 @@ async def test_the_selection_stays_through_filtering_when_it_matches(database_fi
     async with open_app(database_file("0.15.3")) as pilot:
         screen = screen_of(pilot)
         await settled(pilot)
-        screen.table.select(7)
+        screen.list.table.select(7)
         await filter_by(pilot, "agent")  # nothing says so: the word agent is not shown
         await pilot.press(*["backspace"] * 5, *"ops")
-        assert screen.table.selected in screen.table.keys
+        assert screen.list.table.selected in screen.list.table.keys
         await pilot.press("escape")
-        assert len(screen.table.keys) == 8
+        assert len(screen.list.table.keys) == 8
 
 
 # -- order -------------------------------------------------------------------------------------------------
@@ -294,18 +294,18 @@ async def test_any_column_sorts_and_turns_round(database_file: DatabaseFactory, 
     async with open_app(database_file("0.15.3")) as pilot:
         screen = screen_of(pilot)
         await settled(pilot)
-        screen.table.select(3)
-        screen._sort_by("id" if column != "id" else "activity")
-        screen._sort_by(column)
+        screen.list.table.select(3)
+        screen.list.sort_by("id" if column != "id" else "activity")
+        screen.list.sort_by(column)
         await settled(pilot)
-        order = list(screen.table.keys)
+        order = list(screen.list.table.keys)
         values = [value_of(pilot, key, column) for key in order]
         assert values == sorted(values, reverse=ORDERS[column][1])
-        assert screen.table.selected == 3
+        assert screen.list.table.selected == 3
         await pilot.press("I")
-        values = [value_of(pilot, key, column) for key in screen.table.keys]
+        values = [value_of(pilot, key, column) for key in screen.list.table.keys]
         assert values == sorted(values, reverse=not ORDERS[column][1])
-        assert screen.table.selected == 3
+        assert screen.list.table.selected == 3
         arrow = "↑" if ORDERS[column][1] else "↓"
         title = next(found.title for found in COLUMNS if found.name == column)
         await wait_for_text(pilot, f"by {title} {arrow}")
@@ -313,7 +313,7 @@ async def test_any_column_sorts_and_turns_round(database_file: DatabaseFactory, 
 
 def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
     """What a cell says, so that it compares as a person would compare it."""
-    row = screen_of(pilot)._rows[key]
+    row = screen_of(pilot).list.rows[key]
     assert row.conversation is not None
     one = row.conversation
     whole = {"agent": one.agent, "session": one.lane, "title": one.title}
@@ -337,11 +337,11 @@ async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: 
         at = heading.index("messages") + 3
         await pilot.click(Heading, offset=(at, 0))
         await pilot.pause()
-        counts = [int(cells(pilot, key)["messages"]) for key in screen.table.keys]
+        counts = [int(cells(pilot, key)["messages"]) for key in screen.list.table.keys]
         assert counts == sorted(counts, reverse=True)
         await pilot.click(Heading, offset=(at, 0))
         await pilot.pause()
-        counts = [int(cells(pilot, key)["messages"]) for key in screen.table.keys]
+        counts = [int(cells(pilot, key)["messages"]) for key in screen.list.table.keys]
         assert counts == sorted(counts)
 
 
@@ -349,15 +349,15 @@ async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(da
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = screen_of(pilot)
         await settled(pilot)
-        layout = screen._layout(screen.table.scrollable_content_region.width)
+        layout = screen.list.layout_at(screen.list.table.scrollable_content_region.width)
         at = 0
         for column, width in zip(layout.columns, layout.widths, strict=True):
             shown_title = shown_lines(pilot)[1].ljust(80)[at : at + width].strip()
             assert column.title.startswith(shown_title.rstrip("…"))
-            screen._sort = ""
+            screen.list.sorted_by = ""
             await pilot.click(Heading, offset=(at, 0))
             await pilot.pause()
-            assert screen._sort == column.name
+            assert screen.list.sorted_by == column.name
             at += width + 1
 
 
@@ -365,11 +365,11 @@ async def test_the_sort_key_goes_through_the_columns_that_are_shown(database_fil
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = screen_of(pilot)
         await settled(pilot)
-        names = [column.name for column in screen._layout(79).columns]
+        names = [column.name for column in screen.list.layout_at(79).columns]
         met = []
         for _ in names:
             await pilot.press("S")
-            met.append(screen._sort)
+            met.append(screen.list.sorted_by)
         assert sorted(met) == sorted(names)
 
 
@@ -381,11 +381,11 @@ async def test_sessions_that_the_database_does_not_know_stand_below_and_open(ope
         screen = screen_of(pilot)
         await wait_for_text(pilot, "8 and 3 on disk")
         await settled(pilot)
-        disk = [key for key in screen.table.keys if isinstance(key, str)]
+        disk = [key for key in screen.list.table.keys if isinstance(key, str)]
         assert len(disk) == 3
-        assert list(screen.table.keys)[-3:] == disk
+        assert list(screen.list.table.keys)[-3:] == disk
         assert all(Path(path).is_file() for path in disk)
-        screen.table.select(disk[0])
+        screen.list.table.select(disk[0])
         await pilot.pause()
         drawn = cells(pilot, disk[0])
         assert (drawn["id"], drawn["state"]) == ("disk", "on disk")
@@ -403,9 +403,9 @@ async def test_sessions_on_disk_stay_below_in_every_order(openclaw_home: Path, c
         await wait_for_text(pilot, "8 and 3 on disk")
         await settled(pilot)
         for _ in range(2):
-            screen._sort_by(column)
+            screen.list.sort_by(column)
             await settled(pilot)
-            assert [isinstance(key, str) for key in screen.table.keys] == [False] * 8 + [True] * 3
+            assert [isinstance(key, str) for key in screen.list.table.keys] == [False] * 8 + [True] * 3
 
 
 async def test_the_sessions_folder_can_be_given(openclaw_home: Path, database_file: DatabaseFactory):
@@ -495,7 +495,7 @@ async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(data
         async with open_app(path, size=NARROW) as pilot:
             screen = screen_of(pilot)
             await settled(pilot)
-            assert 100 not in screen.table.visible_keys
+            assert 100 not in screen.list.table.visible_keys
             host.write(
                 (
                     """INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count)
@@ -503,19 +503,19 @@ async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(data
                     [],
                 )
             )
-            await wait_for(pilot, lambda: 100 in screen._uncounted)
+            await wait_for(pilot, lambda: 100 in screen.counting.uncounted)
             await settled(pilot)
             await pilot.press("G")
             await settled(pilot)
-            assert 100 in screen.table.visible_keys
+            assert 100 in screen.list.table.visible_keys
             await wait_for(pilot, lambda: cells(pilot, 100)["broken"] == "✗1")
-            assert screen._rows[100].counts.summaries[0].count == 1
+            assert screen.list.rows[100].counts.summaries[0].count == 1
 
 
 async def test_a_summary_that_is_mended_in_place_loses_its_mark(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("lcm_tui.screens.conversation_counts.WHOLE_SECONDS", 0.0)
+    monkeypatch.setattr("lcm_tui.screens.conversations.counting.WHOLE_SECONDS", 0.0)
     path = database_copy("0.15.3")
     with Host(path) as host:
         async with open_app(path) as pilot:

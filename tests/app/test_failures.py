@@ -23,7 +23,7 @@ from textual.app import App
 from lcm_tui import logfile
 from lcm_tui.app import LcmApp
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from tests.app.support import open_app, said, settled, wait_for
 from tests.conftest import DatabaseFactory
 
@@ -156,13 +156,13 @@ async def test_the_app_ends_with_the_code_of_what_kept_it_from_opening(tmp_path:
 DEFECTS = {
     "in a handler": """
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 def show(self, data): raise ValueError("a [red]defect[/] \\x1b[2J")
 ConversationsScreen.show = show
 """,
     "with its own rendering": """
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 class Rendered(Exception):
     def __rich__(self): return "SHOWN BY TEXTUAL"
 def show(self, data): raise Rendered()
@@ -175,7 +175,7 @@ LineView.drawn = drawn
 """,
     "in a worker that ends the app": """
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 async def broken(): raise LookupError("nothing")
 ConversationsScreen.show = lambda self, data: self.run_worker(broken())
 """,
@@ -224,7 +224,7 @@ async def test_work_that_fails_is_told_once_and_the_app_lives_on(
         screen = pilot.app.screen
         assert isinstance(screen, ConversationsScreen)
         await settled(pilot)
-        before = list(screen.table.keys)
+        before = list(screen.list.table.keys)
         monkeypatch.setattr(ConversationsScreen, "fetch", broken)
         for _ in range(3):
             screen.data_changed()
@@ -232,7 +232,7 @@ async def test_work_that_fails_is_told_once_and_the_app_lives_on(
         notes = [note for note in said(pilot) if "Something went wrong" in note]
         assert len(notes) == 1
         assert "defect" not in notes[0]
-        assert list(screen.table.keys) == before
+        assert list(screen.list.table.keys) == before
         assert "ValueError: a defect" in caplog.text
         await pilot.press("ctrl+r")  # the operator asks again, and is told again
         await settled(pilot)
@@ -319,7 +319,8 @@ async def test_a_change_is_noticed_after_a_screen_failed_to_follow_it(
         screen = pilot.app.screen
         assert isinstance(screen, ConversationsScreen)
         await wait_for(
-            pilot, lambda: any(row.conversation.title == "followed again" for row in screen._rows.values())
+            pilot,
+            lambda: any(row.conversation.title == "followed again" for row in screen.list.rows.values()),
         )
 
 

@@ -29,7 +29,7 @@ from lcm_tui.dialogs.search_only import SearchOnly
 from lcm_tui.drafts import Wanted
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.drafting.screen import DraftingScreen
 from lcm_tui.screens.health import examining
@@ -217,7 +217,7 @@ async def test_the_mark_of_a_broken_summary_leads_to_it(database_file: DatabaseF
         first = pilot.app.screen
         assert isinstance(first, ConversationsScreen)
         await settled(pilot)
-        assert first.table.select(3)
+        assert first.list.table.select(3)
         assert "✗7" in shown(pilot)
         await pilot.press("H")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, HealthScreen), "the health")

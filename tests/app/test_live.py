@@ -125,18 +125,18 @@ async def test_the_list_of_conversations_counts_and_grows(database_copy: Databas
     with Host(path) as host:
         async with open_app(path) as pilot:
             screen = pilot.app.screen
-            screen.table.select(3)
+            screen.list.table.select(3)
             await settled(pilot)
             assert " 136 " in next(line for line in shown_lines(pilot) if " research " in line)
             host.say(3, "one more")
             await wait_for(pilot, lambda: any(" 137 " in line for line in shown_lines(pilot)))
-            assert screen.table.keys[0] == 3, "the newest activity comes first"
+            assert screen.list.table.keys[0] == 3, "the newest activity comes first"
             host.write(
                 ("INSERT INTO conversations (session_id, session_key) VALUES ('s9', 'agent:new:x')", [])
             )
-            await wait_for(pilot, lambda: 9 in screen.table.keys)
+            await wait_for(pilot, lambda: 9 in screen.list.table.keys)
             await wait_for_text(pilot, "Conversations  9")
-            assert screen.table.selected == 3
+            assert screen.list.table.selected == 3
 
 
 async def test_the_context_grows_and_is_compacted_around_the_selection(database_copy: DatabaseFactory):
@@ -301,7 +301,7 @@ async def test_a_file_that_is_gone_is_said_to_be_gone_and_stays_on_the_screen(da
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
         assert "file is gone" in title(pilot)
-        assert len(pilot.app.screen.table.keys) == 8
+        assert len(pilot.app.screen.list.table.keys) == 8
         assert not path.exists(), "nothing was created in its place"
         kept.rename(path)
         await wait_for(pilot, lambda: "live" in title(pilot), "the file that came back")

@@ -10,7 +10,7 @@ from lcm_core.operations.conversation_file import default_folder, read_conversat
 from textual.pilot import Pilot
 
 from lcm_tui.changes import delete as delete_module
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.change.support import changed, dump
@@ -34,7 +34,7 @@ async def marking(pilot: Pilot[int], *conversations: int) -> ConversationsScreen
     screen = pilot.app.screen
     assert isinstance(screen, ConversationsScreen)
     for one in conversations:
-        assert screen.table.select(one)
+        assert screen.list.table.select(one)
         await pilot.press("space")
     await settled(pilot)
     return screen
@@ -62,7 +62,7 @@ async def test_marked_conversations_are_exported_deleted_and_brought_back(databa
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen and plan is not pilot.app.screen)
         await settled(pilot)
-        assert 7 not in screen.table.keys
+        assert 7 not in screen.list.table.keys
         assert "marked" not in shown(pilot)
         assert any("conversation-7-" in one for one in said(pilot))
     assert column(path, IDS) == [one for one in ids if one not in (5, 7)]
@@ -79,7 +79,7 @@ async def test_without_marks_the_selected_one_is_archived(database_copy: Databas
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
         screen = await marking(pilot)
-        assert screen.table.select(7)
+        assert screen.list.table.select(7)
         await previewed(pilot, "K")
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
@@ -117,7 +117,7 @@ async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy
         await pilot.press("a", "7", "enter")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the list")
         await settled(pilot)
-        assert 7 not in screen.table.keys
+        assert 7 not in screen.list.table.keys
         assert "Forgotten: Operations taken out of the history: 1. The file was written anew." in said(pilot)
     assert column(path, "SELECT conversation_id FROM lcm_tui_operations") == [1]
     assert not default_folder().exists()
@@ -144,11 +144,11 @@ async def test_a_mark_goes_with_its_conversation(database_copy: DatabaseFactory)
     async with open_app(path, size=NARROW) as pilot:
         screen = await marking(pilot, new, 7)
         await pilot.press("space")
-        assert list(screen.marks) == [new]
+        assert list(screen.marks.keys) == [new]
         run(path, f"DELETE FROM conversations WHERE conversation_id = {new}")
         await pilot.press("ctrl+r")
-        await wait_for(pilot, lambda: new not in screen.table.keys)
-        assert list(screen.marks) == []
+        await wait_for(pilot, lambda: new not in screen.list.table.keys)
+        assert list(screen.marks.keys) == []
 
 
 async def test_what_is_too_much_for_a_screen_is_said(

@@ -70,7 +70,7 @@ async def test_the_first_screen_is_left_with_the_app(database_file: DatabaseFact
 async def test_other_screens_lead_back_one_by_one(database_file: DatabaseFactory, key: str):
     async with open_app(database_file("0.15.3")) as pilot:
         first = pilot.app.screen
-        first.table.select(3)
+        first.list.table.select(3)
         files = await go_to(pilot, FilesScreen(conversation(pilot, 3)))
         await settled(pilot)
         await go_to(pilot, FilesScreen(None))
@@ -78,7 +78,7 @@ async def test_other_screens_lead_back_one_by_one(database_file: DatabaseFactory
         await wait_for(pilot, lambda: pilot.app.screen is files)
         await pilot.press(key)
         await wait_for(pilot, lambda: pilot.app.screen is first)
-        assert first.table.selected == 3
+        assert first.list.table.selected == 3
         assert not pilot.app._exit
 
 
@@ -106,7 +106,7 @@ async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory
         await wait_for_text(pilot, "No conversation matches.")
         assert pilot.app.screen.query_one(Input).value == "qs:?"
         await pilot.press("escape")
-        await wait_for(pilot, lambda: len(pilot.app.screen.table.keys) == 8)
+        await wait_for(pilot, lambda: len(pilot.app.screen.list.table.keys) == 8)
         assert not pilot.app._exit
 
 
@@ -145,7 +145,7 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
 @pytest.mark.parametrize("key", ["colon", "ctrl+p"])
 async def test_the_palette_runs_a_command(database_file: DatabaseFactory, key: str):
     async with open_app(database_file("0.15.3")) as pilot:
-        pilot.app.screen.table.select(3)
+        pilot.app.screen.list.table.select(3)
         await pilot.press(key)
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
         await pilot.press(*"large files")
@@ -188,7 +188,7 @@ async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database
         assert not pilot.app._exit
         await pilot.press("e", "f7")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
-        assert first.table.cursor == 1
+        assert first.list.table.cursor == 1
         await pilot.press("colon")
         await wait_for_text(pilot, "Back ([)")
         await pilot.press("escape")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.screens.transplanting import TargetScreen
+from lcm_tui.screens.transplanting.screen import TargetScreen
 from tests.app.support import NARROW, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
 from tests.change.support import context_of, dump
 from tests.conftest import DatabaseFactory
@@ -28,7 +28,7 @@ async def on_conversation(pilot: Pilot[int], conversation_id: int) -> Conversati
     await settled(pilot)
     screen = pilot.app.screen
     assert isinstance(screen, ConversationsScreen)
-    assert screen.table.select(conversation_id)
+    assert screen.list.table.select(conversation_id)
     return screen
 
 
@@ -39,7 +39,7 @@ async def choosing(pilot: Pilot[int], source: int, words: str = "") -> TargetScr
     await wait_for(pilot, lambda: isinstance(pilot.app.screen, TargetScreen))
     screen = pilot.app.screen
     assert isinstance(screen, TargetScreen)
-    await wait_for(pilot, lambda: bool(screen.table.keys))
+    await wait_for(pilot, lambda: bool(screen.list.table.keys))
     if words:
         await pilot.press("slash", *("space" if letter == " " else letter for letter in words), "enter")
     await settled(pilot)
@@ -58,7 +58,7 @@ async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseF
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
         targets = await choosing(pilot, 5, "ops-room active")
-        assert targets.table.keys == [8]
+        assert targets.list.table.keys == [8]
         assert "Copy conversation 5" in shown(pilot)
         await pilot.press("enter")
         await previewed(pilot)
@@ -70,7 +70,7 @@ async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseF
         assert dump(path) != before
         screen = pilot.app.screen
         assert isinstance(screen, ConversationsScreen)
-        assert screen.table.selected == 8
+        assert screen.list.table.selected == 8
         assert any("takes it back" in one for one in said(pilot))
     assert len(context_of(path, 8)) == 16
 
@@ -80,14 +80,14 @@ async def test_the_source_is_no_target_and_leaving_changes_nothing(database_copy
     before = dump(path)
     async with open_app(path) as pilot:
         targets = await choosing(pilot, 5)
-        assert sorted(key for key in targets.table.keys if isinstance(key, int)) == [1, 2, 3, 4, 6, 7, 8]
+        assert sorted(key for key in targets.list.table.keys if isinstance(key, int)) == [1, 2, 3, 4, 6, 7, 8]
         assert not any("…" in line or "ctx tok" in line for line in shown_lines(pilot))  # nothing is counted
-        assert targets.table.select(3)
+        assert targets.list.table.select(3)
         await pilot.press("enter")
         await previewed(pilot)
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is targets)
-        assert targets.table.selected == 3
+        assert targets.list.table.selected == 3
         assert targets.selected_id() == "3"
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
@@ -104,7 +104,7 @@ async def test_duplicates_are_refused_until_they_are_to_be_skipped(database_copy
     run(path, text.format(root))
     async with open_app(path) as pilot:
         targets = await choosing(pilot, 5)
-        assert targets.table.select(8)
+        assert targets.list.table.select(8)
         await pilot.press("enter")
         screen = await previewed(pilot)
         await wait_for_text(pilot, "already, by text or messages")
@@ -127,7 +127,7 @@ async def test_a_split_session_is_merged_from_the_list(database_copy: DatabaseFa
         await settled(pilot)
         screen = pilot.app.screen
         assert isinstance(screen, ConversationsScreen)
-        assert screen.table.selected == 8
+        assert screen.list.table.selected == 8
     assert value(path, "SELECT count(*) FROM messages WHERE conversation_id = 8") == 101
 
 
@@ -148,8 +148,8 @@ async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_h
         await settled(pilot)
         screen = pilot.app.screen
         assert isinstance(screen, ConversationsScreen)
-        await wait_for(pilot, lambda: any(isinstance(key, str) for key in screen.table.keys))
-        assert screen.table.select(next(key for key in screen.table.keys if isinstance(key, str)))
+        await wait_for(pilot, lambda: any(isinstance(key, str) for key in screen.list.table.keys))
+        assert screen.list.table.select(next(key for key in screen.list.table.keys if isinstance(key, str)))
         for key in ("t", "V"):
             await pilot.press(key)
             await pilot.pause()
@@ -160,7 +160,7 @@ async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_h
 async def test_with_many_warnings_the_numbers_stay_on_a_small_screen(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.3.0"), size=NARROW) as pilot:
         targets = await choosing(pilot, 5)
-        targets.table.select(1)
+        targets.list.table.select(1)
         await pilot.press("enter")
         await previewed(pilot)
         await wait_for_text(pilot, "stop the host first.", "(+600), budget 128,000, 9.1 % → 9.6 %")

@@ -31,7 +31,7 @@ def typed(pilot: Pilot[int], *keys: str, at: float | None = None) -> None:
 async def test_a_key_waits_for_the_screen_that_the_one_before_opens(database_copy: DatabaseFactory):
     """`d` right after `c` previews dissolving what the context selects first."""
     async with open_app(database_copy("0.15.3")) as pilot:
-        pilot.app.screen.table.select(1)
+        pilot.app.screen.list.table.select(1)
         typed(pilot, "c", "d")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         assert [type(one) for one in pilot.app.screen_stack[-2:]] == [ContextScreen, PlanScreen]
@@ -39,9 +39,10 @@ async def test_a_key_waits_for_the_screen_that_the_one_before_opens(database_cop
 
 async def test_keys_act_in_the_order_in_which_they_were_typed(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3")) as pilot:
-        pilot.app.screen.table.select(1)
+        listed = pilot.app.screen
+        listed.list.table.select(1)
         typed(pilot, "c", "escape", "s", "escape", "slash", *"main", "enter")
-        await wait_for(pilot, lambda: getattr(pilot.app.screen, "_filter", "") == "main")
+        await wait_for(pilot, lambda: listed.list.filter.needle == "main")
         assert len(pilot.app.screen_stack) == 2
 
 
@@ -49,7 +50,7 @@ async def test_what_was_typed_before_a_preview_was_shown_does_not_apply_it(datab
     path = database_copy("0.15.3")
     before = dump(path)
     async with open_app(path) as pilot:
-        pilot.app.screen.table.select(1)
+        pilot.app.screen.list.table.select(1)
         typed(pilot, "c", "d", "a", "a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         await settled(pilot)

@@ -1,8 +1,8 @@
-"""A conversation, or a session that only the disk knows, as a row of the first list: cells, order, filter."""
+"""A conversation, or a session that only the disk knows, as a row of a list: cells, order, filter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,6 @@ COLUMNS = (
 #: Columns whose values are read behind the first page.
 COUNTED = frozenset({"messages", "tokens", "depths", "context", "context_tokens", "broken"})
 
-MARK = "●"
 PENDING = "…"
 UNRECORDED = "–"
 
@@ -56,13 +55,25 @@ class Row:
         return self.entry.conversation if self.entry else None
 
 
-def cells_of(row: Row, zone: tzinfo | None, *, marked: bool = False) -> dict[str, Span]:
+def with_sessions(rows: Mapping[RowKey, Row], sessions: Collection[DiskSession]) -> dict[RowKey, Row]:
+    """The conversations of *rows*, and below them those of *sessions* that the database does not know."""
+    held = {key: row for key, row in rows.items() if row.entry is not None}
+    if not sessions:
+        return held
+    from lcm_core.ingest.sessions import KnownSession, unknown_to
+
+    conversations = [row.conversation for row in held.values() if row.conversation is not None]
+    known = [KnownSession(one.session_id, one.session_key) for one in conversations]
+    return held | {str(one.path): Row(None, one) for one in unknown_to(sessions, known)}
+
+
+def cells_of(row: Row, zone: tzinfo | None) -> Mapping[str, Span]:
     """What stands in each column."""
     if row.entry is None:
         return _disk_cells(row.session, zone) if row.session else {}
     conversation, counts, sums = row.entry.conversation, row.counts, row.sums
     return {
-        "id": Span(f"{MARK if marked else ''}{conversation.conversation_id}", "warn" if marked else "key"),
+        "id": Span(str(conversation.conversation_id), "key"),
         "agent": Span(conversation.agent or UNRECORDED),
         "session": Span(conversation.lane, "dim" if conversation.active is False else "text"),
         "title": Span(conversation.title or "", "dim"),

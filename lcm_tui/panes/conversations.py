@@ -1,0 +1,207 @@
+"""A list of conversations, and of sessions that only the disk knows: the first list, and that of targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lcm_core.records import Conversation
+from lcm_core.store.conversations import ConversationEntry
+from textual import on
+
+from lcm_tui.panes.listing import ListPane
+from lcm_tui.panes.marks import MARK
+from lcm_tui.views.conversation_rows import (
+    COLUMNS,
+    ORDERS,
+    Row,
+    RowFilter,
+    RowKey,
+    cells_of,
+    ordered,
+    with_sessions,
+)
+from lcm_tui.widgets.bars import Heading
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Column, Layout, Span, lay_out_in_turn
+
+if TYPE_CHECKING:  # sessions on disk are looked for behind the first rows
+    from lcm_core.ingest.sessions import DiskSession
+
+
+@lru_cache(maxsize=16)
+def _layouts(columns: Sequence[Column], width: int) -> Sequence[Layout]:
+    """The columns, as many at a time as have room; asked for each row."""
+    return lay_out_in_turn(columns, width)
+
+
+class ConversationList(ListPane[RowKey]):
+    """Conversations in the order of any column; columns that have no room beside the others come in turn."""
+
+    FILTER = "words in any column"
+
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        *,
+        none: str,
+        columns: Sequence[Column] = COLUMNS,
+        marked: Container[object] = (),
+    ) -> None:
+        """*none* stands there when there is no row at all; *changed*: filter or order list other rows."""
+        super().__init__(changed=changed)
+        self.none = none
+        self.rows: dict[RowKey, Row] = {}
+        self.zone: tzinfo | None = None
+        self.sorted_by = "activity"
+        self.turned = False  #: whether it is in the other direction than usual
+        self._columns = tuple(columns)
+        self._marked = marked
+        self._words = RowFilter()
+        self._side = 0  #: which lot of the columns is shown, where there is no room for all
+        self._sessions: Collection[DiskSession] = ()
+        self._listed = False
+
+    # -- what is listed ----------------------------------------------------------------------------------
+
+    def show(self, entries: Sequence[ConversationEntry]) -> Collection[RowKey]:
+        """List conversations, and return those that have changed.
+
+        What was known of a conversation stays until it has been read again; new and changed ones are marked.
+        """
+        known, rows = self.rows, dict[RowKey, Row]()
+        changed: set[RowKey] = set()
+        for entry in entries:
+            key = entry.conversation.conversation_id
+            old = known.get(key)
+            rows[key] = replace(old, entry=entry) if old else Row(entry)
+            if old is not None and old.entry != entry:
+                changed.add(key)
+        fresh = [key for key in rows if key not in known] if self._listed else []
+        self._listed = True
+        self.rows = with_sessions(rows, self._sessions)
+        self.relist(changed=False)
+        self.table.redraw(changed)
+        self.table.mark_fresh([*fresh, *changed])
+        return changed
+
+    def show_sessions(self, sessions: Collection[DiskSession]) -> None:
+        """List below the conversations those of *sessions* that the database does not know."""
+        self._sessions = sessions
+        if self._listed:
+            self.rows = with_sessions(self.rows, sessions)
+            self.relist()
+
+    @property
+    def count(self) -> str:
+        """How many the database knows and how many more the disk."""
+        known = sum(row.entry is not None for row in self.rows.values())
+        more = len(self.rows) - known
+        return self.counted(f"{known:,} and {more:,} on disk" if more else f"{known:,}")
+
+    @property
+    def order(self) -> str:
+        """By what they are sorted; empty: as usual."""
+        if self.sorted_by == "activity" and not self.turned:
+            return ""
+        title = next(column.title for column in COLUMNS if column.name == self.sorted_by)
+        return f"by {title} {'↓' if ORDERS[self.sorted_by][1] != self.turned else '↑'}"
+
+    # -- what is selected --------------------------------------------------------------------------------
+
+    @property
+    def selected(self) -> Row | None:
+        """The row under the cursor."""
+        return self.rows.get(self.table.selected) if self.table.selected is not None else None
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The selected conversation; None for a session that only the disk knows."""
+        return self.selected.conversation if self.selected is not None else None
+
+    @property
+    def session(self) -> DiskSession | None:
+        """The selected session that only the disk knows."""
+        return self.selected.session if self.selected is not None else None
+
+    def why_nothing(self) -> str | None:
+        """Why nothing can be opened."""
+        return "no conversation is selected" if self.selected is None else None
+
+    def why_no_conversation(self) -> str | None:
+        """Why nothing can be done that needs a conversation."""
+        if self.selected is not None and self.conversation is None:
+            return "the database does not know this session; enter shows its transcript"
+        return self.why_nothing()
+
+    # -- order -------------------------------------------------------------------------------------------
+
+    def sort_by(self, name: str) -> None:
+        """Sort by a column; by the same one again: in the other direction."""
+        self.turned = self.sorted_by == name and not self.turned
+        self.sorted_by = name
+        self.filter_changed()
+
+    def sort_by_next(self) -> None:
+        """Sort by the next column that is shown."""
+        names = [column.name for column in self.layout_at(self._width).columns]
+        at = names.index(self.sorted_by) if self.sorted_by in names else -1
+        self.sort_by(names[(at + 1) % len(names)])
+
+    def turn(self) -> None:
+        """Turn the order round."""
+        self.turned = not self.turned
+        self.filter_changed()
+
+    @on(Heading.Clicked)
+    def _heading_clicked(self, event: Heading.Clicked) -> None:
+        self.sort_by(event.column)
+
+    # -- listing -----------------------------------------------------------------------------------------
+
+    def matching(self, words: Sequence[str]) -> Sequence[RowKey]:
+        """The rows that hold the words in any column, sorted."""
+        keys = self._words.passing(self.rows, words, self.zone)
+        return ordered(self.rows, keys, self.sorted_by, turned=self.turned)
+
+    def why_empty(self) -> str:
+        """Nothing passes the filter, or there is nothing."""
+        return "No conversation matches." if self.rows else self.none
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a conversation."""
+        return self._columns
+
+    def cells(self, key: RowKey) -> Mapping[str, Span]:
+        """What is known so far."""
+        cells = cells_of(self.rows[key], self.zone)
+        return {**cells, "id": Span(f"{MARK}{key}", "warn")} if key in self._marked else cells
+
+    # -- columns in turn ---------------------------------------------------------------------------------
+
+    @property
+    def _width(self) -> int:
+        return self.table.scrollable_content_region.width
+
+    def layout_at(self, width: int) -> Layout:
+        """The columns that are shown at the moment."""
+        layouts = _layouts(self._columns, width)
+        return layouts[min(self._side, len(layouts) - 1)]
+
+    def beyond(self, width: int) -> str:
+        """Which way there are more columns."""
+        last = len(_layouts(self._columns, width)) - 1
+        return "" if not last else "›" if self._side <= 0 else "‹" if self._side >= last else "↔"
+
+    @on(LineView.Sided)
+    def _sided(self, event: LineView.Sided) -> None:
+        """Show the columns at that side."""
+        last = len(_layouts(self._columns, self._width)) - 1
+        side = max(0, min(self._side + event.side, last))
+        if side != self._side:
+            self._side = side
+            self.table.redraw()
+            self.heading.refresh_changed()

@@ -1,0 +1,103 @@
+"""Choosing where a transplant goes: the other conversations, to be filtered; then its preview."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from lcm_core.records import Conversation, ConversationId
+from lcm_core.store.conversations import ConversationEntry, list_conversations
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.conversations import ConversationList
+from lcm_tui.panes.finding import Finder
+from lcm_tui.views.conversation_rows import COLUMNS, COUNTED, RowKey
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.lines import LineView
+
+if TYPE_CHECKING:
+    from lcm_core.change.commit import Committed
+
+#: What tells conversations apart and costs nothing to know.
+SHOWN = tuple(column for column in COLUMNS if column.name not in COUNTED)
+
+#: Gets the conversation that was copied into.
+Done = Callable[[ConversationId], object]
+
+
+class TargetScreen(DataScreen[list[ConversationEntry]]):
+    """The conversations that another one can be transplanted into."""
+
+    HELP = """
+A transplant copies what one conversation remembers into another: the summaries in its context, with every
+summary, message, part and large file below them. The conversation that is copied from stays as it is.
+
+Choose where the copy goes. It comes to the front of that context, in order of time; the messages of the copy
+come before the first one there, so that the host finds its own newest message where it left it. / filters the
+list by words in any column; enter shows a preview, and nothing is changed before you apply it there.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
+
+    def __init__(self, source: Conversation, done: Done) -> None:
+        super().__init__()
+        self._source = source
+        self._done = done
+        self.list = ConversationList(self._say_count, none="There is no other conversation.", columns=SHOWN)
+
+    def compose_body(self) -> ComposeResult:
+        """The list alone."""
+        yield self.list
+
+    def actions(self) -> Sequence[Action]:
+        """The preview of the copy."""
+        return (Action("open", self._preview, self.list.why_no_conversation),)
+
+    def where(self) -> str:
+        """What is copied."""
+        source = self._source
+        return f"Copy conversation {source.conversation_id}  {source.lane}  to the front of another"
+
+    def main_widget(self) -> LineView[RowKey]:
+        """The list."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The filter."""
+        return self.list.filter
+
+    def selected_id(self) -> str | None:
+        """The conversation's id."""
+        return None if self.list.table.selected is None else str(self.list.table.selected)
+
+    async def fetch(self) -> list[ConversationEntry]:
+        """The conversations, without anything that costs a scan."""
+        return await self.session.read(list_conversations)
+
+    def show(self, data: list[ConversationEntry]) -> None:
+        """Show all but the one that is copied."""
+        self.list.zone = self.session.zone
+        source = self._source.conversation_id
+        self.list.show([entry for entry in data if entry.conversation.conversation_id != source])
+        self._say_count()
+
+    def _say_count(self) -> None:
+        self.query_one(TitleBar).note = self.list.count
+
+    def _preview(self) -> None:
+        """Preview the transplant into what is selected."""
+        from lcm_tui.changes.transplant import transplanting
+
+        if self.list.conversation is None:
+            return
+        source, target = self._source.conversation_id, self.list.conversation.conversation_id
+
+        def then(_: tuple[Committed, ...]) -> None:
+            if self.app.screen is self:
+                self.app.pop_screen()
+            self._done(target)
+
+        self.open(places.Preview(transplanting(source, target, self.session.budget, then)))
