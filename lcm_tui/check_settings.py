@@ -7,6 +7,7 @@ from typing import Final
 
 from lcm_core.api import limits_of as limits_of_engine
 from lcm_core.checks import Folders, Limits
+from lcm_core.records import ConversationId
 from lcm_core.settings import Settings, SettingSource
 from lcm_core.store.schema import Schema
 
@@ -17,6 +18,11 @@ WHOLE_BYTES: Final = 1_000_000_000
 def limits_of(settings: Settings, schema: Schema) -> Limits:
     """What the checks measure against, as the file's engine is configured, and how long one is waited for."""
     return replace(limits_of_engine(settings.engine, schema), seconds=settings.check_seconds.value)
+
+
+def reads_whole_file(conversation: ConversationId | None, size: int) -> bool:
+    """Whether what reads the whole file runs unasked: where all of a file is looked at (*size* in bytes)."""
+    return conversation is None and size <= WHOLE_BYTES
 
 
 def folders_of(settings: Settings) -> Folders:

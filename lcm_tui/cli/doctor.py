@@ -15,7 +15,7 @@ from lcm_core.records import ConversationId
 from lcm_core.settings import SettingSource, Sourced
 from lcm_core.store.database import Database, Reader
 
-from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of
+from lcm_tui.check_settings import folders_of, limits_of, reads_whole_file
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Proposal
@@ -26,7 +26,7 @@ from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, interruptible
 from lcm_tui.views.blocks import Block, Column, Note, Table, counted
-from lcm_tui.views.findings import report_blocks
+from lcm_tui.views.findings import REPEATING, can_fix, report_blocks
 
 
 def examine(run: Run, asked: Asked) -> Answer:
@@ -92,7 +92,7 @@ async def _examine(run: Run, asked: Asked) -> _Examined:
                 conversation=owner,
                 only=asked.checks,
                 folders=folders_of(settings),
-                whole_file=asked.whole_file or (owner is None and size <= WHOLE_BYTES),
+                whole_file=asked.whole_file or reads_whole_file(owner, size),
                 limits=limits_of(settings, database.schema),
                 progress=meter,
             )
@@ -100,7 +100,7 @@ async def _examine(run: Run, asked: Asked) -> _Examined:
             meter.clear()
         repeated: list[tuple[ConversationId, Repetition]] = []
         for conversation in dict.fromkeys(
-            one.conversation_id for one in report.findings() if one.check in ("E3", "E4")
+            one.conversation_id for one in report.findings() if one.check in REPEATING
         ):
             if conversation is not None:
                 repeated += [(conversation, one) for one in await repetitions_of(database, conversation)]
@@ -144,7 +144,7 @@ def _selected(report: Report, wanted: Sequence[str]) -> tuple[Finding, ...]:
         else:
             ids = {check.id for check in choose([name])}
             these = [one for one in report.findings() if one.check in ids]
-        fixable = [one for one in these if one.fix not in (None, FixId.MERGE_SPLIT)]
+        fixable = [one for one in these if can_fix(one)]
         if these and not fixable and name != "all":
             raise _no_fix(name, these[0])
         found.update((id(one), one) for one in fixable)
@@ -154,7 +154,7 @@ def _selected(report: Report, wanted: Sequence[str]) -> tuple[Finding, ...]:
 def _suspicious(report: Report) -> frozenset[str]:
     """The ids of what `all` leaves alone, though it has a fix."""
     found = report.findings(Confidence.SUSPICIOUS)
-    return frozenset(finding_key(one) for one in found if one.fix not in (None, FixId.MERGE_SPLIT))
+    return frozenset(finding_key(one) for one in found if can_fix(one))
 
 
 def _no_fix(name: str, finding: Finding) -> RefusedError:

@@ -9,7 +9,7 @@ from lcm_core.findings import Confidence, Finding, Report, finding_key
 from lcm_core.records import ConversationId
 
 from lcm_tui.cli.documents import Document
-from lcm_tui.views.findings import Repeated, in_order, summary_of
+from lcm_tui.views.findings import Repeated, in_order, repetition_kind, summary_of
 
 
 def finding_document(one: Finding) -> Document:
@@ -60,7 +60,7 @@ def report_document(report: Report, repeated: Repeated) -> Document:
 def _repetition_document(owner: ConversationId, one: Repetition) -> Document:
     return {
         "conversationId": owner,
-        "kind": "block" if one.proof is not None else "flood" if one.flood else "duplicate",
+        "kind": repetition_kind(one),
         "originalSeqs": list(one.original_seqs),
         "copySeqs": list(one.copy_seqs),
         "copies": len(one.copy_ids),

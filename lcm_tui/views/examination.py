@@ -18,19 +18,16 @@ from lcm_core.findings import (
     finding_key,
 )
 
+from lcm_tui.views.findings import SEVERITY_WORDS, can_fix, in_order
+
 #: What stands before a word of confidence, or for it.
 SIGNS: Final[Mapping[Confidence, str]] = {
     Confidence.BROKEN: "✗",
     Confidence.SUSPICIOUS: "?",
     Confidence.BY_DESIGN: "·",
 }
-#: Severities in a few cells.
-SEVERITIES: Final[Mapping[Severity, str]] = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warn",
-    Severity.INFO: "info",
-}
-_PLURALS: Final = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INFO: "infos"}
+#: Severities in five cells.
+SEVERITIES: Final[Mapping[Severity, str]] = {**SEVERITY_WORDS, Severity.WARNING: "warn"}
 NOT_RUN: Final = "not run"
 BY_DESIGN: Final = Confidence.BY_DESIGN.value
 #: Groups that are folded until they are opened.
@@ -112,9 +109,7 @@ class Examination:
 
     def _list(self) -> None:
         found: dict[str, Finding] = {}
-        for finding in sorted(
-            (one for result in self.results.values() for one in result.findings), key=_order
-        ):
+        for finding in in_order(one for result in self.results.values() for one in result.findings):
             key, number = finding_key(finding), 1
             while key in found:
                 number += 1
@@ -168,11 +163,6 @@ class Examination:
         return groups
 
 
-def can_fix(finding: Finding) -> bool:
-    """Whether a fix that several findings may share mends it."""
-    return finding.fix not in (None, FixId.MERGE_SPLIT)
-
-
 def fix_word(finding: Finding) -> str:
     """What the list says of a fix."""
     return "" if finding.fix is None else "merge" if finding.fix is FixId.MERGE_SPLIT else "fix"
@@ -209,15 +199,6 @@ def first_to_look_at(
     return next(iter((*bad, *theirs, *listed, *keys)), None)
 
 
-def _order(finding: Finding) -> tuple[int, int, tuple[str, int], int]:
-    return (
-        list(Confidence).index(finding.confidence),
-        list(Severity).index(CHECKS[finding.check].severity),
-        CHECKS[finding.check].order,
-        finding.conversation_id or 0,
-    )
-
-
 def _group_of(groups: dict[str, Group], finding: Finding) -> Group:
     confidence, severity = finding.confidence, CHECKS[finding.check].severity
     sign = SIGNS[confidence]
@@ -226,7 +207,7 @@ def _group_of(groups: dict[str, Group], finding: Finding) -> Group:
     else:
         name, title = (
             f"{confidence.value} {severity.value}",
-            f"{sign} {confidence.value}, {_PLURALS[severity]}",
+            f"{sign} {confidence.value}, {SEVERITY_WORDS[severity]}s",
         )
     return groups.setdefault(name, Group(name, title))
 
@@ -237,7 +218,7 @@ def _group_of(groups: dict[str, Group], finding: Finding) -> Group:
 def _words_of(key: str, finding: Finding) -> str:
     check = CHECKS[finding.check]
     owner = "" if finding.conversation_id is None else f"conversation {finding.conversation_id};"
-    severity = f"{SEVERITIES[check.severity]} {_PLURALS[check.severity]}"
+    severity = f"{SEVERITIES[check.severity]} {SEVERITY_WORDS[check.severity]}s"
     parts = (key, check.title, finding.sentence, finding.confidence.value, severity, owner, fix_word(finding))
     return " ".join(parts).casefold()
 

@@ -1,12 +1,13 @@
-"""What the checks found: by how sure it is, what was stored again, and what was not asked."""
+"""What the checks found, in words: by how sure it is, what was stored again, and what was not asked."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from lcm_core.checks import CHECKS, Repetition
-from lcm_core.findings import Confidence, Finding, FixId, Report
+from lcm_core.findings import Confidence, Finding, FixId, Report, Severity
 from lcm_core.records import ConversationId
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted
@@ -14,7 +15,14 @@ from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counte
 #: What was found again in one conversation.
 Repeated = Sequence[tuple[ConversationId, Repetition]]
 
-_SEVERITIES = {"E": "error", "W": "warning", "I": "info"}
+#: Checks that find messages which were stored again: `lcm_core.checks.repetitions_of` has the ranges.
+REPEATING: Final = frozenset({"E3", "E4"})
+#: A severity in a word; with an s it is several.
+SEVERITY_WORDS: Final[Mapping[Severity, str]] = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.INFO: "info",
+}
 _COLUMNS = (
     Column("Check"),
     Column("Severity", spare=2),
@@ -44,16 +52,26 @@ def summary_of(report: Report) -> str:
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """By how sure they are, then by severity, then by check and conversation."""
-    sure, severe = list(Confidence), list(_SEVERITIES)
+    sure, severe = list(Confidence), list(Severity)
     return sorted(
         findings,
         key=lambda one: (
             sure.index(one.confidence),
-            severe.index(CHECKS[one.check].severity.value),
+            severe.index(CHECKS[one.check].severity),
             CHECKS[one.check].order,
             one.conversation_id or 0,
         ),
     )
+
+
+def can_fix(finding: Finding) -> bool:
+    """Whether a fix that several findings may share mends it: all but the merge of a split session."""
+    return finding.fix not in (None, FixId.MERGE_SPLIT)
+
+
+def repetition_kind(one: Repetition) -> str:
+    """What was stored again: a block whose proof is known, one message very often, or a single one."""
+    return "block" if one.proof is not None else "flood" if one.flood else "duplicate"
 
 
 def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
@@ -79,9 +97,7 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
     if reasons:
         facts: list[tuple[str, Cell]] = [(" ".join(ids), reason) for reason, ids in reasons.items()]
         blocks.append(Facts(facts, title="Not run"))
-    fixable = sum(
-        one.fix not in (None, FixId.MERGE_SPLIT) for one in found if one.confidence is Confidence.BROKEN
-    )
+    fixable = sum(can_fix(one) for one in found if one.confidence is Confidence.BROKEN)
     if fixable:
         what = counted(fixable, "finding", "findings")
         blocks.append(Note(f"--fix all shows a plan that mends {what}; --fix ID one of them."))
@@ -92,7 +108,7 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
 
 def _row(one: Finding) -> tuple[Cell, ...]:
     fix = "merge" if one.fix is FixId.MERGE_SPLIT else "no" if one.fix is None else "yes"
-    severity = _SEVERITIES[CHECKS[one.check].severity.value]
+    severity = SEVERITY_WORDS[CHECKS[one.check].severity]
     return one.check, severity, one.conversation_id, one.row_count, fix, one.sentence
 
 
@@ -109,8 +125,8 @@ def _repeated_table(repeated: Repeated) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             owner,
-            _seqs(one.original_seqs),
-            _seqs(one.copy_seqs),
+            seqs_text(one.original_seqs),
+            seqs_text(one.copy_seqs),
             len(one.copy_ids),
             one.tokens,
             len(one.in_context),
@@ -122,5 +138,6 @@ def _repeated_table(repeated: Repeated) -> Table:
     return Table(columns, rows, title=f"Stored again, by seq: {tokens:,} tokens")
 
 
-def _seqs(ends: tuple[int, int]) -> str:
+def seqs_text(ends: tuple[int, int]) -> str:
+    """A range of messages by the seq of its first and its last one."""
     return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"

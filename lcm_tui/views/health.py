@@ -11,6 +11,7 @@ from lcm_core.store.found_rows import FoundRow
 from lcm_core.text import clip, safe_line
 
 from lcm_tui.views.examination import NOT_RUN, SEVERITIES, SIGNS, Examination, Group, fix_word
+from lcm_tui.views.findings import REPEATING, repetition_kind, seqs_text
 from lcm_tui.widgets.composition import gauge
 from lcm_tui.widgets.spans import Column, Line, Span, StyleName, depth_style, role_style
 from lcm_tui.widgets.wrapped import Block, Document, heading
@@ -44,7 +45,6 @@ ROWS_SHOWN: Final = 12
 PREVIEW: Final = 60
 #: Other repetitions of a conversation that the pane of one of them shows.
 REPEATED_SHOWN: Final = 200
-REPEATING: Final = frozenset({"E3", "E4"})
 
 
 # -- the head ----------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def _repeated(finding: Finding, repeated: Sequence[Repetition] | None) -> list[B
             Block(
                 spans=(
                     Span(" › " if here else "   ", "key"),
-                    Span(f"seq {_seqs(one.original_seqs)} again at {_seqs(one.copy_seqs)}", "text"),
+                    Span(f"seq {seqs_text(one.original_seqs)} again at {seqs_text(one.copy_seqs)}", "text"),
                     Span(f"  {_kind(one)}, {len(one.copy_ids):,} messages, {one.tokens:,} tokens", "dim"),
                     Span(f"; {_standing(one)}", "dim"),
                 ),
@@ -284,9 +284,8 @@ def _repeated(finding: Finding, repeated: Sequence[Repetition] | None) -> list[B
 
 
 def _kind(one: Repetition) -> str:
-    if one.proof is not None:
-        return f"block {one.proof.value}"
-    return "flood" if one.flood else "duplicate"
+    kind = repetition_kind(one)
+    return kind if one.proof is None else f"{kind} {one.proof.value}"
 
 
 def _standing(one: Repetition) -> str:
@@ -294,10 +293,6 @@ def _standing(one: Repetition) -> str:
     if one.summarised:
         said.append(f"{one.summarised:,} summarised")
     return ", ".join(said)
-
-
-def _seqs(ends: tuple[int, int]) -> str:
-    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
 
 
 def check_document(result: CheckResult) -> Document:

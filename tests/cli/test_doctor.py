@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lcm_tui.cli import doctor
+from lcm_tui import check_settings
 from tests.change.support import REAL, dump, search_faults
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
@@ -97,7 +97,7 @@ def test_one_conversation_and_large_files_are_not_read_whole(damaged: Path, monk
     assert {one["conversationId"] for one in one["findings"]} == {4}
     assert {"F1", "F2", "F3", "F4", "F5", "F6", "G13"} <= {one["check"] for one in one["notRun"]}
     assert "F4" in ids(report(damaged, 1, "--whole-file"))
-    monkeypatch.setattr(doctor, "WHOLE_BYTES", 1_000)
+    monkeypatch.setattr(check_settings, "WHOLE_BYTES", 1_000)
     assert "F4" not in ids(report(damaged))
     assert "F4" in ids(report(damaged, "--whole-file"))
 

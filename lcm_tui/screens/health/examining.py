@@ -16,7 +16,7 @@ from lcm_core.store.opening import FileState, file_state
 from lcm_core.times import format_local
 from textual.worker import Worker
 
-from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of
+from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of, reads_whole_file
 from lcm_tui.frame import CommandScreen
 from lcm_tui.views.examination import Examination
 
@@ -135,7 +135,7 @@ class Examiner:
         if known is not None and not known.reason:
             return True
         state = self._screen.session.file_state
-        return self.scope is None and state is not None and state.size <= WHOLE_BYTES
+        return state is not None and reads_whole_file(self.scope, state.size)
 
     def _begin(self, phases: Sequence[Collection[str]]) -> None:
         """Ask some checks, phase by phase; a run that is under way ends."""

@@ -14,7 +14,7 @@ from lcm_tui import places
 from lcm_tui.check_settings import limits_of
 from lcm_tui.dialogs.search_only import SearchOnly
 from lcm_tui.frame import CommandScreen
-from lcm_tui.views.examination import can_fix
+from lcm_tui.views.findings import can_fix
 
 DONE_SECONDS: Final = 12
 

@@ -22,10 +22,10 @@ from lcm_tui.views.examination import (
     HealthKey,
     MoreKey,
     RowKey,
-    can_fix,
     first_to_look_at,
     lines_of,
 )
+from lcm_tui.views.findings import can_fix
 from lcm_tui.views.health import (
     COLUMNS,
     ROWS_SHOWN,

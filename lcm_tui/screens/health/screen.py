@@ -24,8 +24,8 @@ from lcm_tui.screens.health.fixing import Fixer
 from lcm_tui.screens.health.panes import FindingList, HeadLine
 from lcm_tui.screens.health.reads import leads_to, place_of
 from lcm_tui.views.examination import CheckKey, FindingKey, GroupKey, HealthKey, MoreKey, RowKey
+from lcm_tui.views.findings import REPEATING
 from lcm_tui.views.health import (
-    REPEATING,
     check_document,
     finding_document,
     found_line,
