@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from lcm_core.records import Conversation
+from lcm_core.records import Conversation, ConversationId
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -82,9 +82,12 @@ T switches between this conversation and all of them. / filters.
 
     async def fetch(self) -> History:
         """The operations, as many as were asked for."""
-        narrowed = self.list.narrowed and self.conversation is not None
-        scope = self.conversation.conversation_id if narrowed and self.conversation else None
-        return await self.session.read(load_history, self._paging.limit(self.list), scope)
+        return await self.session.read(load_history, self._paging.limit(self.list), self._scope())
+
+    def _scope(self) -> ConversationId | None:
+        """The one conversation whose operations are shown; None: all."""
+        one = self.conversation
+        return one.conversation_id if self.list.narrowed and one is not None else None
 
     def show(self, data: History) -> None:
         """Show them; the cursor stays on its operation."""
