@@ -123,8 +123,23 @@ def test_connections_to_files_are_made_in_one_module_of_the_core():
     assert [file.relative_to(core).as_posix() for file in makers] == ["store/opening.py"]
 
 
-def test_no_module_of_the_core_imports_itself_through_others():
-    core = grimp.build_graph("lcm_core", cache_dir=None)  # imports inside functions count
-    below = {module: core.find_modules_directly_imported_by(module) for module in core.modules}
+@pytest.mark.parametrize("package", ["lcm_core", "lcm_tui"])
+def test_no_module_imports_itself_through_others(package: str):
+    found = grimp.build_graph(package, cache_dir=None)  # imports inside functions count, and those for types
+    below = {module: found.find_modules_directly_imported_by(module) for module in found.modules}
     assert len(below) > 100
     TopologicalSorter(below).prepare()
+
+
+def test_no_screen_imports_another():
+    app = grimp.build_graph("lcm_tui", cache_dir=None)
+    screens = {module for module in app.modules if module.startswith("lcm_tui.screens.")}
+    folders = {module: module.split(".")[2] for module in screens if module.count(".") > 2}
+    assert len(set(folders.values())) > 5
+    crossing = [
+        (module, other)
+        for module, folder in folders.items()
+        for other in app.find_modules_directly_imported_by(module) & folders.keys()
+        if folders[other] != folder
+    ]
+    assert not crossing

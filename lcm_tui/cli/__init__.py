@@ -16,9 +16,9 @@ from lcm_core.errors import CancelledError, ExitCode, LcmError
 
 from lcm_tui import logfile
 from lcm_tui.cli import output
-from lcm_tui.cli.declaring import PROGRAM, Outcome
+from lcm_tui.cli.declaring import Outcome
 from lcm_tui.cli.launch import WITHOUT_A_COMMAND
-from lcm_tui.cli.options import Presentation
+from lcm_tui.cli.presentation import PROGRAM, Presentation
 from lcm_tui.cli.tree import GroupAloneError, Invocation, Program, refusal
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,8 @@ from lcm_core.errors import ExitCode, LcmError
 from lcm_core.settings import Json, JsonObject, Settings, SettingSource
 from lcm_core.times import format_local, parse_utc
 
-from lcm_tui.cli.declaring import PROGRAM
 from lcm_tui.cli.failures import error_document
-from lcm_tui.cli.options import Presentation
+from lcm_tui.cli.presentation import PROGRAM, Presentation
 
 if TYPE_CHECKING:  # the app starts through here too: what lists and prints is imported when it does
     from lcm_core.store.database import Reader

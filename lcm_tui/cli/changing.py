@@ -24,9 +24,9 @@ from lcm_core.store.database import Database, Reader
 
 from lcm_tui.cli import answer, output
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.declaring import PROGRAM
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
+from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.previews import preview_document, rows_document
 from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.session import budget_for

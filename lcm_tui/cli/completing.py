@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import ShellComplete, get_completion_class, split_arg_string
 
-from lcm_tui.cli.declaring import PROGRAM
+from lcm_tui.cli.presentation import PROGRAM
 
 COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"
 

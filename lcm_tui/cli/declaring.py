@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Outcome: TypeAlias = "Answer | int"
 
-PROGRAM = "lcm-tui"
 #: The section of a command's help that its own options stand in.
 OPTIONS = "Options"
 

@@ -10,7 +10,7 @@ from lcm_core.settings import Json
 
 from lcm_tui.cli import registry
 from lcm_tui.cli.answer import Answer
-from lcm_tui.cli.declaring import PROGRAM, Argument, Command, Declared, Option, declared_in
+from lcm_tui.cli.declaring import Argument, Command, Declared, Option, declared_in
 from lcm_tui.cli.options import (
     CommonOptions,
     ConversationOptions,
@@ -20,6 +20,7 @@ from lcm_tui.cli.options import (
     SqlFlags,
     TimeOptions,
 )
+from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.views.blocks import Verbatim
 
 #: Options that several commands share, by the names that the engine's own help has for some of them.

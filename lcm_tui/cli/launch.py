@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from lcm_core.errors import UsageError
 
-from lcm_tui.cli.declaring import PROGRAM, Command
+from lcm_tui.cli.declaring import Command
+from lcm_tui.cli.presentation import PROGRAM
 
 if TYPE_CHECKING:
     from lcm_core.settings import Settings

@@ -38,16 +38,6 @@ COMMON: Final = "Common options"
 FILTERS: Final = "Filters"
 
 
-@dataclass(frozen=True, slots=True)
-class Presentation:
-    """How an answer or an error is printed."""
-
-    json: bool = False
-    engine_table: bool = False  #: the engine's own tab-separated form
-    pretty: bool = False
-    color: bool = True
-
-
 # -- of every command ------------------------------------------------------------------------------------
 
 Db: TypeAlias = Annotated[str | None, Option("--db", "The database file.", Raw(), "PATH", section=COMMON)]

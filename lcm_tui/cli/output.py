@@ -13,7 +13,7 @@ from lcm_core.settings import Json
 from lcm_core.text import safe_line
 
 from lcm_tui.cli.failures import error_document
-from lcm_tui.cli.options import Presentation
+from lcm_tui.cli.presentation import Presentation
 
 if TYPE_CHECKING:  # the app starts through here too and prints nothing: what prints is imported when it does
     from lcm_tui.cli.answer import Answer

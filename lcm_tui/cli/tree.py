@@ -15,7 +15,6 @@ from lcm_core.errors import CancelledError, UsageError
 from lcm_tui.cli import registry
 from lcm_tui.cli.declaring import (
     OPTIONS,
-    PROGRAM,
     ClickOption,
     Command,
     Option,
@@ -24,7 +23,8 @@ from lcm_tui.cli.declaring import (
     declared_in,
     gathered,
 )
-from lcm_tui.cli.options import COMMON, CommonOptions, Presentation
+from lcm_tui.cli.options import COMMON, CommonOptions
+from lcm_tui.cli.presentation import PROGRAM, Presentation
 
 _COMMON = declared_in(CommonOptions)
 _HELP_NAMES = ("-h", "--help")

@@ -23,7 +23,8 @@ from lcm_core.store.database import Reader
 from lcm_tui.cli import answer, changing, working
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Proposal, run_change
-from lcm_tui.cli.options import ChangeFlags, Presentation
+from lcm_tui.cli.options import ChangeFlags
+from lcm_tui.cli.presentation import Presentation
 from lcm_tui.cli.readable import Page
 from lcm_tui.views.blocks import Note
 from tests.change.support import REAL, changed, context_of, dissolvable, dump, plan_of, update

@@ -1,0 +1,17 @@
+"""What the command is called, and how its answers are printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PROGRAM = "lcm-tui"
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """How an answer or an error is printed."""
+
+    json: bool = False
+    engine_table: bool = False  #: the engine's own tab-separated form
+    pretty: bool = False
+    color: bool = True
