@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from types import MappingProxyType
-from typing import ClassVar, Generic, Protocol, TypeVar, TypeVarTuple, cast
+from typing import ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
 
 from lcm_core.errors import LcmError
 from lcm_core.store.opening import Access
@@ -53,6 +53,11 @@ RELOAD_SECONDS = 0.5
 LONGEST_PAUSE = 0.2
 #: Who waits for such a moment looks for it so often: a key may come any time, and the moment behind it.
 LOOK_SECONDS = 0.02
+#: Under a host that writes without a pause, planning takes at most one part in so many of the time.
+SHARE: Final = 4
+LONGEST_REST: Final = 2.0
+#: How long a notice about what was done stays.
+DONE_SECONDS: Final = 12
 #: Commands that act, or lead to it: they only count if pressed after what they act on was painted.
 DECISIONS = frozenset({"apply", "accept-rest", "undo", "delete"})
 
@@ -603,6 +608,11 @@ class DataScreen(CommandScreen, Generic[D]):
         self.show(cast(D, event.data))
         self._has_shown = True
         self.refresh_bars()
+
+
+def rest_after(seconds: float) -> float:
+    """How long to rest after a look at the file that took so many seconds, when it changes all the time."""
+    return min(LONGEST_REST, (SHARE - 1) * seconds)
 
 
 def live_lines(session: Session) -> Sequence[Line]:

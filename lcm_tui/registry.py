@@ -37,7 +37,7 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
 
             return TargetScreen(place.source, place.done)
         case places.Compaction():
-            from lcm_tui.screens.compacting import CompactingScreen
+            from lcm_tui.screens.compacting.screen import CompactingScreen
 
             return CompactingScreen(place.conversation)
         case places.Drafting() | places.Review() | places.Editor() | places.Source():

@@ -1,4 +1,4 @@
-"""Compacting from the app: foreseen without a call, made pass by pass, stopped, given up, taken back."""
+"""Compacting from the app: forecast without a call, made pass by pass, stopped, given up, taken back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from textual.pilot import Pilot
 
 from lcm_tui.dialogs.backup_offer import BackupOffer
 from lcm_tui.dialogs.question import Question
-from lcm_tui.screens.compacting import CompactingScreen
+from lcm_tui.screens.compacting.screen import CompactingScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from tests.app.host import Host
-from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text, wait_until_said
 from tests.change.support import context_of, dump
 from tests.databases import value
 from tests.operations.compacting import start_database
@@ -63,7 +63,7 @@ def answered_by(monkeypatch: pytest.MonkeyPatch, *answers: Answering) -> list[Su
 
 
 async def opened(pilot: Pilot[int], conversation_id: int = 1) -> CompactingScreen:
-    """The screen of a conversation, its passes foreseen."""
+    """The screen of a conversation, its passes forecast."""
     await settled(pilot)
     first = pilot.app.screen
     assert isinstance(first, ConversationsScreen)
@@ -72,16 +72,16 @@ async def opened(pilot: Pilot[int], conversation_id: int = 1) -> CompactingScree
     await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompactingScreen))
     screen = pilot.app.screen
     assert isinstance(screen, CompactingScreen)
-    await wait_for(pilot, lambda: screen.table.keys)
+    await wait_for(pilot, lambda: screen.list.table.keys)
     await settled(pilot)
     return screen
 
 
 async def made(pilot: Pilot[int], screen: CompactingScreen, count: int) -> None:
     """So many summaries have been made, and nothing more is."""
-    await wait_for(pilot, lambda: len(screen.course.made) >= count and not screen.course.running)
+    await wait_for(pilot, lambda: len(screen.compaction.made) >= count and not screen.compaction.running)
     await settled(pilot)
-    assert len(screen.course.made) == count
+    assert len(screen.compaction.made) == count
 
 
 def sources(path: Path, conversation_id: int = 1) -> list[list[int]]:
@@ -108,7 +108,7 @@ async def test_every_pass_is_shown_before_any_call(path: Path, monkeypatch: pyte
             await pilot.press("1")
             await settled(pilot)
             assert f"mode: {mode} " in shown(pilot)
-        assert "depth 1" in "\n".join(str(screen._draw(number, 79)) for number in screen.table.keys)
+        assert "depth 1" in "\n".join(str(screen.list.draw(number, 79)) for number in screen.list.table.keys)
         assert screen.why_not("choice-2")
     assert (calls, dump(path)) == ([], before)
 
@@ -117,17 +117,17 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
     before = dump(path)
     async with open_app(path, size=NARROW) as pilot:
         screen = await opened(pilot)
-        foreseen = [one.pass_.refs for one in screen._coming.values()]
+        forecast = [one.pass_.refs for one in screen.list.passes.coming.values()]
         await pilot.press("a")
         await made(pilot, screen, 1)
         assert sources(path) == [FIRST]
-        assert screen.table.selected == 2
+        assert screen.list.table.selected == 2
         await pilot.press("A")
-        await made(pilot, screen, len(foreseen))
-        assert [tuple(refs) for refs in sources(path)] == foreseen
-        await wait_for_text(pilot, f"{len(foreseen)} summaries, -", "nothing to compact by this mode")
+        await made(pilot, screen, len(forecast))
+        assert [tuple(refs) for refs in sources(path)] == forecast
+        await wait_for_text(pilot, f"{len(forecast)} summaries, -", "nothing to compact by this mode")
         assert screen.why_not("apply")
-        batch = screen.course.batch
+        batch = screen.compaction.batch
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
         assert any(batch in one for one in said(pilot))
@@ -143,28 +143,28 @@ async def test_a_draft_waits_for_a_word(path: Path):
     async with open_app(path) as pilot:
         screen = await opened(pilot)
         await pilot.press("3", "A")
-        await wait_for(pilot, lambda: screen.course.held is not None)
+        await wait_for(pilot, lambda: screen.compaction.held is not None)
         await wait_for_text(pilot, "a draft that nothing was done with yet", "The summary")
         await wait_for_text(pilot, "of what is named most and last", "3 of 3 rules")
         assert sources(path) == []
         await pilot.press("a")
-        await wait_for(pilot, lambda: len(screen.course.made) == 1 and screen.course.held is not None)
+        await wait_for(pilot, lambda: len(screen.compaction.made) == 1 and screen.compaction.held is not None)
         assert sources(path) == [FIRST]
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
         await wait_for_text(pilot, "What becomes of this draft?", "message 15 to 30")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
-        assert screen.course.held is not None
+        assert screen.compaction.held is not None
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
         await pilot.press("x")
-        await wait_for(pilot, lambda: not screen.course.running)
+        await wait_for(pilot, lambda: not screen.compaction.running)
         await wait_for_text(pilot, "not taken")
         assert sources(path) == [FIRST]
         await settled(pilot)
         await pilot.press("a")
-        await wait_for(pilot, lambda: screen.course.held is not None)
+        await wait_for(pilot, lambda: screen.compaction.held is not None)
         await pilot.press("A")
         await made(pilot, screen, 7)
 
@@ -172,11 +172,11 @@ async def test_a_draft_waits_for_a_word(path: Path):
 async def put_off(pilot: Pilot[int], screen: CompactingScreen, answer: str) -> None:
     """Ask for the next pass, and say so to its draft."""
     await pilot.press("a")
-    await wait_for(pilot, lambda: screen.course.held is not None)
+    await wait_for(pilot, lambda: screen.compaction.held is not None)
     await pilot.press("escape")
     await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
     await pilot.press(answer)
-    await wait_for(pilot, lambda: not screen.course.running)
+    await wait_for(pilot, lambda: not screen.compaction.running)
     await settled(pilot)
 
 
@@ -206,16 +206,16 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         await pilot.press("equals_sign", *"9k", "enter")
         await settled(pilot)
         assert "mode: until under  2 under: 9,000  3 commit" in shown(pilot)
-        assert screen.wanted() == (Mode.UNTIL_UNDER, 9_000)
+        assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 9_000)
         await pilot.press("equals_sign", *"60%", "enter")
         await settled(pilot)
-        assert screen.wanted() == (Mode.UNTIL_UNDER, 76_800)
+        assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 76_800)
         assert "is under 76,800 already" in shown(pilot)
         await pilot.press("2")
         await settled(pilot)
-        assert screen.wanted() == (Mode.UNTIL_UNDER, 128_000), "after what was typed it begins anew"
+        assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 128_000), "after what was typed it begins anew"
         await pilot.press("equals_sign", *"much", "enter")
-        assert "“much” is no number of tokens" in said(pilot)[-1]
+        await wait_until_said(pilot, "“much” is no number of tokens")
         await pilot.press(*"1111", "number_sign", *"500", "enter")
         await settled(pilot)
         assert "# tail: 500" in shown(pilot)
@@ -272,17 +272,17 @@ async def test_stopped_after_the_pass_at_hand_and_given_up(path: Path, monkeypat
     async with open_app(path) as pilot:
         screen = await opened(pilot)
         await pilot.press("A")
-        await wait_for(pilot, lambda: screen.course.is_asking)
+        await wait_for(pilot, lambda: screen.compaction.is_asking)
         assert screen.why_not("choice-1")
         await pilot.press("escape")
         await wait_for_text(pilot, "then stops")
         goes_on.set()
         await made(pilot, screen, 1)
         await pilot.press("a")
-        await wait_for(pilot, lambda: screen.course.is_asking)
+        await wait_for(pilot, lambda: screen.compaction.is_asking)
         await pilot.press("escape", "escape")
         await wait_for_text(pilot, "The call was given up")
-        await wait_for(pilot, lambda: not screen.course.running)
+        await wait_for(pilot, lambda: not screen.compaction.running)
         assert len(cancelled) == 1
         assert sources(path) == [FIRST]
         assert pilot.app.screen is screen
@@ -311,14 +311,14 @@ async def test_one_leaf_and_no_more(path: Path):
         screen = await opened(pilot)
         await pilot.press("1")
         await settled(pilot)
-        assert screen.table.keys == [1]
+        assert screen.list.table.keys == [1]
         await pilot.press("A")
         await made(pilot, screen, 1)
         assert sources(path) == [FIRST]
-        assert screen._coming[2].pass_.refs[0] == 15
+        assert screen.list.passes.coming[2].pass_.refs[0] == 15
 
 
-async def test_without_a_key_it_is_foreseen_and_not_made(
+async def test_without_a_key_it_is_forecast_and_not_made(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "own.toml").write_text('[summary]\nprovider = "anthropic"\n')
@@ -341,7 +341,7 @@ async def test_a_backup_is_offered_before_the_first_call(
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer))
         await pilot.press("escape")
         await settled(pilot)
-        assert (calls, screen.course.done) == ([], [])
+        assert (calls, screen.compaction.done) == ([], [])
         await pilot.press("a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer))
         await pilot.press("a")

@@ -24,7 +24,7 @@ from lcm_tui.actions.change import change_actions
 from lcm_tui.changes.change import Change, Notice
 from lcm_tui.commands import Action, bindings
 from lcm_tui.dialogs.backup_offer import backup_settled
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.frame import DONE_SECONDS, CommandScreen, DataScreen, rest_after
 from lcm_tui.panes.change import HELP_VIEW, ChangePane
 from lcm_tui.panes.finding import Finder
 from lcm_tui.views.change import Shown, shown_of
@@ -34,13 +34,8 @@ from lcm_tui.widgets.wrapped import Block, WrappedBlock
 
 #: The digits that turn choices.
 MOST_CHOICES: Final = 3
-#: Under a host that writes without a pause, checking takes at most one part in so many of the time.
-SHARE: Final = 4
-LONGEST_WAIT: Final = 2.0
 #: What is applied sooner needs no words about it, which would only come and go.
 SLOW_SECONDS: Final = 0.5
-#: How long a notice about what was done stays.
-DONE_SECONDS: Final = 12
 
 _STOPPED: Final = "Cancelled; what was done before stays."
 
@@ -159,7 +154,7 @@ turn the choices that stand above the head, if there are any.
     async def fetch(self) -> Outcome:
         """Check what is shown against the database; plan when nothing is, or it is stale."""
         if self._planned is not None:
-            await asyncio.sleep(min(LONGEST_WAIT, (SHARE - 1) * self._spent))
+            await asyncio.sleep(rest_after(self._spent))
         begun, wish = time.monotonic(), self._wish
         try:
             planned, inode = await self._planned_now()

@@ -1,6 +1,6 @@
-"""A compaction on its way: one pass at a time or all, stopped between passes, given up, and gone on with.
+"""A compaction that runs: one pass at a time or all, stopped between passes, given up, and gone on with.
 
-No widget is touched here; whoever shows it is told by `Course.changed` that something is to be drawn anew.
+No widget is touched here; whoever shows it is called when something is to be drawn anew.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _WorkClock:
         return int((self._spent + now) * 1000)
 
 
-class Course:
+class CompactionRun:
     """The passes that are made of one conversation, in one batch of the history."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Course:
         changed: Callable[[], object],
         paid: ReplyCache,
     ) -> None:
-        """*paid*: answers that were put off, of this course and of those before it."""
+        """*paid*: answers that were put off, of this run and of those before it."""
         self._database = database
         self._paid = paid
         self._conversation_id = conversation_id
@@ -134,7 +134,7 @@ class Course:
 
     @property
     def spent(self) -> Usage:
-        """What all calls of this course cost, whatever became of their answers."""
+        """What all calls of this run cost, whatever became of their answers."""
         return self._spent_before if self._memory is None else self._spent_before + self._memory.spent
 
     @property

@@ -14,9 +14,9 @@ from lcm_core.summarize.escalate import Level
 from lcm_core.summarize.retention import Retention
 
 from lcm_tui.compacting import cost_of, depth_text, span_text
-from lcm_tui.screens.compacting_run import Course, Done
+from lcm_tui.compaction_run import CompactionRun, Done
 from lcm_tui.views.context_text import SHOWN
-from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, row_of
+from lcm_tui.widgets.spans import Column, Span, StyleName, depth_style
 from lcm_tui.widgets.text import Block, Document, field, heading
 from lcm_tui.writing import Modelling, cost_text
 
@@ -35,10 +35,10 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class Outlook:
     """What is to come, as it was read; why nothing can be made, if so."""
 
-    wish: int  #: which of the operator's wishes it answers
+    version: int  #: of the choices that it answers
     setting: CompactionSetting | None
     forecast: CompactionForecast[Any] | None
     warnings: tuple[str, ...] = ()
@@ -86,12 +86,12 @@ class Passes:
         one = self.done[number - 1]
         return one.draft.summary_id if one.draft is not None and one.is_made else None
 
-    def row(self, layout: Layout, number: int, doing: str) -> Line:
+    def cells(self, number: int, doing: str) -> Mapping[str, Span]:
         """A pass in the list; *doing*: what is being done with it now."""
         if number <= len(self.done):
-            return done_row(layout, number, self.done[number - 1])
+            return done_cells(number, self.done[number - 1])
         one = self.coming.get(number)
-        return () if one is None else coming_row(layout, one, doing)
+        return {} if one is None else coming_cells(one, doing)
 
     def document(self, number: int, source: str | None) -> Document:
         """A pass as a text; *source*: what a model is given, None when it has not been read."""
@@ -104,19 +104,19 @@ class Passes:
 # -- the head --------------------------------------------------------------------------------------------
 
 
-def head_lines(ahead: Ahead, course: Course) -> list[Block]:
+def head_lines(outlook: Outlook, run: CompactionRun) -> list[Block]:
     """What it comes to, who writes, and what was made so far."""
     blocks: list[Block] = []
-    if course.failure or ahead.refusal or ahead.problem:
-        said = [course.failure, ahead.refusal, ahead.problem]
+    if run.failure or outlook.refusal or outlook.problem:
+        said = [run.failure, outlook.refusal, outlook.problem]
         blocks += [_said(one, "error") for one in dict.fromkeys(filter(None, said))]
-    if ahead.forecast is not None and ahead.setting is not None:
-        blocks += _numbers(ahead, ahead.forecast, ahead.setting)
-    if course.held is not None:
+    if outlook.forecast is not None and outlook.setting is not None:
+        blocks += _numbers(outlook, outlook.forecast, outlook.setting)
+    if run.held is not None:
         blocks.append(_said("A draft waits: a takes it, A this and all that follow, esc asks.", "warn"))
-    if course.made or course.spent.cost_usd != 0:
-        blocks.append(_made_line(course))
-    blocks += [_said(f"{warning}.", "warn") for warning in ahead.warnings]
+    if run.made or run.spent.cost_usd != 0:
+        blocks.append(_made_line(run))
+    blocks += [_said(f"{warning}.", "warn") for warning in outlook.warnings]
     return blocks
 
 
@@ -132,7 +132,7 @@ def _fact(name: str, value: str) -> Block:
     return _line(Span(f"{name:<8}", "dim"), Span(value))
 
 
-def _numbers(ahead: Ahead, seen: CompactionForecast[Any], setting: CompactionSetting) -> list[Block]:
+def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: CompactionSetting) -> list[Block]:
     budget, bounds = setting.budget, setting.bounds()
     before, after = seen.tokens_before, seen.tokens_after
     tail = f"{seen.tail_tokens:,} tokens ({bounds.fresh_tail_count:,} messages at least)"
@@ -148,13 +148,13 @@ def _numbers(ahead: Ahead, seen: CompactionForecast[Any], setting: CompactionSet
                 "tokens",
                 f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} of {budget:,}",
             ),
-            _fact("calls", _calls(ahead, seen)),
+            _fact("calls", _calls(outlook, seen)),
             stays,
         ]
-    if ahead.model is not None:
-        key = f", key {ahead.model.key}" if ahead.model.key else ""
+    if outlook.model is not None:
+        key = f", key {outlook.model.key}" if outlook.model.key else ""
         rules = f"; rules of {setting.rendering.rules.name}"
-        blocks.append(_fact("by", f"{ahead.model.words}{key}{rules}"))
+        blocks.append(_fact("by", f"{outlook.model.words}{key}{rules}"))
     if getattr(seen.result, "stopped_at_bound", False):
         blocks.append(_said("One sweep stops at its bound of passes; A goes on from there.", "dim"))
     if seen.damaged:
@@ -168,65 +168,58 @@ def _numbers(ahead: Ahead, seen: CompactionForecast[Any], setting: CompactionSet
     return blocks
 
 
-def _calls(ahead: Ahead, seen: CompactionForecast[Any]) -> str:
+def _calls(outlook: Outlook, seen: CompactionForecast[Any]) -> str:
     said = f"~{seen.calls:,}, ~{seen.input_tokens:,} tokens in, ~{seen.output_tokens:,} out"
-    if ahead.model is None:
+    if outlook.model is None:
         return said
-    cost = cost_of(seen, ahead.model)
+    cost = cost_of(seen, outlook.model)
     return f"{said}, cost {'~' if cost else ''}{cost_text(cost)}"
 
 
-def _made_line(course: Course) -> Block:
-    made = course.made
+def _made_line(run: CompactionRun) -> Block:
+    made = run.made
     if not made:
-        return _line(Span(f"{'made':<8}", "dim"), Span(f"nothing, cost {cost_text(course.spent.cost_usd)}"))
+        return _line(Span(f"{'made':<8}", "dim"), Span(f"nothing, cost {cost_text(run.spent.cost_usd)}"))
     saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, PassMade))
     what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-saved:+,} tokens"
-    said = f"{what}, cost {cost_text(course.spent.cost_usd)}; U, u, 1 takes all of it back"
+    said = f"{what}, cost {cost_text(run.spent.cost_usd)}; U, u, 1 takes all of it back"
     return _line(Span(f"{'made':<8}", "ok"), Span(said))
 
 
 # -- rows ------------------------------------------------------------------------------------------------
 
 
-def done_row(layout: Layout, number: int, one: Done) -> Line:
+def done_cells(number: int, one: Done) -> Mapping[str, Span]:
     """A pass that was dealt with."""
     state, style = done_state(one)
     size = one.draft.text.tokens if one.draft is not None else None
-    return _row(layout, number, one.depth, one.refs, f"{one.tokens:,}", size, state, style, exact=True)
+    return {
+        **_cells(number, one.depth, one.refs),
+        "tokens": Span(f"{one.tokens:,}"),
+        "into": Span("" if size is None else f"{size:,}"),
+        "state": Span(state, style),
+    }
 
 
-def coming_row(layout: Layout, one: Coming, state: str) -> Line:
+def coming_cells(one: Coming, state: str) -> Mapping[str, Span]:
     """A pass to come, or (*state*) the one that is being made."""
     seen = one.pass_
     sign = "" if seen.is_exact else "~"
-    tokens = f"{sign}{seen.source_tokens:,}"
-    into = f"~{seen.assumed_tokens:,}"
-    return _row(layout, one.number, seen.depth, one.refs, tokens, into, state, "new", exact=seen.is_exact)
+    return {
+        **_cells(one.number, seen.depth, one.refs, sign),
+        "tokens": Span(f"{sign}{seen.source_tokens:,}"),
+        "into": Span(f"~{seen.assumed_tokens:,}"),
+        "state": Span(state, "new"),
+    }
 
 
-def _row(
-    layout: Layout,
-    number: int,
-    depth: int,
-    refs: Sequence[int | str],
-    tokens: str,
-    into: int | str | None,
-    state: str,
-    style: StyleName,
-    *,
-    exact: bool,
-) -> Line:
-    cells = {
+def _cells(number: int, depth: int, refs: Sequence[int | str], sign: str = "") -> Mapping[str, Span]:
+    return {
         "pass": Span(str(number), "dim"),
         "makes": Span(depth_text(depth), depth_style(depth)),
-        "from": Span(span_text(refs) if exact else f"~{span_text(refs)}"),
+        "from": Span(f"{sign}{span_text(refs)}"),
         "sources": Span(str(len(refs)), "dim"),
-        "tokens": Span(tokens),
-        "into": Span(into if isinstance(into, str) else "" if into is None else f"{into:,}"),
-        "state": Span(state, style),
     }
-    return row_of(layout, cells)
 
 
 def done_state(one: Done) -> tuple[str, StyleName]:
@@ -250,9 +243,9 @@ def done_state(one: Done) -> tuple[str, StyleName]:
 # -- a pass as a text ------------------------------------------------------------------------------------
 
 
-def nothing_document(ahead: Ahead, mode: Mode, target: int, keys: Mapping[str, str]) -> Document:
+def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[str, str]) -> Document:
     """Why there is no pass, and what can be done about it; *keys* by command."""
-    seen, setting = ahead.forecast, ahead.setting
+    seen, setting = outlook.forecast, outlook.setting
     if seen is None or setting is None:
         return ()
     if mode is Mode.UNTIL_UNDER and seen.tokens_before <= target:

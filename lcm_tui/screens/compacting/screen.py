@@ -1,0 +1,446 @@
+"""The passes that the engine would make of a conversation, made one by one, or all, and followed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from lcm_core.errors import LcmError
+from lcm_core.operations.compaction.forecast import forecast_passes
+from lcm_core.operations.compaction.plans import PassDraft
+from lcm_core.operations.compaction.reading import read_source
+from lcm_core.operations.compaction.run import CompactionSetting, Mode, operation_of
+from lcm_core.records import Conversation
+from lcm_core.summarize.models.writer import SummaryWriter
+from lcm_core.summarize.retention import Retention, measure, read_retention_source
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+
+from lcm_tui import places
+from lcm_tui.actions.links import to
+from lcm_tui.commands import Action, bindings
+from lcm_tui.compacting import KEY_REFUSED, span_text
+from lcm_tui.compaction_run import CompactionRun, Order, Rule
+from lcm_tui.dialogs.backup_offer import backup_settled
+from lcm_tui.dialogs.question import Question
+from lcm_tui.dialogs.whole import WholeScreen
+from lcm_tui.frame import DONE_SECONDS, CommandScreen, DataScreen, rest_after
+from lcm_tui.panes.change import Lines
+from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.screens.compacting.choices import CompactionChoices
+from lcm_tui.screens.compacting.panes import PassList
+from lcm_tui.screens.compacting.reads import load_context
+from lcm_tui.views.passes import Coming, Outlook, Passes, head_lines, held_document, nothing_document
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Line
+from lcm_tui.widgets.text import Block, TextView
+from lcm_tui.widgets.wrapped import WrappedBlock
+from lcm_tui.writing import Modelling, choose_writer, cost_text
+
+#: From this width on, the text is beside the passes and not below them.
+BREAKPOINTS: Final = [(0, "-narrow"), (120, "-wide")]
+#: A cursor that runs on reads nothing.
+DETAIL_SECONDS: Final = 0.06
+#: Modes that, begun again on what their first passes left, would do more than they do.
+ONCE: Final = frozenset({Mode.ONE_LEAF, Mode.LEAF})
+
+
+class CompactingScreen(DataScreen[Outlook]):
+    """The passes that the engine would make of a conversation; `a` makes the next one, `A` all."""
+
+    HELP = """
+What the engine would compact here, pass by pass, before any model is asked: each row is one summary to be
+made, from which messages or summaries, with how many stored tokens, and about how long it would be. ~ marks
+what is assumed: later passes depend on how long the answers before them turn out. Leaving costs nothing.
+
+Digits turn the choices. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one leaf,
+one leaf and what follows it by itself, sweep after sweep until the context is under a share of the budget, or
+a single root. Commit: accept every draft, ask before each one, or stop where no model gave a shorter text
+instead of cutting it. = types what to come under, in tokens (40k) or as a share (60%); # how many of the
+newest messages are left alone; B, + and - change the budget.
+
+a makes the next pass, A all that are left. Each is written without a lock, then committed in one short
+transaction if its sources still stand as they were; else it is planned again. A host may go on writing. When
+a draft waits for your word, it is shown with what it keeps, loses and invents of its source; a takes it, A
+takes it and all that follow. esc asks what becomes of it: it is dropped, or kept, and then nobody is asked or
+paid again when the same pass is made later on, as long as the app runs.
+
+esc while passes are made stops after the one at hand; once more, it gives the call of the model up. What was
+made stays; all of it is one batch of the history: U, then u takes it back. enter shows the text whole, / and
+n search it.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *("apply", "accept-rest", "open", "choice-1", "choice-2", "choice-3", "history"),
+            *("under", "tail", "budget", "budget-more", "budget-less"),
+        )
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "apply": ("One pass", "Make the next pass, or take the draft that waits."),
+            "accept-rest": ("All passes", "Make all passes that are left, drafts that wait among them."),
+            "choice-1": ("Mode", "Turn the mode: sweep, one leaf, leaf and condense, until under, one root."),
+            "choice-2": ("Under", "Turn what the context is to come under, as a share of the budget."),
+            "choice-3": ("Drafts", "Turn what becomes of drafts: accept all, ask before each, no cut text."),
+            "open": ("Whole text", "Show the text of the selected pass whole."),
+            "budget": ("Budget", "Type the token budget that decides when compaction is due."),
+        }
+    )
+    DEFAULT_CSS = """
+    CompactingScreen {
+        & #panes { height: 1fr; layout: vertical; }
+        & #pass-pane { height: 1fr; min-height: 4; }
+        & #text { height: 1fr; border-top: solid $foreground 30%; padding-left: 1; }
+        & #text:focus { border-top: solid $accent; }
+        &.-wide #panes { layout: horizontal; }
+        &.-wide #pass-pane { width: 62%; height: 1fr; }
+        &.-wide #text { width: 1fr; height: 1fr; border-top: none; border-left: solid $foreground 30%; }
+        &.-wide #text:focus { border-left: solid $accent; }
+    }
+    """
+    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self.choices = CompactionChoices(self, changed=self._choices_changed, redraw=self._redraw_head)
+        self.head = Lines(self._head, id="head")
+        self.list = PassList(self._doing)
+        self.text = TextView(id="text")
+        self._finder = TextFinder(self.text)
+        self._run: CompactionRun | None = None
+        self._outlook = Outlook(0, None, None)
+        self._coming: dict[int, Coming] = {}  #: by number
+        self._model: Modelling | None = None
+        self._writer: SummaryWriter | None = None
+        self._spent = 0.0  #: seconds that the last look took
+        self._offering = False  #: a backup
+        self._began = 0.0  #: monotonic, of the pass at hand
+        self._measured: tuple[PassDraft, Retention] | None = None  #: the draft that waits, against its source
+        self._sources: dict[tuple[int | str, ...], str] = {}  #: of the row under the cursor
+
+    @property
+    def compaction(self) -> CompactionRun:
+        """What is made of the conversation here."""
+        if self._run is None:
+            session, number = self.session, self.conversation.conversation_id
+            self._run = CompactionRun(session.database, number, self._run_changed, session.paid)
+        return self._run
+
+    # -- layout ------------------------------------------------------------------------------------------
+
+    def compose_body(self) -> ComposeResult:
+        """The head, the passes, and the text of the selected one."""
+        yield self.head
+        with Container(id="panes"):
+            yield self.list
+            yield self.text
+
+    def actions(self) -> Sequence[Action]:
+        """Making passes, what they are to be, and looking at one."""
+        return (
+            Action("apply", partial(self._go, whole=False), self._why_not_go),
+            Action("accept-rest", partial(self._go, whole=True), self._why_not_go),
+            Action("open", self._open_text, self._why_no_pass),
+            Action("reload", self._look_anew),
+            *self.choices.actions(self._why_running),
+            to(self, "history", places.History(self.conversation, only=True)),
+        )
+
+    def main_widget(self) -> LineView[int]:
+        """The passes."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """That of the text."""
+        return self._finder
+
+    def where(self) -> str:
+        """Whose context it is."""
+        return f"Compact {self.conversation.conversation_id}  {self.conversation.lane}"
+
+    def selected_id(self) -> str | None:
+        """The summary that was made; else the first source of the pass."""
+        number = self.list.table.selected
+        return None if number is None else self.list.passes.id_of(number)
+
+    def on_mount(self) -> None:
+        """Say how far it is, again every second while passes are made."""
+        self._say_state()
+        self.set_interval(1, self._tick)
+
+    async def on_unmount(self) -> None:
+        """Close what is connected."""
+        if self._writer is not None:
+            await self._writer.aclose()
+
+    # -- what is to come ---------------------------------------------------------------------------------
+
+    async def fetch(self) -> Outlook:
+        """What is to come, from the context as it is."""
+        if self.compaction.running:
+            await asyncio.sleep(rest_after(self._spent))
+        begun, version = time.monotonic(), self.choices.version
+        setting, (mode, target) = self.choices.setting(), self.choices.wanted()
+        problem = ""
+        if self._model is None:
+            try:
+                self._model = await asyncio.to_thread(choose_writer, self.session.settings)
+            except LcmError as error:
+                problem = error.message
+        try:
+            loaded, warnings = await self.session.read(
+                load_context, self.conversation.conversation_id, setting
+            )
+        except LcmError as error:
+            return Outlook(version, setting, None, (), self._model, error.message, problem)
+        seen = await asyncio.to_thread(forecast_passes, loaded, setting, operation_of(mode, target=target))
+        self._spent = time.monotonic() - begun
+        return Outlook(version, setting, seen, warnings, self._model, "", problem)
+
+    def show(self, data: Outlook) -> None:
+        """Show what is to come behind what was done."""
+        if data.version != self.choices.version:
+            return  # another look follows
+        self._outlook = data
+        done, order = len(self.compaction.done), self.compaction.under_way
+        if order is None or order.mode not in ONCE:
+            passes = data.forecast.passes if data.forecast is not None else ()
+            self._coming = {done + one.number: Coming(done + one.number, one, done) for one in passes}
+        self._show_passes()
+
+    def _show_passes(self) -> None:
+        done = self.compaction.done
+        self._coming = {number: one for number, one in self._coming.items() if number > len(done)}
+        nothing = self._outlook.refusal or (
+            "Reading the context …" if self._outlook.forecast is None else "Nothing to compact by this mode."
+        )
+        self.list.show(Passes(done, self._coming), nothing=nothing)
+        self._say_state()
+
+    def _choices_changed(self) -> None:
+        """Read the context again, for what is wanted now."""
+        self.compaction.failure = ""
+        self._redraw_head()
+        self.load()
+
+    def _look_anew(self) -> None:
+        """Choose who writes, and read the context, again."""
+        self._model = self._model if self._writer is not None else None
+        self.choices.renew()
+
+    # -- what is said ------------------------------------------------------------------------------------
+
+    def _doing(self) -> str:
+        run = self.compaction
+        if not run.running:
+            return ""
+        return "▸ draft" if run.held else "▸ writing" if run.is_asking else "▸ at work"
+
+    def _redraw_head(self) -> None:
+        self.head.again()
+
+    def _head(self, width: int) -> list[Line]:
+        lines: list[Line] = [self.choices.line()]
+        for block in head_lines(self._outlook, self.compaction):
+            wrapped = WrappedBlock(block, max(width - 1, 12))
+            lines += [wrapped.line(at) for at in range(len(wrapped))]
+        return lines
+
+    def _say_state(self) -> None:
+        """Say in the title bar what is done now."""
+        run, bar = self.compaction, self.query_one(TitleBar)
+        if run.held is not None:
+            bar.note = f"pass {len(run.done) + 1}: a draft waits"
+        elif run.running:
+            doing = f"writing, {time.monotonic() - self._began:.0f} s" if run.is_asking else "at work"
+            last = ", then stops (esc: give it up)" if run.stopping else ""
+            bar.note = f"pass {len(run.done) + 1}: {doing}{last}"
+        elif run.made:
+            bar.note = f"{len(run.made):,} made, {run.batch}"
+        else:
+            bar.note = "nothing changed yet" if self._outlook.forecast else "reading …"
+        self._redraw_head()
+        self.refresh_bars()
+
+    def _tick(self) -> None:
+        if self.compaction.running and self.app.screen is self:
+            self._say_state()
+
+    # -- the text of a pass ------------------------------------------------------------------------------
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self._show_text()
+
+    def _show_text(self) -> None:
+        number, held = self.list.table.selected, self.compaction.held
+        if number is None:
+            keys = {name: self.key_of(name) for name in ("choice-1", "tail", "under")}
+            self.text.show(nothing_document(self._outlook, *self.choices.wanted(), keys))
+        elif held is not None and number == len(self.compaction.done) + 1:
+            self.work_on("detail", self._load_held, number, held)
+        else:
+            self.work_on("detail", self._load_text, number)
+
+    async def _load_held(self, number: int, held: PassDraft) -> None:
+        """Show the draft that waits; what it keeps of its source is measured in a thread."""
+        if self._measured is None or self._measured[0] is not held:
+            self.text.show(held_document(number, held, None))
+            self._measured = held, await asyncio.to_thread(_measure, held, self.choices.setting())
+        if self.compaction.held is held and self.list.table.selected == number:
+            self.text.show(held_document(number, held, self._measured[1]), keep_place=True)
+
+    async def _load_text(self, number: int) -> None:
+        """Show a pass; its sources are read when the cursor stays on it."""
+        refs = self.list.passes.refs(number)
+        if refs not in self._sources:
+            await asyncio.sleep(DETAIL_SECONDS)
+            try:
+                found = await self.session.read(read_source, refs, self.choices.setting().rendering)
+            except LcmError as error:
+                self._sources = {refs: error.message}
+            else:
+                self._sources = {refs: found.text}
+        if self.list.table.selected == number:
+            passes = self.list.passes
+            source = self._sources.get(passes.refs(number))
+            self.text.show(passes.document(number, source), keep_place=True)
+
+    def _why_no_pass(self) -> str | None:
+        return "no pass is selected" if self.list.table.selected is None else None
+
+    def _open_text(self) -> None:
+        """Show the text whole."""
+        self.app.push_screen(WholeScreen(self.text.document))
+
+    # -- making passes -----------------------------------------------------------------------------------
+
+    def decided_on(self) -> object:
+        """The draft that waits, else whether the passes ahead are known."""
+        return self.compaction.held, self._outlook.forecast is None
+
+    def _why_running(self) -> str | None:
+        return "passes are being made; esc stops after the one at hand" if self.compaction.running else None
+
+    def _why_not_go(self) -> str | None:
+        """A pass must be due, somebody must be able to write it, and one is made at a time."""
+        if self.compaction.held is not None:
+            return None
+        if self.compaction.running or self._offering:
+            return "a pass is being made; esc stops after it"
+        if self._outlook.refusal or self._outlook.problem:
+            return self._outlook.refusal or self._outlook.problem
+        if self._outlook.forecast is None or self._outlook.version != self.choices.version:
+            return "the context is still being read"
+        return None if self._coming else "there is nothing to compact by this mode"
+
+    def _go(self, *, whole: bool) -> None:
+        """Make the next pass, or all that are left; a draft that waits is taken."""
+        if self.compaction.held is not None:
+            self.compaction.answer(take=True, rest=whole)
+        else:
+            self._offering = True
+            self.work_on("compact", self._make, whole, exclusive=False)
+
+    async def _make(self, whole: bool) -> None:
+        run, (mode, target) = self.compaction, self.choices.wanted()
+        order = Order(mode, target if mode is Mode.UNTIL_UNDER else None, self.choices.setting())
+        try:
+            if not run.made and not await backup_settled(self.app, self.session):
+                return
+            if self._writer is None and self._model is not None:
+                self._writer = self._model.open()
+        except LcmError as error:
+            run.failure = error.message
+            self._say_state()
+            return
+        finally:
+            self._offering = False
+        assert self._writer is not None  # _why_not_go has made sure
+        run.rule = Rule(self.choices.rule.value)
+        who = "" if self._model is None else self._model.words
+        await run.go(order, self._writer, who, whole=whole)
+        if run.failure.startswith(KEY_REFUSED):  # it is looked for again; a limit of cost would start anew
+            await self._writer.aclose()
+            self._writer = self._model = None
+        await self.session.database.refresh()
+        self.load()
+
+    def _run_changed(self) -> None:
+        """Draw what became of the pass at hand, from wherever it is made."""
+        if self.is_attached:
+            self._began = time.monotonic()
+            self._show_passes()
+            self._show_text()
+
+    # -- leaving -----------------------------------------------------------------------------------------
+
+    def step_back(self) -> bool:
+        """Leave out the draft that waits, or stop, or give the call up."""
+        run = self.compaction
+        if run.held is not None:
+            self.work_on("held", self._ask_about, run.held)
+        elif not run.running:
+            return super().step_back()
+        elif not run.stopping:
+            run.stop()
+        elif not run.give_up():
+            self.app.notify("What is being committed cannot be stopped.", timeout=3)
+        return True
+
+    async def _ask_about(self, draft: PassDraft) -> None:
+        """Ask before a draft that was paid for is left out."""
+        run, cost = self.compaction, cost_text(draft.text.usage.cost_usd)
+        said = (
+            Block(
+                f"Pass {len(run.done) + 1}: {span_text(draft.chunk.refs)}, {draft.chunk.tokens:,} → "
+                f"{draft.text.tokens:,} tokens, cost {cost}. Whatever you choose, nothing more is made now."
+            ),
+        )
+        answers = (
+            ("k", "keep it: the next time this pass is made, nobody is asked again"),
+            ("x", "drop it"),
+            ("a", "take it, and stop after it"),
+        )
+        question = Question("What becomes of this draft?", said, answers, leave="look at it again")
+        answer = await self.app.push_screen_wait(question)
+        if run.held is not draft or not answer:
+            return
+        if answer == "a":
+            run.stop()
+        run.answer(take=answer == "a", keep=answer == "k")
+
+    async def before_leaving(self) -> bool:
+        """Let the screen below select the last summary that was made, and say how to take all back."""
+        made, batch = self.compaction.made, self.compaction.batch
+        if not made:
+            return True
+        stack = self.app.screen_stack
+        for screen in stack[:-1]:
+            if isinstance(screen, CommandScreen):
+                screen.data_changed()
+        last, below = made[-1].draft, stack[-2]
+        if isinstance(below, CommandScreen) and last is not None:
+            below.stand_on(last.summary_id)
+        count = f"{len(made):,} {'summary was' if len(made) == 1 else 'summaries were'} made"
+        self.app.notify(
+            f"{count}. {batch}: U, u, then 1 for all of the batch takes it back.",
+            title="Compacted",
+            timeout=DONE_SECONDS,
+        )
+        return True
+
+
+def _measure(draft: PassDraft, setting: CompactionSetting) -> Retention:
+    chunk = draft.chunk
+    estimator = setting.rendering.rules.estimator
+    source = read_retention_source(chunk.source.text, previous=chunk.previous or "", estimator=estimator)
+    return measure(source, draft.text.content)
