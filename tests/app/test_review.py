@@ -423,6 +423,21 @@ async def test_what_is_broken_is_chosen_and_contaminated_apart(database_copy: Da
         assert screen.list.table.selected not in screen.preparation.marks
 
 
+async def test_a_filter_narrows_a_batch_and_takes_nothing_out_of_it(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged")) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        keys, marked = list(screen.list.table.keys), set(screen.preparation.marks.keys)
+        wanted = [key for key, item in screen.preparation.items.items() if item.reason == "truncated"]
+        assert 0 < len(wanted) < len(keys)
+        await pilot.press("slash", *"trunc", "enter")
+        await wait_for(pilot, lambda: list(screen.list.table.keys) == wanted, "those that were truncated")
+        await wait_for_text(pilot, f"{len(wanted)} of {len(keys)} /trunc")
+        assert set(screen.preparation.marks.keys) == marked
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: list(screen.list.table.keys) == keys, "all of them")
+        assert pilot.app.screen is screen
+
+
 async def test_a_subtree_is_written_from_its_leaves_up_and_one_is_left_out(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     async with open_app(path) as pilot:

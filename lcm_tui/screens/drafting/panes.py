@@ -31,9 +31,14 @@ class ItemList(ListPane[SummaryId]):
     READING: ClassVar[str] = "Looking for them …"
     FILTER: ClassVar[str] = "words of an id, a reason or a state"
 
-    def __init__(self, item_of: Callable[[SummaryId], BatchItem], marks: Marks[SummaryId]) -> None:
-        """*item_of*: a summary as far as it has come at the moment."""
-        super().__init__()
+    def __init__(
+        self,
+        item_of: Callable[[SummaryId], BatchItem],
+        marks: Marks[SummaryId],
+        changed: Callable[[], None],
+    ) -> None:
+        """*item_of*: a summary as far as it has come at the moment; *changed*: the filter lists others."""
+        super().__init__(changed=changed)
         self._item_of = item_of
         self._marks = marks
         self._keys: Sequence[SummaryId] = ()
@@ -43,6 +48,11 @@ class ItemList(ListPane[SummaryId]):
         """List a batch; *nothing* is said when it has no summary."""
         self._keys, self._nothing = keys, nothing
         self.relist()
+
+    @property
+    def count_text(self) -> str:
+        """How many the filter lets through; empty: there is no filter."""
+        return self.counted(f"{len(self._keys):,}") if self.filter.needle else ""
 
     @property
     def item(self) -> BatchItem | None:

@@ -73,7 +73,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         self._title = title
         self.work: Work | None = None  #: None: the batch has not begun
         self.preparation = Preparation(self, wanted, self._choice_changed)
-        self.list = ItemList(self._item_of, self.preparation.marks)
+        self.list = ItemList(self._item_of, self.preparation.marks, self._say)
         self.head = Head(self.head_lines)
         self._asked_about_kept = False
         self._changed_items: set[SummaryId] = set()  #: and not drawn yet
@@ -238,7 +238,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         if not self.is_mounted:
             return
         item = self.list.item
-        note = "nothing asked yet" if self.work is None else ""
+        note = self.list.count_text or ("nothing asked yet" if self.work is None else "")
         self.query_one(TitleBar).note = item.why if item is not None and item.why else note
         self.head.refresh()
         self.refresh_bars()
