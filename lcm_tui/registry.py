@@ -131,7 +131,7 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
 
             return BriefsScreen(place.conversation)
         case places.Snapshots():
-            from lcm_tui.screens.snapshots import SnapshotsScreen
+            from lcm_tui.screens.snapshots.screen import SnapshotsScreen
 
             return SnapshotsScreen(place.conversation)
         case _:
@@ -165,7 +165,7 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
 
             return FileScreen(place.file)
         case places.OneSnapshot():
-            from lcm_tui.screens.snapshot import SnapshotScreen
+            from lcm_tui.screens.snapshots.one import SnapshotScreen
 
             return SnapshotScreen(place.conversation, place.snapshot)
         case places.Comparison():

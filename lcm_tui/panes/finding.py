@@ -205,6 +205,45 @@ class LineFinder(Generic[K]):
         return False
 
 
+class MarkingFinder(LineFinder[K]):
+    """Goes from line to line, and has the words marked wherever they stand; `esc` takes the marks away.
+
+    The list draws the marks (`needle`).
+    """
+
+    def __init__(
+        self, view: Callable[[], LineView[K]], text_of: Callable[[K], str], *, label: str, none: str
+    ) -> None:
+        """*none*: what does not hold the words when no line does (``No message of this context``)."""
+        super().__init__(view, text_of, label=label)
+        self._none = none
+
+    def typed(self, text: str) -> None:
+        """Mark it, and go to the first line that holds it."""
+        super().typed(text)
+        self._view().redraw()
+
+    async def confirm(self, text: str) -> str | None:
+        """Say so when no line holds it."""
+        found = await super().confirm(text) is None
+        self._view().redraw()
+        return None if found else self._nothing()
+
+    async def go(self, *, forward: bool) -> str | None:
+        """Go on, round the end of the list; say so when no line holds it any more."""
+        step = 1 if forward else -1
+        return None if self._find(self._view().cursor + step, step) else self._nothing()
+
+    def leave(self) -> bool:
+        """Take the marks away."""
+        had, self.needle = bool(self.needle), ""
+        self._view().redraw()
+        return had
+
+    def _nothing(self) -> str:
+        return f"{self._none} holds “{self.needle}”."
+
+
 def holds_focus(widget: Widget) -> bool:
     """Whether the keys go to a widget, or to something in it."""
     return widget.has_focus or widget.has_focus_within

@@ -8,8 +8,8 @@ from textual.pilot import Pilot
 from lcm_tui.screens.compare import CompareScreen
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.context.sent import SentScreen
-from lcm_tui.screens.snapshot import SnapshotScreen
-from lcm_tui.screens.snapshots import SnapshotsScreen
+from lcm_tui.screens.snapshots.one import SnapshotScreen
+from lcm_tui.screens.snapshots.screen import SnapshotsScreen
 from tests.app.snapshots import keep
 from tests.app.support import (
     NARROW,
@@ -86,7 +86,7 @@ async def test_one_that_is_kept_meanwhile_comes_on_top_and_the_cursor_stays(data
         assert screen.selected_id() == newest
         [later] = await keep(path, 1, [5_000])
         await wait_for_text(pilot, later)
-        assert screen.table.keys[0] == later
+        assert screen.list.table.keys[0] == later
         assert screen.selected_id() == newest
 
 
@@ -98,7 +98,7 @@ async def test_a_damaged_one_is_said_and_the_others_stay(database_copy: Database
     async with open_app(path, size=NARROW) as pilot:
         screen = await listed(pilot)
         await wait_for_text(pilot, newest, "damaged", oldest)
-        assert list(screen.table.keys) == [newest, damaged, oldest]
+        assert list(screen.list.table.keys) == [newest, damaged, oldest]
         await pilot.press("j")
         await wait_for_text(pilot, f"Snapshot {damaged} of conversation 1 is damaged")
         for command in ("open", "mark", "compare"):

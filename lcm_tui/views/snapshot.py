@@ -17,7 +17,7 @@ from lcm_tui.widgets.text import Block, Document, field, heading
 WIDTH = 11
 
 
-def told(one: Snapshot, name: str) -> str:
+def value_of(one: Snapshot, name: str) -> str:
     """A value of the metadata for people."""
     value = one.metadata.get(name)
     if isinstance(value, bool):
@@ -32,19 +32,21 @@ def noted_document(one: Snapshot, time: str) -> Document:
 
 def _noted(one: Snapshot, time: str) -> Iterator[Block]:
     reason = one.metadata.get("fallbackReason")
-    tail = f"{told(one, 'freshTailCount')} items, {told(one, 'freshTailTokens')} tokens"
-    debt = told(one, "rawHistoryDebtTokens")
+    tail = f"{value_of(one, 'freshTailCount')} items, {value_of(one, 'freshTailTokens')} tokens"
+    summaries = value_of(one, "summaryCount")
+    items = f"{value_of(one, 'contextItemCount')} items, {summaries} of them summaries"
+    debt = value_of(one, "rawHistoryDebtTokens")
     rows = (
         ("sent at", time),
         ("budget", f"{one.budget:,} tokens; rules {one.rules}, {one.selection}"),
-        ("source", told(one, "source") + (f": {reason}" if reason else "")),
+        ("source", value_of(one, "source") + (f": {reason}" if reason else "")),
         ("sent", f"{len(one.sent):,} messages, {one.sent_tokens:,} tokens"),
         ("not sent", f"{one.evicted:,} items, {len(one.cut):,} of them by the final clamp"),
         ("fresh tail", tail),
-        ("context", f"{told(one, 'contextItemCount')} items, {told(one, 'summaryCount')} of them summaries"),
-        ("history", f"{told(one, 'rawHistoryEstimatedTokens')} tokens; raw before the tail {debt}"),
-        ("host", f"may take this for the size of the prompt: {told(one, 'promptAuthoritative')}"),
-        ("cache", f"{told(one, 'cacheState')}: {told(one, 'cacheReason')}"),
+        ("context", items),
+        ("history", f"{value_of(one, 'rawHistoryEstimatedTokens')} tokens; raw before the tail {debt}"),
+        ("host", f"may take this for the size of the prompt: {value_of(one, 'promptAuthoritative')}"),
+        ("cache", f"{value_of(one, 'cacheState')}: {value_of(one, 'cacheReason')}"),
         ("hash", one.messages_hash),
     )
     for name, value in rows:

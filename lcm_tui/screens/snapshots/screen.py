@@ -1,0 +1,131 @@
+"""The snapshots of a conversation's context: what an engine noted of each that it gave to its host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+from lcm_core.records import Conversation
+from lcm_core.store.assemblies import Snapshot
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.actions.links import to
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.panes.listing import BREAKPOINTS, Beside
+from lcm_tui.places import Side
+from lcm_tui.screens.snapshots.panes import SnapshotList
+from lcm_tui.screens.snapshots.reads import Listed, load_snapshots
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.text import TextView
+
+
+class SnapshotsScreen(DataScreen[Sequence[Listed]]):
+    """What was kept of the contexts of one conversation."""
+
+    HELP = """
+The contexts that an engine gave to its host, the newest first, as it noted them: when, under which budget,
+how many tokens and messages, what was not sent, where the messages came from. A Python host that uses our
+Engine keeps the newest 20 of a conversation. A snapshot holds numbers and references, no text.
+
+enter shows one as it was: its messages are put together again from the rows that still stand, and a hash says
+whether that is exactly what was sent. D compares the selected one (-) with the context as it is now under the
+same budget (+); with two marked (space), the older one (-) with the newer one (+).
+"""
+    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "mark", "context"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "open": ("Open", "Show the context as it was sent then, as far as its rows still stand."),
+            "compare": ("Compare", "Compare the selected one with now, or the two that are marked."),
+            "mark": ("Mark", "Mark two snapshots, to compare them with each other."),
+            "context": ("Context", "Show the context as it is now."),
+        }
+    )
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self.list = SnapshotList(self._changed)
+        self.text = TextView(id="text")
+        self._text_finder = TextFinder(self.text)
+
+    def compose_body(self) -> ComposeResult:
+        """The list, and what was noted of the selected one."""
+        yield Beside(self.list, self.text)
+
+    def actions(self) -> Sequence[Action]:
+        """Looking at one, and comparing."""
+        return (
+            Action("open", self._open_snapshot, self.list.why_not_selected),
+            Action("mark", self._mark, self.list.why_not_selected),
+            Action("compare", self._compare, self.list.why_not_compared),
+            to(self, "context", places.Context(self.conversation)),
+        )
+
+    def where(self) -> str:
+        """Whose snapshots."""
+        return f"Snapshots {self.conversation.conversation_id}  {self.conversation.lane}"
+
+    def main_widget(self) -> LineView[str]:
+        """The list."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The filter; in the text the search in it."""
+        return self._text_finder if self.text.has_focus else self.list.filter
+
+    def step_back(self) -> bool:
+        """Out of the text, then the filter away."""
+        if self.text.has_focus:
+            self.list.table.focus()
+            return True
+        return super().step_back()
+
+    def selected_id(self) -> str | None:
+        """The snapshot's id."""
+        return self.list.table.selected
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> Sequence[Listed]:
+        """The newest."""
+        return await self.session.read(load_snapshots, self.conversation.conversation_id)
+
+    def show(self, data: Sequence[Listed]) -> None:
+        """Show them; the selection stays on its snapshot."""
+        self.list.zone = self.session.zone
+        self.list.show(data)
+        self._changed()
+
+    @on(LineView.Highlighted, "#list")
+    def _changed(self) -> None:
+        """Another one is under the cursor, others are listed, or others are marked."""
+        self.query_one(TitleBar).note = self.list.count
+        self.text.show(self.list.document())
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def _open_snapshot(self) -> None:
+        one = self.list.selected
+        if isinstance(one, Snapshot):
+            self.open(places.OneSnapshot(self.conversation, one))
+
+    def _mark(self) -> None:
+        if self.list.selected is not None:
+            self.list.marks.turn([self.list.selected.id])
+            self.refresh_bars()
+
+    def _compare(self) -> None:
+        """Compare two that are marked, or the selected one with the context as it is now."""
+        number = self.conversation.conversation_id
+        found = [Side(number, one.budget, snapshot_id=one.id) for one in self.list.compared]
+        if found:
+            now = Side(number, found[0].budget, "now", budget_of_snapshot=True)
+            self.open(places.Comparison(found[0], found[1] if len(found) > 1 else now))
