@@ -119,7 +119,7 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
 
             return DagScreen(place.conversation, select=place.select)
         case places.Previous():
-            from lcm_tui.screens.previous import PreviousScreen
+            from lcm_tui.screens.previous.screen import PreviousScreen
 
             return PreviousScreen(place.conversation, place.summary_id)
         case places.Files():
@@ -188,7 +188,7 @@ SOON: Final = (
         "context.screen",
         "context.item",
         "files.screen",
-        "previous",
+        "previous.screen",
         "preview.screen",
         "history.screen",
         "health.screen",

@@ -102,14 +102,16 @@ class TextFinder:
 
     label = "search in the text"
 
-    def __init__(self, text: TextView) -> None:
+    def __init__(self, text: TextView, why_not: Callable[[], str | None] = lambda: None) -> None:
+        """*why_not*: why there is nothing to search in."""
         self._text = text
+        self._why_not = why_not
         self._found = False
         self.needle = ""
 
     def why_not_search(self) -> str | None:
-        """A text can always be searched."""
-        return None
+        """A text can be searched unless there is a reason against it."""
+        return self._why_not()
 
     def begin(self) -> None:
         """A text is searched from where it stands."""
@@ -137,7 +139,7 @@ class TextFinder:
 
     def why_not_next(self) -> str | None:
         """There is a next match only once something was searched for."""
-        return None if self.needle else "nothing has been searched for yet"
+        return self._why_not() or (None if self.needle else "nothing has been searched for yet")
 
     def leave(self) -> bool:
         """What was found stays marked."""

@@ -23,7 +23,7 @@ from lcm_tui.screens.context.list import FIRST
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.previous import PreviousScreen
+from lcm_tui.screens.previous.screen import PreviousScreen
 from lcm_tui.views.context import columns, number, tokens_cell
 from lcm_tui.views.context_text import COUNTED_AS_STORED
 from lcm_tui.widgets.composition import Measured, bar_line, legend_line, numbers_line, share_out, share_text

@@ -21,7 +21,7 @@ from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.files.screen import FilesScreen
-from lcm_tui.screens.previous import PreviousScreen
+from lcm_tui.screens.previous.screen import PreviousScreen
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,

@@ -11,7 +11,7 @@ from lcm_core.records import SummaryId
 from textual.pilot import Pilot
 
 from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.previous import PreviousScreen
+from lcm_tui.screens.previous.screen import PreviousScreen
 from tests.app.support import (
     NARROW,
     WIDE,
@@ -47,7 +47,9 @@ async def previous_of(
 ) -> AsyncIterator[tuple[Pilot[int], PreviousScreen]]:
     async with open_app(path, size=size) as pilot:
         screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId(summary_id)))
-        await wait_for(pilot, lambda: screen.table.keys or screen.text.document, "the previous context")
+        await wait_for(
+            pilot, lambda: screen.given.table.keys or screen.given.text.document, "the previous context"
+        )
         yield pilot, screen
 
 
@@ -69,7 +71,7 @@ async def test_the_selected_summary_is_shown_whole_and_its_id_is_copied(database
     async with previous_of(path, IN_SWEEP, size=NARROW) as (pilot, screen):
         await pilot.press("j", "j")
         await wait_for_text(pilot, "Passed over: a sweep hands on only", "claude-haiku-4-5")
-        selected = screen.table.selected
+        selected = screen.given.table.selected
         assert selected == "sum_f7d606aefc7c5da3"
         assert content_of(path, selected).splitlines()[0] in shown(pilot)
         await pilot.press("y")
@@ -92,7 +94,7 @@ async def test_w_shows_what_a_rewrite_would_be_given_without_broken_summaries(
         )
         await pilot.press("w")
         await wait_for_text(pilot, "perhaps given instead (reconstructed)")
-        for _ in range(len(screen._data.views) - 2):
+        for _ in range(len(screen.given.data.views) - 2):
             await pilot.press("w")
         await wait_for_text(pilot, "as given (reconstructed): 1 summary")
 
@@ -122,12 +124,12 @@ async def test_a_condensed_summary_has_none_and_says_why(database_file: Database
 async def test_searching_marks_and_walks_through_the_matches(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), IN_SWEEP, size=(80, 16)) as (pilot, screen):
         await pilot.press("slash", *"DECISION", "enter")
-        await wait_for(pilot, lambda: screen.text.scroll_offset.y > 0)
-        first = screen.text.scroll_offset.y
+        await wait_for(pilot, lambda: screen.given.text.scroll_offset.y > 0)
+        first = screen.given.text.scroll_offset.y
         await pilot.press("n")
-        assert screen.text.scroll_offset.y > first
+        assert screen.given.text.scroll_offset.y > first
         await pilot.press("N")
-        assert screen.text.scroll_offset.y == first
+        assert screen.given.text.scroll_offset.y == first
         await pilot.press("slash", *"no such word", "enter")
         await wait_for(pilot, lambda: said(pilot))
         assert "no such word" in said(pilot)[0]
@@ -136,9 +138,9 @@ async def test_searching_marks_and_walks_through_the_matches(database_file: Data
 async def test_keys_lead_into_the_text_to_another_summary_and_back(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), IN_SWEEP) as (pilot, screen):
         await pilot.press("enter")
-        await wait_for(pilot, lambda: screen.text.has_focus)
+        await wait_for(pilot, lambda: screen.given.text.has_focus)
         await pilot.press("escape")
-        await wait_for(pilot, lambda: screen.table.has_focus)
+        await wait_for(pilot, lambda: screen.given.table.has_focus)
         assert pilot.app.screen is screen
         await pilot.press("p")
         await wait_for(pilot, lambda: said(pilot), "why the whole text has no previous context")
@@ -147,7 +149,7 @@ async def test_keys_lead_into_the_text_to_another_summary_and_back(database_file
         await wait_for_text(pilot, f"Previous context of {PASS_BEFORE}")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
-        assert screen.table.selected == PASS_BEFORE
+        assert screen.given.table.selected == PASS_BEFORE
 
 
 async def test_s_goes_to_the_selected_summary_in_the_tree(database_file: DatabaseFactory):
@@ -172,7 +174,7 @@ async def test_a_summary_deleted_by_the_host_stays_readable_and_is_said_to_be_go
                 "UPDATE summaries SET content = 'written anew' WHERE summary_id = ?", (PASS_BEFORE,)
             )
         await wait_for_text(pilot, "anew")
-        assert screen.table.selected == PASS_BEFORE
+        assert screen.given.table.selected == PASS_BEFORE
         with closing(sqlite3.connect(path)) as database, database:
             database.execute("DELETE FROM summaries WHERE summary_id = ?", (IN_SWEEP,))
         await wait_for_text(pilot, "this summary is no longer in the database")
