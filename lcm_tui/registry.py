@@ -169,7 +169,7 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
 
             return SnapshotScreen(place.conversation, place.snapshot)
         case places.Comparison():
-            from lcm_tui.screens.compare import CompareScreen
+            from lcm_tui.screens.comparison.screen import CompareScreen
 
             return CompareScreen(place.left, place.right)
         case places.DiskSessionText():
@@ -194,7 +194,7 @@ SOON: Final = (
         "health.screen",
         "context.sent",
     ),
-    *("compare", "review.screen", "drafting.screen", "editor.screen"),
+    *("comparison.screen", "review.screen", "drafting.screen", "editor.screen"),
 )
 
 

@@ -43,6 +43,8 @@ class DiffView(LineView[Piece]):
         self._open: set[int] = set()
         self._stay: int | None = None  #: the change to stand on once it is laid out
         self._needle = ""
+        self._keeps = False  #: another diff takes the place of one: the cursor stays where it is
+        self._anchor: tuple[bool, int] | None = None  #: a line of the old text (True) or of the new one
 
     # -- what is compared --------------------------------------------------------------------------------
 
@@ -52,6 +54,13 @@ class DiffView(LineView[Piece]):
             return
         self._texts, self._diff, self._naming = (old, new), None, naming
         self.left = frozenset()
+        self._open.clear()
+        self._again()
+
+    def show_diff(self, diff: Diff, naming: Naming = PLAIN) -> None:
+        """Show what was compared already in place of the diff before; the cursor stays where it is."""
+        self._keeps = self.laid is not None
+        self._texts, self._diff, self._naming = ("", ""), diff, naming
         self._open.clear()
         self._again()
 
@@ -109,8 +118,35 @@ class DiffView(LineView[Piece]):
             stay = selected if same else laid.hunks[hunk] if hunk is not None else None
         elif laid.hunks:
             stay = laid.hunks[0]
-        self.replace(laid.pieces, select=stay)
+        self.replace(laid.pieces, select=None if self._keeps else self._at_anchor() or stay)
+        self._keeps = False
         self.post_message(self.Laid())
+
+    def line_held(self) -> tuple[bool, int] | None:
+        """The line under the cursor, of the old text (True) or of the new one; from now on it is kept.
+
+        In another layout it may share its row with a line of the other text; it is still that line.
+        """
+        key, laid = self.selected, self.laid
+        if key is None or laid is None or key.row >= len(laid.rows):
+            return None
+        row = laid.rows[key.row]
+        if self._anchor not in ((True, row.old), (False, row.new)):
+            self._anchor = (False, row.new or 0) if row.old is None else (True, row.old)
+        return self._anchor
+
+    def _at_anchor(self) -> Piece | None:
+        """The first line of the row that holds the line on which the cursor stood."""
+        laid, anchor = self.laid, self._anchor
+        if laid is None or anchor is None:
+            return None
+        is_old, line = anchor
+        found = (at for at, row in enumerate(laid.rows) if (row.old if is_old else row.new) == line)
+        place = next(found, None)
+        within = (
+            piece for piece in laid.pieces if piece.row <= (place or 0) < piece.row + max(1, piece.hidden)
+        )
+        return None if place is None else next(within, None)
 
     def _on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self._again)
@@ -175,10 +211,14 @@ class DiffView(LineView[Piece]):
         self._again()
         return True
 
-    def find(self, needle: str, *, direction: int = 1, first: bool = False) -> bool:
-        """Mark what is looked for, and stand on the next line that holds it; False when none does."""
+    def look_for(self, needle: str) -> None:
+        """Mark what is looked for wherever it stands."""
         self._needle = needle
         self.redraw()
+
+    def find(self, needle: str, *, direction: int = 1, first: bool = False) -> bool:
+        """Mark what is looked for, and stand on the next line that holds it; False when none does."""
+        self.look_for(needle)
         laid = self.laid
         if laid is None or not needle or not laid.pieces:
             return False

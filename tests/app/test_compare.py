@@ -16,7 +16,7 @@ from lcm_core.records import MessageId
 from lcm_core.text import cell_width
 from textual.pilot import Pilot
 
-from lcm_tui.screens.compare import CompareScreen
+from lcm_tui.screens.comparison.screen import CompareScreen
 from lcm_tui.widgets.diff_rows import draw, lay_out
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.compare import CompareScreen
+from lcm_tui.screens.comparison.screen import CompareScreen
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.context.sent import SentScreen
 from lcm_tui.screens.snapshots.one import SnapshotScreen

@@ -1,0 +1,146 @@
+"""Two contexts compared, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+from lcm_core.assemble.compare import ContextDiff
+from lcm_core.errors import NotFoundError, UsageError
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder
+from lcm_tui.places import Side
+from lcm_tui.screens.comparison.panes import ComparisonHead, DiffFinder
+from lcm_tui.screens.comparison.reads import load_comparison
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.diff_rows import Naming
+from lcm_tui.widgets.diff_view import DiffView
+from lcm_tui.widgets.lines import LineView
+
+#: What a line that names a message begins with.
+HEADING = "== "
+
+
+def is_heading(text: str) -> bool:
+    """Whether a line names a message."""
+    return text.startswith(HEADING)
+
+
+class CompareScreen(DataScreen[ContextDiff]):
+    """What two contexts send, compared."""
+
+    HELP = """
+Two contexts as the model gets them, compared message by message and line by line: the first (-) against the
+second (+). A line that begins with == names a message; what follows is what it says, blocks as JSON. Lines
+that are alike are folded; enter unfolds them.
+
+v puts both side by side, ~ marks lines that changed, and the words that did are marked. [ and ] go to the
+change before and the next one. / searches.
+
+A side is a context as it is now under a budget, and then it is read again when the file changes; or a
+snapshot that an engine kept when it sent it (asm_…): numbers and references, whose texts are those that stand
+in the database today. "rows changed" and "gone" say that what was sent then was not quite what is shown.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "hunk-previous", "hunk-next", "layout"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"open": ("Unfold", "Show the lines that are alike, where they are folded.")}
+    )
+
+    def __init__(self, left: Side, right: Side) -> None:
+        super().__init__()
+        self.left, self.right = left, right
+        self.head = ComparisonHead(left, right)
+        self.table = DiffView(empty="Assembling …", id="list", changes=False)
+        self._finder = DiffFinder(self.table)
+        self._data: ContextDiff | None = None
+
+    def compose_body(self) -> ComposeResult:
+        """The head and the lines."""
+        yield self.head
+        yield self.table
+
+    def actions(self) -> Sequence[Action]:
+        """Going from change to change."""
+        return (
+            Action("open", self.table.unfold, self._why_not_unfold),
+            Action("hunk-previous", lambda: self._go(-1), self._why_no_change),
+            Action("hunk-next", lambda: self._go(1), self._why_no_change),
+            Action("layout", self.table.switch),
+        )
+
+    def where(self) -> str:
+        """Of which conversations."""
+        left, right = self.left, self.right
+        if left.conversation_id == right.conversation_id:
+            return f"Compare  conversation {left.conversation_id}"
+        return f"Compare  {left.conversation_id} with {right.conversation_id}"
+
+    def main_widget(self) -> DiffView:
+        """The lines."""
+        return self.table
+
+    def finder(self) -> Finder:
+        """The search in the lines."""
+        return self._finder
+
+    def selected_id(self) -> str | None:
+        """The message at the cursor, as its line names it."""
+        held, data = self.table.line_held(), self._data
+        if held is None or data is None:
+            return None
+        is_old, line = held
+        named = (data.old_text if is_old else data.new_text).heading_at(line)
+        return named.partition(" · ")[2].partition(" ")[0] or None
+
+    # -- data ------------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> ContextDiff:
+        """Compare them as they are now."""
+        try:
+            return await load_comparison(self.session, self.left, self.right)
+        except (NotFoundError, UsageError) as error:
+            self.table.empty = error.message
+            raise
+
+    def show(self, data: ContextDiff) -> None:
+        """Show it; lines that are as they were stay where they are."""
+        before, self._data = self._data, data
+        if before is None or (before.diff.old, before.diff.new) != (data.diff.old, data.diff.new):
+            written = data.new_text
+            self.table.show_diff(
+                data.diff,
+                Naming(lambda line: written.heading_at(line).removeprefix(HEADING), is_heading),
+            )
+        self.head.show_diff(data, self.session.zone)
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    @on(LineView.Highlighted, "#list")
+    @on(DiffView.Laid)
+    def _say_which_change(self) -> None:
+        self.table.line_held()
+        at, laid = self.table.hunk, self.table.laid
+        count = len(laid.hunks) if laid is not None else 0
+        note = "" if laid is None else "no difference" if not count else f"{count:,} changes"
+        self.query_one(TitleBar).note = note if at is None or not count else f"change {at + 1:,} of {count:,}"
+        self.refresh_bars()
+
+    def _why_not_unfold(self) -> str | None:
+        key = self.table.selected
+        return "only folded lines open" if key is None or not key.hidden else None
+
+    def _why_no_change(self) -> str | None:
+        if self.table.laid is None:
+            return "the contexts are still being compared"
+        return None if self.table.laid.hunks else "nothing is different"
+
+    def _go(self, direction: int) -> None:
+        if not self.table.go(direction):
+            end = "last" if direction > 0 else "first"
+            self.app.notify(f"That was the {end} change.", timeout=3)
