@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.screens.briefs.screen import BriefsScreen
 from lcm_tui.screens.context.item import ItemScreen
-from lcm_tui.screens.context.list import FIRST
+from lcm_tui.screens.context.items import FIRST
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
@@ -67,7 +67,7 @@ async def opened(pilot: Pilot[int], number: int, *, select: tuple[str, ...] | No
     """The context of a conversation, read to its end."""
     await settled(pilot)
     screen = await go_to(pilot, ContextScreen(conversation(pilot, number), select=select))
-    await wait_for(pilot, lambda: screen.known.totals is not None)
+    await wait_for(pilot, lambda: screen.items.known.totals is not None)
     await settled(pilot)
     return screen
 
@@ -131,7 +131,7 @@ async def test_a_stored_count_that_no_estimator_gives_stands_beside_ours(databas
 async def test_what_cannot_be_recomputed_is_said_beside_the_list(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await opened(pilot, 3, select=("message", "522"))
-        assert screen.linked_item() == 522
+        assert screen.item() == 522
         await wait_for_text(pilot, "78, not recomputable: signed reasoning was counted in")
         assert "≠" not in shown(pilot)
 
@@ -140,11 +140,11 @@ async def test_what_cannot_be_recomputed_is_said_beside_the_list(database_file: 
 async def test_older_versions(database_file: DatabaseFactory, version: str):
     async with open_sound_app(database_file(version), size=WIDE) as pilot:
         screen = await opened(pilot, 1)
-        totals = screen.known.totals
+        totals = screen.items.known.totals
         assert totals is not None
         assert f"{totals.tokens:,} of 128,000 tokens" in head(pilot)[2]
         assert all("…" not in line[:60] for line in rows(pilot))
-        assert ("tail", 0, 0) in screen.table.keys
+        assert ("tail", 0, 0) in screen.items.keys
 
 
 async def test_without_colours_the_bar_is_made_of_letters(
@@ -185,19 +185,19 @@ async def test_a_long_context_opens_with_its_beginning(database_copy: DatabaseFa
 
         screen.show = watched
         await go_to(pilot, screen)
-        await wait_for(pilot, lambda: screen.known.totals is not None)
+        await wait_for(pilot, lambda: screen.items.known.totals is not None)
         await settled(pilot)
         reads, items, entries = seen[0]
         assert items == FIRST
         assert reads <= 8, "the first rows cost a page"
         assert entries <= 80
-        assert len(screen.known.view.items) == 3_019
-        assert screen.known.totals.tokens == 1_480 + 3 * 3_000
-        assert len(screen._entries) < 400, "entries are read for what is in sight"
+        assert len(screen.items.known.view.items) == 3_019
+        assert screen.items.known.totals.tokens == 1_480 + 3 * 3_000
+        assert len(screen.items.entries) < 400, "entries are read for what is in sight"
         await pilot.press("end")
         await wait_for_text(pilot, "message 2999", "10,480")
         assert "3,019 items" in head(pilot)[2]
-        assert screen.table.select(("tail", 0, 0))
+        assert screen.items.select(("tail", 0, 0))
         await wait_for_text(pilot, "── fresh tail: 64 messages, 192 tokens")
 
 
@@ -207,7 +207,7 @@ async def test_a_limit_of_tokens_says_by_which_tokens(
     monkeypatch.setenv("LCM_FRESH_TAIL_MAX_TOKENS", "500")
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await opened(pilot, 1)
-        assert screen.table.select(("tail", 0, 0))
+        assert screen.items.select(("tail", 0, 0))
         await wait_for(pilot, lambda: "of at most 500 tokens" in screen.text.text)
         assert COUNTED_AS_STORED in " ".join(screen.text.text.split())
 
@@ -215,10 +215,10 @@ async def test_a_limit_of_tokens_says_by_which_tokens(
 async def test_an_item_that_was_asked_for(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1, select=("summary", "sum_bb692ab9b90b6a49"))
-        assert screen.table.selected == ("summary", "sum_bb692ab9b90b6a49", 0)
+        assert screen.items.selected == ("summary", "sum_bb692ab9b90b6a49", 0)
         await pilot.press("escape")
         screen = await opened(pilot, 1, select=("message", "865"))
-        assert screen.table.selected == ("message", 865, 0)
+        assert screen.items.selected == ("message", 865, 0)
         await pilot.press("escape")
         await opened(pilot, 1, select=("summary", "sum_gone"))
         assert "sum_gone does not stand in this context." in said(pilot)
@@ -303,18 +303,18 @@ async def test_a_search_goes_from_match_to_match(database_file: DatabaseFactory)
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
         await pilot.press("slash", *"tool")
-        await wait_for(pilot, lambda: screen.linked_item() == 850)
+        await wait_for(pilot, lambda: screen.item() == 850)
         await pilot.press("enter", "n")
-        await wait_for(pilot, lambda: screen.linked_item() == 856)
+        await wait_for(pilot, lambda: screen.item() == 856)
         await pilot.press("N")
-        await wait_for(pilot, lambda: screen.linked_item() == 850)
+        await wait_for(pilot, lambda: screen.item() == 850)
         await pilot.press("N")
-        await wait_for(pilot, lambda: screen.linked_item() == 864)
+        await wait_for(pilot, lambda: screen.item() == 864)
         await pilot.press("escape", "slash", *"#384", "enter")
-        await wait_for(pilot, lambda: screen.linked_item() == 865)
+        await wait_for(pilot, lambda: screen.item() == 865)
         await pilot.press("slash", *"zebra", "enter")
         await wait_for(pilot, lambda: "No item of this context holds “zebra”." in said(pilot))
-        assert screen.linked_item() == 865
+        assert screen.item() == 865
         await pilot.press("escape")
         assert pilot.app.screen is screen
         await pilot.press("escape")
@@ -339,7 +339,7 @@ async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
             await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("M")
         assert said(pilot)[-1] == "only a message stands in the conversation"
-        assert screen.table.select(("message", 850, 0))
+        assert screen.items.select(("message", 850, 0))
         await pilot.press("p")
         assert said(pilot)[-1] == "only a summary has a previous context"
         await pilot.press("M")
@@ -351,7 +351,7 @@ async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
 async def test_lines_between_items_lead_nowhere_but_a_brief_does(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 2)
-        assert screen.table.select(("tail", 0, 0))
+        assert screen.items.select(("tail", 0, 0))
         await pilot.press("enter", "y")
         assert said(pilot)[-2:] == ["no item is selected", "Nothing is selected."]
         await pilot.press("home", "y")
@@ -369,17 +369,17 @@ async def test_new_items_are_marked_and_nothing_moves(database_copy: DatabaseFac
         async with open_sound_app(path, size=WIDE) as pilot:
             screen = await opened(pilot, 1)
             await pilot.press("j", "j")
-            selected, top = screen.table.selected, screen.table.scroll_offset.y
+            selected, top = screen.items.selected, screen.items.scroll_offset.y
             await wait_for(pilot, lambda: "sum_07742015d971b59d" in screen.text.text)
             text = screen.text.text
             for at in range(5):
                 host.say(1, f"live {at}")
-            await wait_for(pilot, lambda: screen.known.totals and screen.known.totals.items == 27)
-            assert screen.table.selected == selected
-            assert screen.table.scroll_offset.y == top
+            await wait_for(pilot, lambda: screen.items.known.totals and screen.items.known.totals.items == 27)
+            assert screen.items.selected == selected
+            assert screen.items.scroll_offset.y == top
             assert screen.text.text == text
             await wait_for_text(pilot, "27 items · 3,329 of 128,000", "live 4", "23 messages, 2,364 tokens")
-            assert set(screen.table._fresh) <= {key for key in screen.table.keys if key[0] == "message"}
+            assert set(screen.items._fresh) <= {key for key in screen.items.keys if key[0] == "message"}
 
 
 async def test_a_row_that_goes_is_noticed_at_once(database_copy: DatabaseFactory):
@@ -391,7 +391,9 @@ async def test_a_row_that_goes_is_noticed_at_once(database_copy: DatabaseFactory
                 ("PRAGMA defer_foreign_keys = 1", []), ("DELETE FROM messages WHERE message_id = 850", [])
             )
             await wait_for_text(pilot, "row is gone: the engine skips it", "1 dangling")
-            await wait_for(pilot, lambda: screen.known.totals and screen.known.totals.tokens == 3304 - 168)
+            await wait_for(
+                pilot, lambda: screen.items.known.totals and screen.items.known.totals.tokens == 3304 - 168
+            )
 
 
 # -- an item ---------------------------------------------------------------------------------------------
@@ -572,7 +574,7 @@ async def test_a_reload_draws_the_rows_that_look_otherwise_and_no_others(
         async with open_sound_app(path) as pilot:
             screen = await go_to(pilot, ContextScreen(conversation(pilot, 3)))
             await settled(pilot)
-            rows, draw, show = len(screen.table.visible_keys), screen._draw, screen.show
+            rows, draw, show = len(screen.items.visible_keys), screen.items._draw, screen.show
             drawn: list[RowKey] = []
             reloads: list[Fetched] = []
 
@@ -585,7 +587,7 @@ async def test_a_reload_draws_the_rows_that_look_otherwise_and_no_others(
                 reloads.append(data)
 
             monkeypatch.setattr(screen, "show", reloaded)
-            monkeypatch.setattr(screen.table, "_draw", counted)
+            monkeypatch.setattr(screen.items, "_draw", counted)
             host.say(1, "another conversation")
             await wait_for(pilot, lambda: reloads)
             await settled(pilot)
@@ -595,13 +597,12 @@ async def test_a_reload_draws_the_rows_that_look_otherwise_and_no_others(
             await settled(pilot)
             assert 0 < len(set(drawn)) < rows / 4
             lines = shown_lines(pilot)
-            screen.table.redraw()
+            screen.items.redraw()
             await pilot.pause()
             as_old = [now == before for now, before in zip(shown_lines(pilot), lines, strict=True)]
             changed_rows = [line for line, same in zip(lines, as_old, strict=True) if not same]
             assert all("this conversation" in line for line in changed_rows), "only its age may have changed"
             drawn.clear()
-            screen.session.budget = 2_000
-            screen.rebudget()
+            await pilot.press("B", *"2000", "enter")
             await settled(pilot)
-            assert set(screen.table.visible_keys) <= set(drawn), "what is sent has changed"
+            assert set(screen.items.visible_keys) <= set(drawn), "what is sent has changed"

@@ -7,7 +7,6 @@ import stat
 from pathlib import Path
 
 import pytest
-from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.assemble.result import AssemblyStep
 from lcm_core.operations.compaction.forecast import Distance
@@ -41,7 +40,9 @@ async def assembled(pilot: Pilot[int], number: int) -> ContextScreen:
     """The context of a conversation, read and assembled."""
     await settled(pilot)
     screen = await go_to(pilot, ContextScreen(conversation(pilot, number)))
-    await wait_for(pilot, lambda: screen.ledger is not None and screen.known.totals is not None)
+    await wait_for(
+        pilot, lambda: screen.assembly.ledger is not None and screen.items.known.totals is not None
+    )
     await settled(pilot)
     return screen
 
@@ -75,8 +76,8 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
         for _ in range(3):
             await pilot.press("plus")
         await wait_for_text(pilot, "22 messages, 4,430 tokens · nothing is left out")
-        assert screen.ledger is not None
-        assert screen.ledger.assembled.budget == 16_000
+        assert screen.assembly.ledger is not None
+        assert screen.assembly.ledger.assembled.budget == 16_000
 
 
 async def test_a_smaller_budget_reads_nothing(database_file: DatabaseFactory):
@@ -85,7 +86,9 @@ async def test_a_smaller_budget_reads_nothing(database_file: DatabaseFactory):
         before = pilot.app.session.database.statements
         for _ in range(6):
             await pilot.press("minus")
-        await wait_for(pilot, lambda: screen.ledger and screen.ledger.assembled.budget == 4_000)
+        await wait_for(
+            pilot, lambda: screen.assembly.ledger and screen.assembly.ledger.assembled.budget == 4_000
+        )
         await settled(pilot)
         assert pilot.app.session.database.statements == before
 
@@ -96,7 +99,7 @@ async def test_beside_the_list_stands_why_an_item_is_not_sent(database_file: Dat
         await wait_for(pilot, lambda: "budget: the first that does not fit: 363 tokens" in screen.text.text)
         await pilot.press("j")
         await wait_for(pilot, lambda: "final clamp: whole messages weigh" in screen.text.text)
-        assert screen.table.select(("message", 850, 0))
+        assert screen.items.select(("message", 850, 0))
         await wait_for(pilot, lambda: "as message 3: 195 tokens" in screen.text.text)
 
 
@@ -109,7 +112,7 @@ async def test_what_is_mended_is_marked_and_told(database_copy: DatabaseFactory)
         assert "~ 1 repair" in account(pilot)[0]
         [line] = [line for line in shown_lines(pilot) if "m849" in line]
         assert line.startswith("~")
-        assert screen.table.select(("message", 849, 0))
+        assert screen.items.select(("message", 849, 0))
         await pilot.press("m", "j")
         await wait_for(pilot, lambda: screen.sent.selected and screen.sent.selected[0] == "synthetic")
         [line] = [line for line in shown_lines(pilot) if "made up here" in line]
@@ -121,7 +124,7 @@ async def test_what_is_mended_is_marked_and_told(database_copy: DatabaseFactory)
 async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await assembled(pilot, 1)
-        assert screen.table.select(("message", 851, 0))
+        assert screen.items.select(("message", 851, 0))
         await pilot.press("m")
         await wait_for(pilot, lambda: "tool call exec" in screen.text.text or "text" in screen.text.text)
         assert screen.sent.selected == ("message", 851, 0), "it stays where it was"
@@ -133,9 +136,9 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         await wait_for(pilot, lambda: '<summary id="sum_4c4bd5292abfa225"' in screen.text.text)
         await pilot.press("slash", *"applyMigration()", "enter")
         await wait_for(pilot, lambda: screen.sent.selected == ("message", 851, 0))
-        screen._entries.pop(851, None)
+        screen.items.entries.pop(851, None)
         await pilot.press("j", "k")
-        await wait_for(pilot, lambda: screen.linked_seq() == 370)
+        await wait_for(pilot, lambda: screen.seq() == 370)
         await pilot.press("M")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
         pilot.app.pop_screen()
@@ -145,7 +148,7 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         pilot.app.pop_screen()
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("m")
-        assert screen.table.selected == ("summary", "sum_4c4bd5292abfa225", 0)
+        assert screen.items.selected == ("summary", "sum_4c4bd5292abfa225", 0)
 
 
 async def test_the_first_line_is_the_account_of_all_of_it(database_file: DatabaseFactory):
@@ -173,14 +176,14 @@ async def test_a_message_that_comes_is_assembled_too(database_copy: DatabaseFact
             number = host.say(1, "Is the cache warm?")
             await wait_for_text(pilot, "sent 23 messages")
             assert screen.sent.selected == selected
-            assert screen.ledger is not None
-            assert screen.ledger.keys[-1] == ("message", number, 0)
+            assert screen.assembly.ledger is not None
+            assert screen.assembly.ledger.keys[-1] == ("message", number, 0)
             await pilot.press("G")
             assert "Is the cache warm?" in shown_lines(pilot)[-2]
             await pilot.press("m")
-            await wait_for(pilot, lambda: not screen.assembling)
+            await wait_for(pilot, lambda: not screen.assembly.working)
             await pilot.press("G")
-            fate = screen.ledger.fate(22, number)
+            fate = screen.assembly.ledger.fate(22, number)
             assert fate is not None
             assert fate.sent
 
@@ -222,16 +225,16 @@ async def test_what_another_conversation_says_is_no_reason_to_assemble_this_one(
     with Host(path) as host:
         async with open_app(path, size=NARROW) as pilot:
             screen = await assembled(pilot, 1)
-            made, adopt = list[int](), screen._adopt
+            made, show = list[int](), screen.assembly._made
 
-            def adopted(ledger: Ledger, settings: AssemblySettings) -> None:
+            def counted(ledger: Ledger) -> None:
                 made.append(len(ledger.keys))
-                adopt(ledger, settings)
+                show(ledger)
 
-            monkeypatch.setattr(screen, "_adopt", adopted)
-            messages, changes = len(screen.ledger.keys), screen._changes
+            monkeypatch.setattr(screen.assembly, "_made", counted)
+            messages, changes = len(screen.assembly.ledger.keys), screen.assembly.changes
             host.say(3, "to somebody else")
-            await wait_for(pilot, lambda: screen._read_at > changes and not screen.assembling)
+            await wait_for(pilot, lambda: screen.assembly.read_at > changes and not screen.assembly.working)
             assert made == []
             host.say(1, "to this one")
             await wait_for(pilot, lambda: made)
@@ -251,7 +254,7 @@ async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
         await settled(pilot)
         screen = await go_to(pilot, ContextScreen(conversation(pilot, 1)))
         await wait_for_text(pilot, "sum_4c4bd5292abfa225", " The file is damaged.")
-        assert screen.ledger is None
+        assert screen.assembly.ledger is None
         assert "…" in shown_lines(pilot)[7]
         await pilot.press("o")
         assert said(pilot)[-1] == "the context is still being assembled"

@@ -209,4 +209,4 @@ async def test_rules_that_cut_nothing_say_so(database_file: DatabaseFactory):
         await pilot.press("B", *"1500", "enter", "Q", *"lease", "enter")
         await wait_for_text(pilot, "no effect, it names no word, or the rules 0.1 choose by none")
         assert isinstance(pilot.app.screen, ContextScreen)
-        assert screen.user_prompt == "lease"
+        assert screen.assembly.prompt == "lease"

@@ -376,7 +376,7 @@ async def test_marks_choose_a_set_and_outlive_a_reload(database_copy: DatabaseFa
         await wait_for_text(pilot, f"▸●{NODE}", f"▸●{OTHER}", "● 2 marked")
         run(path, "UPDATE summaries SET token_count = token_count + 1 WHERE depth = 0")
         await settled(pilot)
-        assert list(screen.marks) == [NODE, OTHER]
+        assert list(screen.marks.keys) == [NODE, OTHER]
         await pilot.press("d")
         await previewed(pilot)
         await wait_for_text(pilot, "Dissolve 2 summaries of the context into")

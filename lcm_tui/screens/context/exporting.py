@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from lcm_core.assemble.export import markdown, request_text
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.budget import parse_budget, step
+from lcm_core.errors import UsageError
 from lcm_core.private_files import FileNotWrittenError, FileThereError, write_private
 from lcm_core.records import ConversationId
 
 from lcm_tui import places
-from lcm_tui.screens.context.assembly import AssembledContext
+from lcm_tui.commands import Action
+from lcm_tui.frame import CommandScreen
+from lcm_tui.places import Side
+from lcm_tui.screens.context.assembly import Assembly
 
-#: What the prompt is open for.
-Asks = Literal["search", "budget", "prompt", "export", "compare"]
 MARKDOWN: Final = frozenset({".md", ".markdown"})
 _OTHER: Final = re.compile(r"#([0-9]{1,15})")
 #: How the id of a snapshot begins.
@@ -28,103 +31,97 @@ OPENED: Final = "opened"
 NO_PROMPT: Final = "no prompt"
 
 
-class Exporting(AssembledContext):
-    """A context that can be exported and compared."""
+def export_actions(
+    screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly
+) -> tuple[Action, ...]:
+    """Write what is sent to a file, and compare it."""
 
-    _asks: Asks = "search"
-    _offered = ""  #: what an empty answer stands for
-    _agreed = ""  #: the name of a file that was there: typed again, it is replaced
-
-    # -- to a file -------------------------------------------------------------------------------------------
-
-    def action_export(self) -> None:
-        """Ask for the file; the current folder is offered."""
-        self._asks = "export"
-        self._agreed = ""
-        self._offered = f"context-{self._conversation_id}-{self.asked_budget()}.json"
-        self.open_prompt(
-            f"to a file (.json for an API call, .md to read); enter: {self._offered} in this folder"
+    async def export() -> None:
+        offered = f"context-{conversation_id}-{assembly.budget}.json"
+        name = await screen.ask(
+            f"to a file (.json for an API call, .md to read); enter: {offered} in this folder"
         )
+        agreed = ""  # the name of a file that was there: typed again, it is replaced
+        while name is not None and assembly.ledger is not None:
+            name = name.strip() or offered
+            database = screen.session.database.path
+            try:
+                said = await asyncio.to_thread(
+                    _export, name, assembly.ledger, conversation_id, database, replace=name == agreed
+                )
+            except FileThereError as error:
+                agreed = name
+                again = f"{error.message} Enter again replaces it; or give another name."
+                screen.app.notify(again, severity="warning")
+                name = await screen.ask("another name", name)
+                continue
+            except FileNotWrittenError as error:
+                screen.app.notify(error.message, severity="warning", timeout=8)
+                return
+            screen.app.notify(said, title="Exported", timeout=8)
+            return
 
-    def export_to(self, name: str) -> None:
-        """Write the messages to a file of this name, or to the one that was offered."""
-        if self.ledger is not None:
-            self.work_on("export", self._export, name.strip() or self._offered, self.ledger)
-
-    async def _export(self, name: str, ledger: Ledger) -> None:
-        to_read = Path(name).suffix.lower() in MARKDOWN
+    async def compare() -> None:
+        other = step(assembly.budget, -1)
+        smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
+        offered = NO_PROMPT if assembly.prompt else smaller
+        wanted = await screen.ask(
+            f"compare with 64k, #3 (conversation), {OPENED}, asm_… (@); enter: {offered}"
+        )
+        if wanted is None or assembly.first is None:
+            return
+        budget = screen.session.budget
+        here = Side(conversation_id, budget, "now", prompt=assembly.prompt, clamps=assembly.clamps)
         try:
-            written = await asyncio.to_thread(self._write, name, ledger, name == self._agreed, to_read)
-        except FileThereError as error:
-            self._asks, self._agreed = "export", name
-            self.app.notify(
-                f"{error.message} Enter again replaces it; or give another name.", severity="warning"
-            )
-            self.open_prompt("another name", name)
-            return
-        except FileNotWrittenError as error:
-            self.app.notify(error.message, severity="warning", timeout=8)
-            return
-        form = "Markdown" if to_read else "JSON for an API call"
-        count = len(ledger.assembled.messages)
-        said = f"{count:,} messages as {form}, for you alone to read: {written}"
-        self.app.notify(said, title="Exported", timeout=8)
+            screen.open(comparison(wanted.strip() or offered, here, assembly.first))
+        except UsageError as error:
+            screen.app.notify(error.message, severity="warning")
 
-    def _write(self, name: str, ledger: Ledger, replace: bool, to_read: bool) -> Path:
-        path, database = Path(name).expanduser(), self.session.database.path
-        never = [database.with_name(database.name + end) for end in ("", "-wal", "-shm", "-journal")]
-        title = f"Conversation {self._conversation_id}, as the model sees it"
-        text = markdown(ledger.assembled, title) if to_read else request_text(ledger.assembled)
-        return write_private(path, text, replace=replace, never=never)
+    return (Action("export", export, assembly.why_none), Action("compare", compare, assembly.why_none))
 
-    # -- with another ----------------------------------------------------------------------------------------
 
-    def action_compare(self) -> None:
-        """Ask what to compare with; offered is no prompt when there is one, else a smaller budget."""
-        self._asks = "compare"
-        budget = self.asked_budget()
-        other = step(budget, -1)
-        smaller = str(other if other != budget else step(budget, 1))
-        self._offered = NO_PROMPT if self.user_prompt else smaller
-        self.open_prompt(f"compare with 64k, #3 (conversation), {OPENED}, asm_… (@); enter: {self._offered}")
+def comparison(wanted: str, here: Side, first: Ledger) -> places.Comparison:
+    """What is compared with what when *wanted* is typed on a context.
 
-    def compare_with(self, wanted: str) -> None:
-        """Compare the messages with those that are asked for, or with the budget that was offered."""
-        wanted = wanted.strip() or self._offered
-        first = self.first
-        if first is None:
-            return
-        from dataclasses import replace
+    *first*: its assembly as it was when the screen was opened.
 
+    Raises:
+        UsageError: nothing can be compared with that.
+    """
+    number, budget = here.conversation_id, here.budget
+    if wanted.casefold() == OPENED:
         from lcm_core.assemble.compare import sent_now
 
-        from lcm_tui.places import Side
+        opened = sent_now(first.assembled)
+        return places.Comparison(Side(number, first.assembled.budget, OPENED, opened), here)
+    if wanted.casefold() == NO_PROMPT and here.prompt:
+        return places.Comparison(replace(here, when="", prompt=""), here)
+    if wanted.startswith(SNAPSHOT):
+        return places.Comparison(Side(number, budget, snapshot_id=wanted), here)
+    other = number
+    for word in wanted.split():
+        match, parsed = _OTHER.fullmatch(word), parse_budget(word)
+        if match is not None:
+            other = ConversationId(int(match[1]))
+        elif parsed is not None:
+            budget = parsed
+        else:
+            raise UsageError(
+                f"“{word}” is no budget (64k), conversation (#3), snapshot (asm_…), nor “{OPENED}”."
+            )
+    if (other, budget) == (number, here.budget):
+        raise UsageError("That is this context itself.")
+    return places.Comparison(here, replace(here, conversation_id=other, budget=budget, when=""))
 
-        number, budget = self._conversation_id, self.session.budget
-        here = Side(number, budget, "now", prompt=self.user_prompt, clamps=self.clamps)
-        if wanted.casefold() == OPENED:
-            then = Side(number, first.assembled.budget, OPENED, sent_now(first.assembled))
-            self.open(places.Comparison(then, here))
-            return
-        if wanted.casefold() == NO_PROMPT and self.user_prompt:
-            self.open(places.Comparison(replace(here, when="", prompt=""), here))
-            return
-        if wanted.startswith(SNAPSHOT):
-            self.open(places.Comparison(Side(number, budget, snapshot_id=wanted), here))
-            return
-        other = number
-        for word in wanted.split():
-            match, parsed = _OTHER.fullmatch(word), parse_budget(word)
-            if match is not None:
-                other = ConversationId(int(match[1]))
-            elif parsed is not None:
-                budget = parsed
-            else:
-                said = f"“{word}” is no budget (64k), conversation (#3), snapshot (asm_…), nor “{OPENED}”."
-                self.app.notify(said, severity="warning")
-                return
-        there = replace(here, conversation_id=other, budget=budget, when="")
-        if (other, budget) == (here.conversation_id, here.budget):
-            self.app.notify("That is this context itself.", severity="warning")
-            return
-        self.open(places.Comparison(here, there))
+
+def _export(
+    name: str, ledger: Ledger, conversation_id: ConversationId, database: Path, *, replace: bool
+) -> str:
+    """Write the file; the sentence that says what was written where."""
+    to_read = Path(name).suffix.lower() in MARKDOWN
+    title = f"Conversation {conversation_id}, as the model sees it"
+    text = markdown(ledger.assembled, title) if to_read else request_text(ledger.assembled)
+    never = [database.with_name(database.name + end) for end in ("", "-wal", "-shm", "-journal")]
+    written = write_private(Path(name).expanduser(), text, replace=replace, never=never)
+    form = "Markdown" if to_read else "JSON for an API call"
+    return f"{len(ledger.assembled.messages):,} messages as {form}, for you alone to read: {written}"

@@ -5,34 +5,49 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from lcm_core.budget import parse_budget, step
+from lcm_core.assemble.ledger import Ledger
 from lcm_core.context_items import ItemId
-from lcm_core.context_view import RowKey, find_item, stands_for_item
-from lcm_core.records import Conversation
-from lcm_core.store import context as store
+from lcm_core.context_view import Fetched, RowKey, stands_for_item
+from lcm_core.operations.compaction.forecast import Distance, distance_of
+from lcm_core.records import Conversation, SummaryId
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui import places
-from lcm_tui.commands import bindings
-from lcm_tui.screens.context.assembly import AssembledContext
-from lcm_tui.screens.context.exporting import Exporting
+from lcm_tui.actions.dissolve import dissolve_actions, why_not_dissolved
+from lcm_tui.actions.drafts import rewrite_actions
+from lcm_tui.actions.links import bound, conversation_links, item_links
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.aside import Aside
+from lcm_tui.panes.finding import Finder
+from lcm_tui.panes.marks import Marks
+from lcm_tui.screens.context.account import Account, AccountBar
+from lcm_tui.screens.context.assembly import Assembly
+from lcm_tui.screens.context.budgeting import budget_actions
+from lcm_tui.screens.context.exporting import export_actions
+from lcm_tui.screens.context.items import ItemList
+from lcm_tui.screens.context.messages import SentList
+from lcm_tui.views.context import columns
 from lcm_tui.views.context_text import SHOWN, between_document, item_document
 from lcm_tui.views.item import cut, load_item
-from lcm_tui.views.sent import searched_text
+from lcm_tui.views.sent import sent_columns
+from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.composition import CompositionBar
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Layout
 from lcm_tui.widgets.text import Document
 
-#: Items whose text is read at a time for a search.
-SEARCH_PAGE: Final = 400
 #: The cursor rests this long on an item before its text is read.
 DEBOUNCE_SECONDS: Final = 0.05
 
 
-class ContextScreen(Exporting, AssembledContext):
+class ContextScreen(DataScreen[Fetched]):
     """What the model sees of one conversation."""
 
     HELP = """
@@ -95,278 +110,255 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
             "search": ("Search", "Search the ids, kinds and previews of items, or the texts of messages."),
         }
     )
-    DEFAULT_CSS = """
-    ContextScreen {
-        #panes { height: 1fr; }
-        #chosen { width: 3fr; }
-        #text { width: 2fr; border-left: solid $foreground 30%; }
-    }
-    """
 
     def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
         """The context of *conversation*, standing on ``("summary", id)`` or ``("message", id)``."""
-        super().__init__(conversation, select=select)
+        super().__init__()
+        self.conversation = conversation
+        number = conversation.conversation_id
+        self.marks = Marks[SummaryId](self._marked)
+        self.assembly = Assembly(self, number, self._show_assembly, self._show_account)
+        self.head = CompositionBar(id="head")
+        self.account = AccountBar()
+        self.items = ItemList(self, number, self.marks, self._show_known)
+        self.items.stand_on(select)
+        self.sent = SentList(self.marks)
+        self.sent.display = False
+        self._heading = Heading(self._columns, id="heading")
+        self._aside = Aside(self._heading, self.items, self.sent, show_text=self._show_text)
+        self.text = self._aside.text  #: what is selected; not shown on a narrow screen
+        self._as_sent = False  #: the messages stand in place of the items
         self._shown: tuple[object, bool] | None = None
-        self._origin = 0  #: the place from which a search began
+
+    # -- layout ------------------------------------------------------------------------------------------
+
+    def compose_body(self) -> ComposeResult:
+        """The head, the items or the messages, and the text of what is selected."""
+        yield self.head
+        yield self.account
+        yield self._aside
+
+    def actions(self) -> Sequence[Action]:
+        """Looking at what is sent, deciding what is, changing it, and where it leads to."""
+        one = self.conversation
+        changing = dissolve_actions(
+            self, one, self.marks, selected=self.summary_id, why_not=self._why_not_dissolved
+        )
+        return bound(
+            self,
+            Action("open", self._open_selected, self._why_not_open),
+            Action("wrapped", self._turn_as_sent),
+            *budget_actions(self, self.assembly, self._settings_changed),
+            *export_actions(self, one.conversation_id, self.assembly),
+            *(replace(action, when=self._once_read(action.when)) for action in changing),
+            *rewrite_actions(self, one, self.summary_id),
+            *conversation_links(self, one),
+            *item_links(self, one, item=self.item, seq=self.seq),
+        )
+
+    def where(self) -> str:
+        """Whose context."""
+        return f"Context {self.conversation.conversation_id}  {self.conversation.lane}"
+
+    def main_widget(self) -> LineView[RowKey]:
+        """The list of items, or of messages: their keys look alike."""
+        return self._list
+
+    def finder(self) -> Finder:
+        """The search in the list that is shown."""
+        return self._list.finder
+
+    @property
+    def _list(self) -> ItemList | SentList:
+        return self.sent if self._as_sent else self.items
+
+    def _columns(self, width: int) -> Layout:
+        return sent_columns(width) if self._as_sent else columns(width)
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> Fetched:
+        """What changed, and what is in sight; the first time no more than the beginning."""
+        return await self.items.fetch()
+
+    def show(self, data: Fetched) -> None:
+        """Show the items; then assemble them, or read the others first."""
+        complete = data.view.items.complete
+        self.items.show(data)
+        if complete:
+            self.assembly.file_changed()
+        else:
+            self.call_later(self.load)
+
+    def stand_on(self, ref: str | int) -> None:
+        """Stand on a summary or a message once it has been read."""
+        self.items.stand_on(("summary", ref) if isinstance(ref, str) else ("message", str(ref)))
+        self.load()
+
+    @on(LineView.Scrolled, "#list")
+    def _scrolled(self) -> None:
+        self.items.read_sight()
+
+    def _show_known(self) -> None:
+        """More is known of the items: how far the next compaction is follows from it."""
+        self._show_text()
+        self.head.measure(self.items.measured())
+        self._show_account()
+
+    def _show_assembly(self, ledger: Ledger) -> None:
+        """Show an assembly in place of the one before."""
+        self._show_account()
+        self.items.show_fates(ledger)
+        self.sent.show_sent(ledger)
+        self._show_text()
+        self.refresh_bars()
+
+    def _settings_changed(self) -> None:
+        """The budget, the prompt or the clamp is another one."""
+        self.items.show_known()
+        if self.items.was_read:
+            self.assembly.settings_changed()
+
+    def _show_account(self) -> None:
+        if self.account.is_attached:
+            one = self.assembly
+            self.account.show_account(
+                Account(one.ledger, self.distance, one.prompt, one.clamps, one.problem, one.outdated)
+            )
+
+    @property
+    def distance(self) -> Distance | None:
+        """How far the next compaction is; None while the context is being read."""
+        totals = self.items.known.totals
+        if totals is None:
+            return None
+        return distance_of(totals, self.session.rules.compaction, self.assembly.budget)
 
     # -- the text ----------------------------------------------------------------------------------------
 
     @on(LineView.Highlighted, "#list")
     @on(LineView.Highlighted, "#sent")
     def _highlighted(self) -> None:
-        self.show_text()
-        self.refresh_bars()
-        item = self.linked_item()
-        if self.as_sent and item is not None and item not in self._entries:
-            self.work_on("entry", self._learn_sent)
+        self._show_text()
+        item = self.item()
+        if self._as_sent and item is not None and item not in self.items.entries:
+            self.work_on("entry", self._read_sent)
 
-    async def _learn_sent(self) -> None:
+    async def _read_sent(self) -> None:
         """Read what the list of items would have read of the message that is selected: its seq."""
         await asyncio.sleep(DEBOUNCE_SECONDS)
-        items, ordinal = self.known.view.items, self.ordinal()
+        items, ordinal = self.items.known.view.items, self.sent.ordinal
         place = bisect_left(items.ordinals, ordinal) if ordinal is not None else len(items)
-        if place < len(items) and items.refs[place] == self.linked_item():
-            self._learn_entries(await self.session.read(store.context_entries, [items.item(place)]))
+        if place < len(items) and items.refs[place] == self.item():
+            await self.items.read_entry(place)
             self.refresh_bars()
 
-    def show_text(self) -> None:
-        """Show what is selected in the pane, when there is one; what stands there stays until then."""
+    def _show_text(self) -> None:
+        """Show what is selected beside the list, where it has room; what stands there stays until then."""
         if not self.text.display:
             return
-        if self.as_sent:
-            if (document := self.sent_document()) is not None:
+        if self._as_sent:
+            if (document := self.sent.document(self.distance)) is not None:
                 self._show_document(self.sent.selected, cut(document, SHOWN))
             return
-        key = self.table.selected
+        key = self.items.selected
         if key is not None and stands_for_item(key):
             self.work_on("text", self._load_text, key)
         elif key is not None:
-            self._show_document(key, between_document(self.known, key))
+            self._show_document(key, between_document(self.items.known, key))
 
     async def _load_text(self, key: RowKey) -> None:
+        items = self.items
         if self._shown != (key, False):
             await asyncio.sleep(DEBOUNCE_SECONDS)
-        place = self.place_of(key)
+        place = items.place_of(key)
         if place is None:
             return
-        data = await self.session.read(load_item, self.known.view.items.refs[place])
-        place = self.place_of(key)
-        if place is not None and self.table.selected == key and not self.as_sent:
-            document = item_document(self.known, place, data, self.session, self.ledger)
+        data = await self.session.read(load_item, items.known.view.items.refs[place])
+        place = items.place_of(key)
+        if place is not None and items.selected == key and not self._as_sent:
+            document = item_document(items.known, place, data, self.session, self.assembly.ledger)
             await self.text.load(document, keep_place=(key, False) == self._shown)
             self._shown = (key, False)
 
     def _show_document(self, key: object, document: Document) -> None:
         self.workers.cancel_group(self, "text")  # what is being read is of another row
-        shown = (key, self.as_sent)
+        shown = (key, self._as_sent)
         self.text.show(document, keep_place=shown == self._shown)
         self._shown = shown
 
-    # -- searching ---------------------------------------------------------------------------------------
+    # -- what is selected --------------------------------------------------------------------------------
 
-    def action_search(self) -> None:
-        """Search as you type, from where the cursor stands now."""
-        self._asks = "search"
-        self._origin = (self.sent.cursor if self.as_sent else self.place_of(self.table.selected)) or 0
-        self.open_prompt("search: an id, a kind, or words of a preview", self._needle)
-
-    def answered(self, text: str, *, done: bool) -> None:
-        """What was asked for was typed."""
-        if self._asks != "search":
-            if done:
-                self._answers[self._asks](text)
-            return
-        self._needle = text
-        self.main_widget().redraw()
-        if text and self.as_sent:
-            self._find_sent(self._origin, 1, quiet=not done)
-        elif text:
-            self.work_on("search", self._search, text, self._around(self._origin, forward=True), not done)
-
-    def action_next(self) -> None:
-        """Go to the next match."""
-        self._find(forward=True)
-
-    def action_previous_match(self) -> None:
-        """Go to the match before."""
-        self._find(forward=False)
-
-    @property
-    def _answers(self) -> Mapping[str, Callable[[str], None]]:
-        return {
-            "budget": self._set_budget,
-            "prompt": self._set_prompt,
-            "export": self.export_to,
-            "compare": self.compare_with,
-        }
-
-    def _find_sent(self, start: int, direction: int, *, quiet: bool = False) -> None:
-        """Stand on the next message that holds what is searched for, round the end of the list."""
-        ledger, needle = self.ledger, self._needle.casefold()
-        keys = self.sent.keys
-        for at in range(start, start + direction * len(keys), direction):
-            key = keys[at % len(keys)]
-            message = ledger.message(key) if ledger is not None else None
-            if message is not None and needle in searched_text(message).casefold():
-                self.sent.select(key)
-                return
-        if not quiet:
-            self.app.notify(f"No message of this context holds “{self._needle}”.", timeout=3)
-
-    def _find(self, *, forward: bool) -> None:
-        if self.as_sent:
-            step = 1 if forward else -1
-            self._find_sent(self.sent.cursor + step, step)
-            return
-        here, *others = self._around(self.place_of(self.table.selected) or 0, forward=forward) or [0]
-        self.work_on("search", self._search, self._needle, [*others, here], False)
-
-    def _around(self, place: int, *, forward: bool) -> list[int]:
-        """All places from one on, round the end of the list."""
-        count = len(self.known.view.items)
-        onward = [*range(place, count), *range(min(place, count))]
-        return onward if forward else [*onward[:1], *reversed(onward[1:])]
-
-    async def _search(self, needle: str, places: Sequence[int], typing: bool) -> None:
-        """Go to the first match among some places; they are read page by page."""
-        items = self.known.view.items
-        for start in range(0, len(places), SEARCH_PAGE):
-            page = places[start : start + SEARCH_PAGE]
-            place = await self.session.read(find_item, items, needle, page)
-            if place is not None:
-                self._go_to(items.refs[place], items.ordinals[place])
-                return
-        if typing and places:
-            self._go_to(items.refs[places[0]], items.ordinals[places[0]])
-        elif not typing:
-            self.app.notify(f"No item of this context holds “{needle}”.", timeout=3)
-
-    def _go_to(self, item: ItemId, ordinal: int) -> None:
-        """Stand on an item, wherever it has moved to meanwhile."""
-        view = self.known.view
-        for key, place in zip(view.keys, view.places, strict=True):
-            if (
-                stands_for_item(key)
-                and view.items.refs[place] == item
-                and (item not in view.items.repeated or view.items.ordinals[place] == ordinal)
-            ):
-                self.table.select(key)
-                return
-
-    async def action_back(self) -> None:
-        """End a search first, then leave."""
-        if not self.asking and self._needle:
-            self._needle = ""
-            self.main_widget().redraw()
-        else:
-            await super().action_back()
-
-    # -- what decides what is sent -----------------------------------------------------------------------
-
-    def action_budget(self) -> None:
-        """Ask for the budget."""
-        self._asks = "budget"
-        self.open_prompt(f"budget in tokens (64000, 64k, 1m); enter: {self.session.budget:,} as it is")
-
-    def action_prompt(self) -> None:
-        """Ask what the user asks."""
-        self._asks = "prompt"
-        self.open_prompt(
-            "what the user asks, to choose by it what is kept; empty: no prompt", self.user_prompt
-        )
-
-    def _set_prompt(self, text: str) -> None:
-        if text.strip() != self.user_prompt:
-            self.user_prompt = text.strip()
-            self.rebudget()
-
-    def action_clamp(self) -> None:
-        """With the engine's final clamp, or without."""
-        self.clamps = not self.clamps
-        self.rebudget()
-
-    def action_snapshots(self) -> None:
-        """Show what was kept of the contexts that were sent."""
-        self.open(places.Snapshots(self.conversation))
-
-    def action_budget_more(self) -> None:
-        """Raise the budget by a step."""
-        self._set_budget(str(step(self.session.budget, 1)))
-
-    def action_budget_less(self) -> None:
-        """Lower the budget by a step."""
-        self._set_budget(str(step(self.session.budget, -1)))
-
-    def _set_budget(self, text: str) -> None:
-        if not text.strip():
-            return
-        budget = parse_budget(text)
-        if budget is None:
-            self.app.notify(f"“{text}” is no number of tokens: write 128000, 128k or 1m.", severity="warning")
-        else:
-            self.session.budget = budget
-            self.rebudget()
-
-    # -- commands ----------------------------------------------------------------------------------------
-
-    def linked_item(self) -> ItemId:
+    def item(self) -> ItemId:
         """The item under the cursor; None on a line between items, and on what was made up."""
-        if self.as_sent:
-            at = self.sent_place()
-            origin = self.ledger.assembled.messages[at].origin if self.ledger and at is not None else None
-            return None if origin is None else origin.summary_id or origin.message_id
-        key = self.table.selected
-        place = self.place_of(key) if key is not None and stands_for_item(key) else None
-        return None if place is None else self.known.view.items.refs[place]
+        return self._list.item
 
-    def linked_seq(self) -> int | None:
+    def seq(self) -> int | None:
         """The seq of the message under the cursor."""
-        entry = self._entries.get(self.linked_item())
+        entry = self.items.entries.get(self.item())
         return None if entry is None else entry.seq
+
+    def summary_id(self) -> SummaryId | None:
+        """The summary under the cursor."""
+        item = self.item()
+        return SummaryId(item) if isinstance(item, str) else None
 
     def selected_id(self) -> str | None:
         """The summary's or message's id, or the brief's."""
-        key = self.main_widget().selected
+        key = self._list.selected
         if key is not None and key[0] in ("brief", "focus brief"):
             return str(key[1])
-        item = self.linked_item()
+        item = self.item()
         return None if item is None else str(item)
 
-    def why_not(self, command: str) -> str | None:
-        """Some commands need a summary or a message under the cursor."""
-        match command:
-            case "open" if self.selected_id() is None and not self.as_sent:
-                return "no item is selected" if self._loaded else "the context is still being read"
-            case "mark" | "dissolve" if not self._loaded:
-                return "the context is still being read"
-            case "export" | "compare" if self.ledger is None:
-                return "the context is still being assembled"
-            case "next" | "previous-match" if not self._needle:
-                return "nothing has been searched for yet"
-            case "clamp" if self.session.rules.assembly.clamp_share is None:
-                return f"an engine of these rules ({self.session.rules.name}) cuts nothing last"
-            case _:
-                return super().why_not(command)
+    # -- commands ----------------------------------------------------------------------------------------
 
-    @on(LineView.Opened, "#list")
-    @on(LineView.Opened, "#sent")
-    async def _opened(self) -> None:
-        await self.action_run("open")
+    def _turn_as_sent(self) -> None:
+        """Switch between the items and the messages as they are sent, staying at the same place."""
+        before = self._list
+        ordinal = before.ordinal
+        self._as_sent = not self._as_sent
+        self.items.display, self.sent.display = not self._as_sent, self._as_sent
+        self._list.finder.needle = before.finder.needle
+        self._list.select_ordinal(ordinal)
+        self._list.redraw()
+        self._list.focus()
+        self._heading.refresh()
+        self._show_text()
+        self.refresh_bars()
 
-    def action_open(self) -> None:
+    def _why_unread(self) -> str | None:
+        return None if self.items.was_read else "the context is still being read"
+
+    def _once_read(self, why_not: Callable[[], str | None]) -> Callable[[], str | None]:
+        return lambda: self._why_unread() or why_not()
+
+    def _why_not_open(self) -> str | None:
+        if self._as_sent or self.selected_id() is not None:
+            return None
+        return self._why_unread() or "no item is selected"
+
+    def _open_selected(self) -> None:
         """Show the item or the message whole; of a brief, all briefs."""
-        if self.as_sent:
-            self._open_sent()
-            return
-        item = self.linked_item()
-        if item is None:
-            self.action_briefs()
-            return
-        self.open(places.Item(self.conversation, item))
+        item = self.item()
+        if self._as_sent:
+            document = self.sent.document(self.distance)
+            if document is not None:
+                name = self.selected_id() or ("all of it" if self.sent.number is None else "made up here")
+                self.open(places.Sent(self.conversation, name, document, item, self.seq()))
+        elif item is None:
+            self.open(places.Briefs(self.conversation))
+        else:
+            self.open(places.Item(self.conversation, item))
 
-    def _open_sent(self) -> None:
-        document = self.sent_document()
-        if document is None:
-            return
-        name = self.selected_id() or ("all of it" if self.sent_place() is None else "made up here")
-        self.open(places.Sent(self.conversation, name, document, self.linked_item(), self.linked_seq()))
+    def _why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+        """What has been read of it: a leaf, or standing twice."""
+        entry = self.items.entries.get(summary_id)
+        standing = self.items.known.view.items.repeated.get(summary_id, (0,))
+        return why_not_dissolved(entry.kind == "leaf" if entry else None, len(standing), below)
+
+    def _marked(self, summary_ids: Sequence[SummaryId]) -> None:
+        """Draw their rows again."""
+        del summary_ids
+        self._list.redraw()
+        self.query_one(TitleBar).note = self.marks.text

@@ -1,0 +1,57 @@
+"""What decides what is sent, as the operator sets it: the budget, a prompt, the final clamp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lcm_core.budget import parse_budget, step
+
+from lcm_tui.commands import Action
+from lcm_tui.frame import CommandScreen
+from lcm_tui.screens.context.assembly import Assembly
+
+
+def budget_actions(
+    screen: CommandScreen, assembly: Assembly, changed: Callable[[], None]
+) -> tuple[Action, ...]:
+    """Set what decides what is sent; *changed* is called when something else does."""
+
+    def set_budget(budget: int) -> None:
+        screen.session.budget = budget
+        changed()
+
+    async def ask_budget() -> None:
+        budget = screen.session.budget
+        text = await screen.ask(f"budget in tokens (64000, 64k, 1m); enter: {budget:,} as it is")
+        if not text or not text.strip():
+            return
+        wanted = parse_budget(text)
+        if wanted is None:
+            said = f"“{text}” is no number of tokens: write 128000, 128k or 1m."
+            screen.app.notify(said, severity="warning")
+        else:
+            set_budget(wanted)
+
+    async def ask_prompt() -> None:
+        label = "what the user asks, to choose by it what is kept; empty: no prompt"
+        text = await screen.ask(label, assembly.prompt)
+        if text is not None and text.strip() != assembly.prompt:
+            assembly.prompt = text.strip()
+            changed()
+
+    def turn_clamp() -> None:
+        assembly.clamps = not assembly.clamps
+        changed()
+
+    def why_no_clamp() -> str | None:
+        rules = screen.session.rules
+        cuts = rules.assembly.clamp_share is not None
+        return None if cuts else f"an engine of these rules ({rules.name}) cuts nothing last"
+
+    return (
+        Action("budget", ask_budget),
+        Action("budget-more", lambda: set_budget(step(screen.session.budget, 1))),
+        Action("budget-less", lambda: set_budget(step(screen.session.budget, -1))),
+        Action("prompt", ask_prompt),
+        Action("clamp", turn_clamp, why_no_clamp),
+    )
